@@ -1,0 +1,228 @@
+"""Every exception of resume-dl, one tree.
+
+::
+
+    ResumeDLError
+    ├ ConfigurationError                       exit 2
+    ├ ResolutionError                          exit 3
+    │  ├ InvalidSpecError                      exit 2 (the request itself is malformed)
+    │  ├ PackageNotFoundError                  exit 3
+    │  ├ UnsatisfiableError                    exit 3
+    │  ├ ChannelNotFoundError                  exit 3
+    │  └ ChannelUnavailableError               exit 6
+    ├ TransferError(artifact)                  exit 1
+    │  ├ SourceError(source, retryable)
+    │  │  ├ NetworkError, StalledError
+    │  │  ├ HTTPStatusError(status, retry_after)
+    │  │  └ RangeError, ContentError
+    │  └ SourcesExhaustedError(causes, resumable_bytes)
+    ├ IntegrityError                           exit 4
+    │  └ SizeMismatchError, DigestMismatchError(expected, actual)
+    ├ StoreError                               exit 5
+    │  └ LockedError, JournalError, OutOfSpaceError, NotWritableError
+    └ Interrupted                              exit 130
+
+A message says what happened and why in one line; ``hint`` says what to do next. Data stands on attributes.
+No message ever holds a token, a password or userinfo: URLs reach an error only as ``RedactedUrl``.
+"""
+
+from __future__ import annotations
+
+
+class ResumeDLError(Exception):
+    """The root: anything that a user may be shown as one line of what, one of why, one of what next."""
+
+    exit_code = 70
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "", resumable_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.resumable_bytes = resumable_bytes
+
+
+class ConfigurationError(ResumeDLError):
+    """An option, a settings file or the environment is wrong."""
+
+    exit_code = 2
+
+
+class ResolutionError(ResumeDLError):
+    """A request could not be turned into artifacts."""
+
+    exit_code = 3
+
+
+class InvalidSpecError(ResolutionError):
+    """A spec is malformed; ``part`` is the text that was refused."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, part: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.part = part
+
+
+class PackageNotFoundError(ResolutionError):
+    """No channel has a package of this name, or not in this version; ``nearest`` are names like it."""
+
+    def __init__(self, message: str, *, nearest: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.nearest = nearest
+
+
+class UnsatisfiableError(ResolutionError):
+    """The specs contradict each other; the message is the solver's own explanation."""
+
+
+class ChannelNotFoundError(ResolutionError):
+    """Every place answered that it has no such channel; ``tried`` are the addresses (redacted)."""
+
+    def __init__(self, message: str, *, tried: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.tried = tried
+
+
+class ChannelUnavailableError(ResolutionError):
+    """A channel's index could not be reached anywhere; trying later may help."""
+
+    exit_code = 6
+    retryable = True
+
+    def __init__(self, message: str, *, tried: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.tried = tried
+
+
+class TransferError(ResumeDLError):
+    """An artifact's bytes could not be fetched."""
+
+    exit_code = 1
+    retryable = True
+
+
+class SourceError(TransferError):
+    """One source failed; the download may go on from another."""
+
+    def __init__(self, message: str, *, source: str = "", retryable: bool = True, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.source = source
+        self.retryable = retryable
+
+
+class NetworkError(SourceError):
+    """No connection, a reset, a TLS failure, or a body that ended early."""
+
+
+class StalledError(SourceError):
+    """No byte came for too long."""
+
+
+class HTTPStatusError(SourceError):
+    """The server answered with an error status; ``retry_after`` in seconds where it said so."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str = "",
+        status: int = 0,
+        retry_after: float | None = None,
+        retryable: bool = True,
+    ) -> None:
+        super().__init__(message, source=source, retryable=retryable)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class RangeError(SourceError):
+    """A range was answered with other bytes than were asked for."""
+
+
+class ContentError(SourceError):
+    """The body is not the file: an HTML page, an encoded body, or another format."""
+
+
+class SourcesExhaustedError(TransferError):
+    """Every source was tried; ``causes`` names each and why it failed."""
+
+    def __init__(
+        self, message: str, *, causes: tuple[str, ...] = (), resumable_bytes: int = 0, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, resumable_bytes=resumable_bytes)
+        self.causes = causes
+
+
+class IntegrityError(ResumeDLError):
+    """Bytes that cannot be trusted."""
+
+    exit_code = 4
+
+
+class SizeMismatchError(IntegrityError):
+    """A file has another length than its record says."""
+
+    def __init__(self, message: str, *, expected: int, actual: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.actual = actual
+
+
+class DigestMismatchError(IntegrityError):
+    """A whole file has another digest than its record says; both as lower-case hex."""
+
+    def __init__(self, message: str, *, expected: str, actual: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.actual = actual
+
+
+class StoreError(ResumeDLError):
+    """This machine's disk, permissions or locks."""
+
+    exit_code = 5
+
+
+class LockedError(StoreError):
+    """Another process works on this file; ``owner`` says which."""
+
+    def __init__(self, message: str, *, owner: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.owner = owner
+
+
+class JournalError(StoreError):
+    """A journal of an unknown version, or one that belongs to another file."""
+
+
+class OutOfSpaceError(StoreError):
+    """The file system has less room than is needed; both numbers in bytes."""
+
+    def __init__(self, message: str, *, needed: int, free: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.needed = needed
+        self.free = free
+
+
+class NotWritableError(StoreError):
+    """A folder or file cannot be written."""
+
+
+class Interrupted(ResumeDLError):  # noqa: N818 - a state the user asked for, not an error
+    """The user stopped the run; what is on disk is safe."""
+
+    exit_code = 130
+    retryable = True
+
+
+EXIT_CODE_PRECEDENCE = (130, 70, 5, 4, 3, 6, 1, 2, 0)
+"""When several outcomes hold, the first of these is the process's exit code (interface.md; 2 never meets others)."""
+
+
+def worst_exit_code(codes: list[int]) -> int:
+    """The one exit code for a run with several outcomes; 0 for none."""
+    for code in EXIT_CODE_PRECEDENCE:
+        if code in codes:
+            return code
+    return 0 if not codes else 70

@@ -1,0 +1,1 @@
+"""Frozen values that every layer may use; no I/O."""

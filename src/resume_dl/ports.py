@@ -1,0 +1,151 @@
+"""What the engine asks of the outside world. Implementations map every foreign exception to ``resume_dl.errors``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.http import RangeRequest, ResponseHead
+
+
+class Response(Protocol):
+    """An answer whose head is here and whose body is still on the wire; owned by one worker thread."""
+
+    @property
+    def head(self) -> ResponseHead: ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """Raw body bytes as they come (no decoding), at most 64 KiB a chunk.
+
+        Raises NetworkError (reset, early end) or StalledError (read time-out). Ends silently after ``abort``.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the connection back (body read to its end) or drop it. Never raises."""
+        ...
+
+
+class Exchange(Protocol):
+    """One request that may be stopped from another thread at any moment, also before its head is here."""
+
+    def open(self) -> Response:
+        """Send the request, follow redirects by hand, return the answer of any status.
+
+        Raises NetworkError (with ``retryable`` False for what trying again cannot mend, e.g. an untrusted
+        certificate) or StalledError. Blocks at most for the connect and first-byte time-outs.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Wake the thread that waits in a read of this exchange, from any thread; later reads end. Never raises."""
+        ...
+
+
+class Transport(Protocol):
+    """The only way to the network."""
+
+    def exchange(self, request: RangeRequest) -> Exchange: ...
+
+    def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Monotonic seconds."""
+
+    def now(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactProgress:
+    """One artifact as a user sees it, counts in bytes."""
+
+    key: str
+    filename: str
+    size: int | None
+    done: int
+    """Bytes of the file on disk, resumed ones included."""
+    resumed: int
+    """How many of ``done`` were there before this run."""
+    state: str
+    """waiting, locked, checking, downloading, verifying, extracting, downloaded, resumed, cached, failed"""
+    note: str = ""
+    """For whom we wait, or which source failed, in a few words without secrets."""
+
+
+class Reporter(Protocol):
+    """Shows a run while it goes on. Called from the main thread only; must not raise."""
+
+    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+        """What will be fetched; called once, before the first byte."""
+        ...
+
+    def progress(self, progress: ArtifactProgress) -> None:
+        """The state of one artifact changed, or some of its bytes came (at most ten times a second each)."""
+        ...
+
+    def message(self, text: str, *, level: str = "info") -> None:
+        """A line for the user; level ``debug``, ``info``, ``warning`` or ``error``."""
+        ...
+
+    def event(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """A machine-readable event for ``--progress json`` (source failures, retries)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What a part file holds at the start of a run: believed ranges, half open, sorted, disjoint."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    size: int | None = None
+    validator: str | None = None
+    bound_source: str | None = None
+    """For files without a digest: the redacted URL that the bytes came from."""
+
+
+class PartFile(Protocol):
+    """An unfinished file and its journal, locked by this process."""
+
+    def resume(self) -> Resumed:
+        """Read the journal, re-hash what was written and not durable, cut off a torn tail."""
+        ...
+
+    def fix_size(self, size: int, validator: str | None = None, source: str | None = None) -> None:
+        """Record the size (and, without a digest, the validator and its source), and reserve the file."""
+        ...
+
+    def write(self, offset: int, data: bytes | memoryview) -> None: ...
+
+    def record_written(self, start: int, end: int, crc32: int, source: str) -> None:
+        """Append a *written* record; no sync."""
+        ...
+
+    def sync_data(self) -> int:
+        """Sync the data; returns a mark for ``record_durable``."""
+        ...
+
+    def record_durable(self, mark: int) -> None:
+        """All records before ``mark`` are durable; appended and synced."""
+        ...
+
+    def discard(self) -> None:
+        """Forget all bytes."""
+        ...
+
+    def digest(self) -> Mapping[str, str]:
+        """Algorithm -> hex of the whole file as it lies on disk, for the algorithms the artifact names."""
+        ...
+
+    def publish(self, destination: Path) -> None:
+        """Close every handle, rename to ``destination``, sync the folder, remove the journal."""
+        ...
+
+    def close(self) -> None:
+        """Close the handles and release the lock; the bytes stay."""
+        ...
