@@ -16,7 +16,9 @@ _CONTENT_SIZE_8_BYTES = 3 << 6
 class Writable(Protocol):
     """Anything with a binary ``write``."""
 
-    def write(self, data: bytes, /) -> object: ...
+    def write(self, data: bytes, /) -> object:
+        """Take all of ``data``."""
+        ...
 
 
 class RawFrameWriter:
