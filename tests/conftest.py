@@ -1,0 +1,37 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
+
+StartMirrors = Callable[..., NginxMirrors]
+
+
+@pytest.fixture
+def nginx_mirrors(tmp_path: Path) -> Iterator[StartMirrors]:
+    """Start nginx: ``nginx_mirrors([root, root, root], rate=...)`` gives a running ``support.nginx.NginxMirrors``."""
+    if find_nginx() is None:
+        pytest.skip(INSTALL_HINT)
+    with ExitStack() as running:
+
+        def start(roots: Sequence[Path], **options: object) -> NginxMirrors:
+            folder = tmp_path / f"nginx-{len(list(tmp_path.glob('nginx-*')))}"
+            mirrors = NginxMirrors(roots, folder, **options)
+            running.callback(mirrors.stop)
+            mirrors.start()
+            return mirrors
+
+        yield start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses nginx carries its mark."""
+    for item in items:
+        if "nginx_mirrors" in getattr(item, "fixturenames", ()):
+            item.add_marker("nginx")

@@ -1,0 +1,288 @@
+"""A real nginx as several mirrors: one process, one loopback port a mirror, every byte that it sent counted.
+
+    mirrors = NginxMirrors([root_a, root_b], folder=tmp_path / "nginx", rate=4 << 20)
+    mirrors.start()               # the fixture nginx_mirrors starts and stops
+    mirrors.base(0)               # "http://127.0.0.1:43211"
+    mirrors.set_rate(1, 64_000)   # bytes a second for each connection; None = unlimited
+    mirrors.change(1, status=503) # every request to mirror 1 is answered so; None = normal again
+    mirrors.requests(0)           # [Request(uri="/pytorch/linux-64/repodata.json", status=206, ...)]
+    mirrors.archive_requests()    # only .conda and .tar.bz2, of all mirrors
+    mirrors.body_bytes()          # body bytes of those archive requests; body_bytes(archives=False) of everything
+    mirrors.reset_log()           # forget what was counted so far
+
+Counts are what nginx handed to the kernel. Send buffers are small, and with a rate below the line's speed nothing
+waits in them when a client is killed. All counters first wait until no request is being answered, so a
+killed client's requests are in; a client that still runs would be waited for (10 s at most).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+INSTALL_HINT = (
+    "nginx is not installed: `apt-get install nginx` (or your system's package) to run the tests that need it"
+)
+ARCHIVE_SUFFIXES = (".conda", ".tar.bz2")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find_nginx() -> str | None:
+    """The nginx binary, also where only root has /usr/sbin on the PATH."""
+    found = shutil.which("nginx")
+    if found is None and Path("/usr/sbin/nginx").exists():
+        found = "/usr/sbin/nginx"
+    return found
+
+
+@dataclass(frozen=True)
+class Request:
+    """One answered request; ``bytes`` of body and ``sent`` with headers; ``range`` is the header, or ''."""
+
+    mirror: int
+    method: str
+    uri: str
+    status: int
+    bytes: int
+    sent: int
+    range: str
+    complete: bool
+    """Whether the whole answer was sent (False for a client that went away)."""
+
+    @property
+    def is_archive(self) -> bool:
+        return self.uri.partition("?")[0].endswith(ARCHIVE_SUFFIXES)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """What one port serves; ``rate`` in bytes a second a connection, ``max_ranges`` 0 ignores Range (answers 200)."""
+
+    root: Path
+    rate: int | None = None
+    max_ranges: int | None = None
+    status: int | None = None
+
+
+class NginxMirrors:
+    """N mirrors in one nginx, run as the current user, with all its files in ``folder``."""
+
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        folder: Path,
+        *,
+        rate: int | None = None,
+        keepalive: int = 30,
+        max_ranges: int | None = None,
+        send_buffer: int | None = 32 * 1024,
+    ) -> None:
+        self._mirrors = [Mirror(Path(root).resolve(), rate, max_ranges) for root in roots]
+        self._folder = folder.resolve()
+        self._keepalive = keepalive
+        self._send_buffer = send_buffer
+        self._generation = 0
+        self._log_start = 0
+        self._ports = _free_ports(len(self._mirrors))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self._mirrors)
+
+    # --- where things are -------------------------------------------------------------------------------------
+
+    def base(self, mirror: int = 0) -> str:
+        """The mirror's base URL, without a slash at its end."""
+        return f"http://127.0.0.1:{self._ports[mirror]}"
+
+    def port(self, mirror: int = 0) -> int:
+        return self._ports[mirror]
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        binary = find_nginx()
+        if binary is None:
+            raise RuntimeError(INSTALL_HINT)
+        (self._folder / "temp").mkdir(parents=True, exist_ok=True)
+        self._write_configuration()
+        self._process = subprocess.Popen(
+            [
+                binary,
+                "-p",
+                str(self._folder),
+                "-c",
+                str(self._folder / "nginx.conf"),
+                "-e",
+                str(self._folder / "error.log"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._wait_for_generation()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=10)
+            self._process = None
+
+    def change(self, mirror: int, **fields: object) -> None:
+        """Change fields of one mirror (see Mirror); holds for connections made from now on."""
+        self._mirrors[mirror] = replace(self._mirrors[mirror], **fields)
+        self._write_configuration()
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+        self._wait_for_generation()
+
+    def set_rate(self, mirror: int, rate: int | None) -> None:
+        self.change(mirror, rate=rate)
+
+    # --- what was asked ------------------------------------------------------------------------------------------
+
+    def requests(self, mirror: int | None = None) -> list[Request]:
+        """All requests since the start or the last ``reset_log``, in the order in which they ended."""
+        self._settle()
+        found = []
+        with (self._folder / "access.log").open(encoding="utf-8") as log:
+            log.seek(self._log_start)
+            for line in log:
+                row = json.loads(line)
+                request = Request(
+                    mirror=self._ports.index(int(row["port"])),
+                    method=row["method"],
+                    uri=row["uri"],
+                    status=int(row["status"]),
+                    bytes=int(row["body"]),
+                    sent=int(row["sent"]),
+                    range=row["range"],
+                    complete=row["complete"] == "OK",
+                )
+                if mirror in {None, request.mirror}:
+                    found.append(request)
+        return found
+
+    def archive_requests(self, mirror: int | None = None) -> list[Request]:
+        return [request for request in self.requests(mirror) if request.is_archive]
+
+    def body_bytes(self, mirror: int | None = None, *, archives: bool = True) -> int:
+        rows = self.archive_requests(mirror) if archives else self.requests(mirror)
+        return sum(request.bytes for request in rows)
+
+    def reset_log(self) -> None:
+        self._settle()
+        self._log_start = (self._folder / "access.log").stat().st_size
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _settle(self, patience: float = 10.0) -> None:
+        """Wait until nginx answers nobody but us: a request is logged when it ends."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            status = self._get(0, "/.status")
+            if "Reading: 0 Writing: 1 " in status:
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"nginx is still answering somebody: {status!r}")
+
+    def _get(self, mirror: int, path: str) -> str:
+        with _DIRECT.open(self.base(mirror) + path, timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def _wait_for_generation(self, patience: float = 10.0) -> None:
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                break
+            try:
+                if self._old_workers_gone() and all(
+                    self._get(i, "/.generation") == str(self._generation) for i in range(len(self))
+                ):
+                    return
+            except (urllib.error.URLError, ConnectionError, FileNotFoundError):  # not there yet
+                pass
+            time.sleep(0.02)
+        log = self._folder / "error.log"
+        raise RuntimeError(f"nginx did not start: {log.read_text() if log.exists() else 'no error log'}")
+
+    def _old_workers_gone(self) -> bool:
+        """Whether every worker of an older configuration has said that it stops accepting connections."""
+        log = (self._folder / "error.log").read_text(encoding="utf-8", errors="replace")
+        return log.count("gracefully shutting down") >= self._generation - 1
+
+    def _write_configuration(self) -> None:
+        self._generation += 1
+        user = "user root;" if hasattr(os, "geteuid") and os.geteuid() == 0 else ""
+        temp = "\n".join(f"  {kind}_temp_path temp/{kind};" for kind in _TEMP_KINDS)
+        servers = "\n".join(self._server(i) for i in range(len(self)))
+        (self._folder / "nginx.conf").write_text(
+            f"""{user}
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log error.log notice;
+events {{ worker_connections 512; }}
+http {{
+{temp}
+  default_type application/octet-stream;
+  log_format counted escape=json '{{"port":"$server_port","method":"$request_method","uri":"$request_uri",'
+    '"status":"$status","body":"$body_bytes_sent","sent":"$bytes_sent","range":"$http_range",'
+    '"complete":"$request_completion"}}';
+  access_log access.log counted;
+  keepalive_timeout {self._keepalive}s;
+  keepalive_requests 10000;
+  lingering_close off;
+  sendfile on;
+  sendfile_max_chunk 64k;
+{servers}
+}}
+""",
+            encoding="utf-8",
+        )
+
+    def _server(self, index: int) -> str:
+        mirror = self._mirrors[index]
+        listen = f"127.0.0.1:{self._ports[index]}"
+        if self._send_buffer is not None:
+            listen += f" sndbuf={self._send_buffer}"
+        lines = [f"root {mirror.root};"]
+        if mirror.rate is not None:
+            lines.append(f"limit_rate {mirror.rate};")
+        if mirror.max_ranges is not None:
+            lines.append(f"max_ranges {mirror.max_ranges};")
+        if mirror.status is not None:
+            lines.append(f"return {mirror.status};")
+        body = " ".join(lines)
+        return (
+            f"  server {{ listen {listen};\n"
+            f"    location / {{ {body} }}\n"
+            f'    location = /.generation {{ access_log off; return 200 "{self._generation}"; }}\n'
+            "    location = /.status { access_log off; stub_status; }\n  }"
+        )
+
+
+_TEMP_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
