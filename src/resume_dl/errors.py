@@ -147,9 +147,7 @@ class ContentError(SourceError):
 class SourcesExhaustedError(TransferError):
     """Every source was tried; ``causes`` names each and why it failed."""
 
-    def __init__(
-        self, message: str, *, causes: tuple[str, ...] = (), resumable_bytes: int = 0, hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, causes: tuple[str, ...] = (), resumable_bytes: int = 0, hint: str = "") -> None:
         super().__init__(message, hint=hint, resumable_bytes=resumable_bytes)
         self.causes = causes
 

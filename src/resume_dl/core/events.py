@@ -1,0 +1,117 @@
+"""What the engine tells a download: facts, in the past tense. Counts in bytes; payload never enters the core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resume_dl.core.failures import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The lock is ours and the journal is read: what is on disk, believed."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    size: int | None = None
+    validator: str | None = None
+    bound_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPublished:
+    """Another process finished this file while we waited for its lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockBusy:
+    """Another process works on this file; ``owner`` says which, for people."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    """The head was accepted; the size and validator it stated, and the host that answered after redirects."""
+
+    connection: int
+    size: int | None
+    validator: str | None = None
+    final_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BytesWritten:
+    """The connection's stream is written up to ``position``; ``received`` body bytes came in all."""
+
+    connection: int
+    position: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    """The last word of a connection: no write of it can follow.
+
+    ``failure`` None when its lease is complete, or when the core closed it. ``size``: where the body's own end was
+    the first to tell it.
+    """
+
+    connection: int
+    position: int
+    received: int
+    failure: Failure | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataSynced:
+    """Everything recorded before ``mark`` is on the disk."""
+
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class DigestChecked:
+    """The whole file was hashed as it lies on disk; ``actual`` is the hex found, ``matches`` the verdict."""
+
+    matches: bool
+    expected: str = ""
+    actual: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The file has its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFailed:
+    """This machine failed (disk, permission); ``error`` goes back to the user through Fail."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A deadline that ``next_deadline`` named has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The user wants to stop."""
+
+
+Event = (
+    Prepared
+    | FoundPublished
+    | LockBusy
+    | ResponseStarted
+    | BytesWritten
+    | ConnectionClosed
+    | DataSynced
+    | DigestChecked
+    | Published
+    | LocalFailed
+    | TimerFired
+    | Cancelled
+)

@@ -1,0 +1,35 @@
+"""Why one connection ended without its bytes: a value, not an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FailureKind(Enum):
+    """What a failure says about its source; the comment is the core's answer."""
+
+    UNREACHABLE = "unreachable"  # nothing answered: back off
+    BROKEN = "broken"  # reset or early end: back off, the bytes so far are kept
+    STALLED = "stalled"  # no byte for too long: back off
+    SERVER_ERROR = "server error"  # 5xx: back off
+    THROTTLED = "throttled"  # 429, 503: the whole host rests for Retry-After
+    LACKS = "lacks the file"  # 404, 410, or another size: not this source for this file
+    REFUSED = "refused"  # 401, 403 and other 4xx: not this source for this file
+    RANGE_IGNORED = "ignores ranges"  # 200 to a range: only as one stream from 0
+    RANGE_WRONG = "wrong range"  # another range than asked for, 416: only as one stream from 0
+    CONTENT = "not the file"  # HTML, an encoded body, wrong magic: not this source for this file
+    CHANGED = "changed"  # without a digest: another version than the bytes we hold
+    FATAL = "not trusted"  # a certificate that does not verify, a bad URL: trying again cannot help
+    LOCAL = "this machine"  # disk full, no permission: the download ends
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """``message`` is one line without secrets; ``retry_after`` in seconds where the server said so."""
+
+    kind: FailureKind
+    message: str
+    retry_after: float | None = None
+    size: int | None = None
+    """The file's whole size as this source states it, where that is the trouble."""

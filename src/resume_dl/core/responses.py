@@ -1,0 +1,153 @@
+"""Is this answer what was asked for? Checked before a byte is written (RFC 9110: 14.4, 15.3.7, 15.5.17)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.model.http import RangeRequest, ResponseHead
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_UNSATISFIED = re.compile(r"bytes \*/(\d+)")
+_MAGIC = {
+    ".conda": b"PK\x03\x04",
+    ".whl": b"PK\x03\x04",
+    ".zip": b"PK\x03\x04",
+    ".bz2": b"BZh",
+    ".zst": b"\x28\xb5\x2f\xfd",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The body is bytes ``[start, end)`` of the file; ``end`` and ``size`` None where the server did not say."""
+
+    start: int
+    end: int | None
+    size: int | None
+    validator: str | None
+
+
+def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> Accepted | Failure:
+    """Whether the body of this answer may be written; ``size`` is the file's, where known."""
+    status, headers = head.status, head.headers
+    if status == 206:
+        return _check_body_kind(headers) or _check_partial(request, head, size)
+    if status == 200:
+        refused = _check_body_kind(headers)
+        if refused:
+            return refused
+        if request.if_range is not None:
+            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes came")
+        if not request.whole:
+            return Failure(FailureKind.RANGE_IGNORED, "answers a range with the whole file")
+        return _check_whole(head, size)
+    return _check_status(request, head, size)
+
+
+def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
+    """Whether a file of this name may begin so; None for a name that says nothing."""
+    for suffix, magic in _MAGIC.items():
+        if filename.endswith(suffix):
+            if first_bytes[: len(magic)] == magic[: len(first_bytes)]:
+                return None
+            return Failure(FailureKind.CONTENT, f"what came is no {suffix} file")
+    return None
+
+
+def strong_validator(head: ResponseHead) -> str | None:
+    """The strong ETag, or the Last-Modified date, that If-Range may carry; weak tags are not trusted (RFC 9110 8.8)."""
+    etag = head.headers.get("etag", "")
+    if etag.startswith('"'):
+        return etag
+    return head.headers.get("last-modified") or None
+
+
+def _check_body_kind(headers: object) -> Failure | None:
+    get = headers.get  # type: ignore[attr-defined]
+    encoding = str(get("content-encoding", "")).strip().lower()
+    if encoding not in {"", "identity"}:
+        return Failure(FailureKind.CONTENT, f"the body is encoded ({encoding[:20]}) though identity was asked for")
+    content_type = str(get("content-type", "")).strip().lower()
+    if content_type.startswith("multipart/byteranges"):
+        return Failure(FailureKind.RANGE_WRONG, "answers one range with several parts")
+    if content_type.startswith(("text/html", "application/xhtml")):
+        return Failure(
+            FailureKind.CONTENT, "a web page came instead of the file (a login page of the network, or a block page)"
+        )
+    return None
+
+
+def _check_partial(request: RangeRequest, head: ResponseHead, size: int | None) -> Accepted | Failure:
+    match = _CONTENT_RANGE.fullmatch(head.headers.get("content-range", "").strip())
+    if match is None:
+        return Failure(FailureKind.RANGE_WRONG, "a partial answer without a readable Content-Range")
+    start, end = int(match[1]), int(match[2]) + 1
+    total = None if match[3] == "*" else int(match[3])
+    if request.whole or start != request.start:
+        return Failure(FailureKind.RANGE_WRONG, f"bytes from {start} came, from {request.start} were asked for")
+    if size is not None and total is not None and total != size:
+        return Failure(FailureKind.LACKS, f"its file has {total} bytes, ours {size}", size=total)
+    known = total if size is None else size
+    wanted_end = request.end if known is None or request.end is None else min(request.end, known)
+    if wanted_end is None:
+        wanted_end = known
+    if end <= start or (wanted_end is not None and end != wanted_end) or (total is not None and end > total):
+        return Failure(FailureKind.RANGE_WRONG, f"bytes to {end} came, to {wanted_end} were asked for")
+    length = _content_length(head)
+    if length is not None and length != end - start:
+        return Failure(
+            FailureKind.RANGE_WRONG, f"Content-Length {length} does not fit the range of {end - start} bytes"
+        )
+    return Accepted(start, end, known, strong_validator(head))
+
+
+def _check_whole(head: ResponseHead, size: int | None) -> Accepted | Failure:
+    length = _content_length(head)
+    if size is not None and length is not None and length != size:
+        return Failure(FailureKind.LACKS, f"its file has {length} bytes, ours {size}", size=length)
+    known = length if size is None else size
+    return Accepted(0, known, known, strong_validator(head))
+
+
+def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -> Failure:
+    status = head.status
+    if status == 416:
+        match = _UNSATISFIED.fullmatch(head.headers.get("content-range", "").strip())
+        if match and size is not None and int(match[1]) != size:
+            return Failure(FailureKind.LACKS, f"its file has {match[1]} bytes, ours {size}", size=int(match[1]))
+        return Failure(FailureKind.RANGE_WRONG, f"cannot give bytes from {request.start} (status 416)")
+    if status in {404, 410}:
+        return Failure(FailureKind.LACKS, f"does not have it (status {status})")
+    if status in {429, 503}:
+        return Failure(FailureKind.THROTTLED, f"asks to wait (status {status})", retry_after=retry_after(head))
+    if status >= 500 or status == 408:
+        return Failure(FailureKind.SERVER_ERROR, f"server error (status {status})")
+    return Failure(FailureKind.REFUSED, f"refuses (status {status})")
+
+
+def retry_after(head: ResponseHead) -> float | None:
+    """Seconds that Retry-After names, as a number or a date against the answer's own Date (RFC 9110 10.2.3)."""
+    text = head.headers.get("retry-after", "").strip()
+    if text.isdigit():
+        return float(text)
+    until, since = _http_date(text), _http_date(head.headers.get("date", ""))
+    if until is None or since is None:
+        return None
+    return max(0.0, (until - since).total_seconds())
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
+
+
+def _content_length(head: ResponseHead) -> int | None:
+    text = head.headers.get("content-length", "").strip()
+    return int(text) if text.isdigit() else None

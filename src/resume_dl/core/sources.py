@@ -1,0 +1,64 @@
+"""What one download knows of its sources, and how it answers their failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.policy import Policy
+
+_NEVER_FOR_THIS_FILE = frozenset({FailureKind.LACKS, FailureKind.REFUSED, FailureKind.CONTENT, FailureKind.FATAL})
+_AS_ONE_STREAM = frozenset({FailureKind.RANGE_IGNORED, FailureKind.RANGE_WRONG})
+
+
+@dataclass(slots=True, eq=False)
+class SourceState:
+    """One source of one file. Counts in bytes, ``not_before`` on the injected clock."""
+
+    label: str
+    """The redacted URL: what binds the bytes of a file that has no digest."""
+    host: str
+    connections: int | None = None
+    """The mirror's own limit for its host."""
+    dropped: Failure | None = None
+    quarantined: bool = False
+    one_stream: bool = False
+    """It cannot give ranges: only the whole file, from 0, over one connection."""
+    not_before: float = 0.0
+    failures_in_a_row: int = 0
+    received: int = 0
+    kept: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    last_failure: Failure | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether this file may still be asked of it in this run."""
+        return self.dropped is None and not self.quarantined
+
+    def progressed(self) -> None:
+        """Bytes came: whatever failed before has passed."""
+        self.failures_in_a_row = 0
+
+    def failed(self, failure: Failure, now: float, policy: Policy, jitter: Callable[[], float]) -> float:
+        """Take a failure in; returns until when the whole host has to rest (0 for no rest)."""
+        self.last_failure = failure
+        self.failures[failure.kind.value] += 1
+        if failure.kind in _NEVER_FOR_THIS_FILE:
+            self.dropped = failure
+            return 0.0
+        if failure.kind in _AS_ONE_STREAM:
+            if self.one_stream:
+                self.dropped = failure
+            self.one_stream = True
+            return 0.0
+        if failure.kind is FailureKind.CHANGED:
+            return 0.0
+        delay = jitter() * min(policy.backoff_most, policy.backoff_first * 2 ** min(self.failures_in_a_row, 30))
+        self.failures_in_a_row += 1
+        if failure.kind is FailureKind.THROTTLED and failure.retry_after is not None:
+            delay = max(delay, min(failure.retry_after, policy.retry_after_most))
+        self.not_before = now + delay
+        return self.not_before if failure.kind is FailureKind.THROTTLED else 0.0

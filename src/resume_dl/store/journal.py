@@ -1,0 +1,163 @@
+"""The journal of one part file, bit by bit as in docs/journal.md: what was written, and what of it is durable.
+
+Pure bytes: ``encode_*`` make records, ``read`` takes a whole journal and says what may be believed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+
+from resume_dl.errors import JournalError
+
+MAGIC = b"RDLJ"
+VERSION = 1
+_HEADER = struct.Struct("<4sHHII")  # magic, version, flags (0), nonce, CRC32 of the 12 bytes before
+_HEAD = struct.Struct("<BH")  # kind, length of the payload
+_CRC = struct.Struct("<I")
+_SIZE = struct.Struct("<Q")
+_WRITTEN = struct.Struct("<QQHI")  # start, end, source, CRC32 of the data
+_DURABLE = struct.Struct("<Q")  # journal offset
+_SOURCE = struct.Struct("<H")  # id; the name follows in UTF-8
+
+KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD = range(1, 7)
+HEADER_SIZE = _HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Bytes ``[start, end)`` of the part file came from ``source`` and had this CRC32 when they were written."""
+
+    start: int
+    end: int
+    source: int
+    crc32: int
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a journal says. ``good_length`` in bytes: all behind it is a torn tail, to be cut off."""
+
+    nonce: int
+    size: int | None = None
+    validator: str | None = None
+    bound_source: str | None = None
+    sources: dict[int, str] = field(default_factory=dict)
+    durable: list[Written] = field(default_factory=list)
+    """Synced before it was said: believed without re-reading."""
+    written: list[Written] = field(default_factory=list)
+    """Perhaps only in the page cache when the machine stopped: re-hashed before it is believed."""
+    good_length: int = HEADER_SIZE
+
+
+def encode_header(nonce: int) -> bytes:
+    """The first bytes of a journal; ``nonce`` (32 bits, random) seeds every record's CRC."""
+    head = _HEADER.pack(MAGIC, VERSION, 0, nonce, 0)[:-4]
+    return head + _CRC.pack(zlib.crc32(head))
+
+
+def encode_source(nonce: int, source: int, name: str) -> bytes:
+    """Names ``source`` for the records that follow; at most 1 KiB of UTF-8, no secrets."""
+    return _record(nonce, KIND_SOURCE, _SOURCE.pack(source) + name.encode()[:1024])
+
+
+def encode_size(nonce: int, size: int) -> bytes:
+    """The whole file's size in bytes."""
+    return _record(nonce, KIND_SIZE, _SIZE.pack(size))
+
+
+def encode_validator(nonce: int, source: int, validator: str) -> bytes:
+    """The strong validator (RFC 9110 8.8) that binds a file without a digest to one source."""
+    return _record(nonce, KIND_VALIDATOR, _SOURCE.pack(source) + validator.encode()[:1024])
+
+
+def encode_written(nonce: int, written: Written) -> bytes:
+    """A *written* record: appended after its data was written, without a sync."""
+    return _record(nonce, KIND_WRITTEN, _WRITTEN.pack(written.start, written.end, written.source, written.crc32))
+
+
+def encode_durable(nonce: int, mark: int) -> bytes:
+    """A *durable* record: the data of all records before journal offset ``mark`` was synced before this was written."""
+    return _record(nonce, KIND_DURABLE, _DURABLE.pack(mark))
+
+
+def encode_discard(nonce: int) -> bytes:
+    """Forget every range, the size and the validator said so far."""
+    return _record(nonce, KIND_DISCARD, b"")
+
+
+def read(data: bytes) -> Contents:
+    """Believe a journal as far as it is whole.
+
+    Stops at the first record that is short or whose CRC is wrong. Raises JournalError for a journal of another
+    version (which must not be destroyed); a header that is short or damaged raises ValueError (start anew).
+    """
+    if len(data) < HEADER_SIZE:
+        raise ValueError("the journal's header is short")
+    magic, version, _, nonce, crc = _HEADER.unpack_from(data)
+    if magic != MAGIC or crc != zlib.crc32(data[: HEADER_SIZE - 4]):
+        raise ValueError("the journal's header is damaged")
+    if version != VERSION:
+        raise JournalError(
+            f"an unfinished download has a journal of version {version}, this program reads {VERSION}",
+            hint="finish it with the version that began it, or remove it with: resume-dl clean",
+        )
+    contents = Contents(nonce)
+    records: list[tuple[int, Written]] = []
+    mark = 0
+    at = HEADER_SIZE
+    while True:
+        parsed = _parse(data, at, nonce)
+        if parsed is None:
+            break
+        kind, payload, after = parsed
+        if kind == KIND_WRITTEN:
+            records.append((at, Written(*_WRITTEN.unpack(payload))))
+        elif kind == KIND_DURABLE:
+            mark = max(mark, *_DURABLE.unpack(payload))
+        elif kind == KIND_DISCARD:
+            records, mark = [], 0
+            contents.size = contents.validator = contents.bound_source = None
+        else:
+            _take_fact(contents, kind, payload)
+        at = after
+    contents.good_length = at
+    contents.durable = [written for offset, written in records if offset < mark]
+    contents.written = [written for offset, written in records if offset >= mark]
+    return contents
+
+
+def _take_fact(contents: Contents, kind: int, payload: bytes) -> None:
+    if kind == KIND_SOURCE:
+        contents.sources[_SOURCE.unpack_from(payload)[0]] = payload[_SOURCE.size :].decode(errors="replace")
+    elif kind == KIND_SIZE:
+        contents.size = _SIZE.unpack(payload)[0]
+    elif kind == KIND_VALIDATOR:
+        contents.bound_source = contents.sources.get(_SOURCE.unpack_from(payload)[0])
+        contents.validator = payload[_SOURCE.size :].decode(errors="replace")
+
+
+_LENGTHS = {KIND_SIZE: _SIZE.size, KIND_WRITTEN: _WRITTEN.size, KIND_DURABLE: _DURABLE.size, KIND_DISCARD: 0}
+
+
+def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
+    """The record at offset ``at``: kind, payload and where the next begins; None where it is not whole."""
+    if at + _HEAD.size + _CRC.size > len(data):
+        return None
+    kind, length = _HEAD.unpack_from(data, at)
+    end = at + _HEAD.size + length
+    if end + _CRC.size > len(data):
+        return None
+    if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[at:end], nonce):
+        return None
+    if length != _LENGTHS.get(kind, length) or not KIND_SOURCE <= kind <= KIND_DISCARD:
+        return None
+    if kind in {KIND_SOURCE, KIND_VALIDATOR} and length < _SOURCE.size:
+        return None
+    return kind, data[at + _HEAD.size : end], end + _CRC.size
+
+
+def _record(nonce: int, kind: int, payload: bytes) -> bytes:
+    body = _HEAD.pack(kind, len(payload)) + payload
+    return body + _CRC.pack(zlib.crc32(body, nonce))

@@ -1,0 +1,78 @@
+"""One process a part file: an operating-system lock on a file of its own, never broken by age."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.errors import LockedError, StoreError
+from resume_dl.store.platform import try_lock
+
+
+class FileLock:
+    """Held from ``acquire`` to ``release`` or to the end of the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Take the lock without waiting.
+
+        Raises LockedError (``owner`` says who has it) or StoreError where the file system has no locks.
+        """
+        while True:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                got = try_lock(fd)
+            except OSError as error:
+                os.close(fd)
+                raise StoreError(
+                    f"the file system of {self._path.parent} has no working locks: {error.strerror}",
+                    hint="choose a folder on a local disk with --pkgs-dir",
+                ) from error
+            if not got:
+                os.close(fd)
+                owner = self._owner()
+                raise LockedError(
+                    f"{owner} works on this file", owner=owner, hint="wait for it, or run without --no-wait"
+                )
+            if self._is_current(fd):
+                break
+            os.close(fd)  # its last owner removed the file between our open and our lock
+        self._fd = fd
+        note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": Path(sys.argv[0]).name})
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, note.encode())
+
+    def release(self, *, remove: bool = False) -> None:
+        """Let go; with ``remove`` the lock's file goes too (POSIX: while it is held, so that no two can hold it)."""
+        if self._fd < 0:
+            return
+        if remove and sys.platform != "win32":
+            with suppress(OSError):
+                self._path.unlink()
+        os.close(self._fd)
+        self._fd = -1
+        if remove and sys.platform == "win32":
+            with suppress(OSError):  # another process may have it open by now: then it is that one's
+                self._path.unlink()
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _owner(self) -> str:
+        try:
+            note = json.loads(self._path.read_text())
+            where = "" if note["host"] == socket.gethostname() else f" on {note['host']}"
+            return f"process {int(note['pid'])} ({note['program']}){where}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return "another process"

@@ -1,0 +1,156 @@
+"""What differs between POSIX and Windows when bytes have to stay where they were put; nothing else may.
+
+Reasoned from the documentation of the Windows calls named below; only the POSIX side ran in tests.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_RENAME_TRIES = 20
+_RENAME_PAUSE = 0.05
+"""Virus scanners and indexers hold new files open for some ten milliseconds; one second in all is ample."""
+
+
+class PositionedFile:
+    """A file that several threads write at positions of their own.
+
+    POSIX has ``pwrite``; Windows has not, so there a lock joins seek and write.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        self._fd = os.open(path, flags, 0o666)
+        self._lock = threading.Lock()
+
+    def write_at(self, offset: int, data: bytes | memoryview) -> None:
+        """Write all of ``data`` at ``offset``; raises OSError."""
+        view = memoryview(data)
+        while view:
+            if sys.platform == "win32":
+                with self._lock:
+                    os.lseek(self._fd, offset, os.SEEK_SET)
+                    count = os.write(self._fd, view)
+            else:
+                count = os.pwrite(self._fd, view, offset)
+            offset += count
+            view = view[count:]
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """At most ``count`` bytes from ``offset``; fewer only at the end of the file."""
+        if sys.platform == "win32":
+            with self._lock:
+                os.lseek(self._fd, offset, os.SEEK_SET)
+                return os.read(self._fd, count)
+        return os.pread(self._fd, count, offset)
+
+    def reserve(self, size: int) -> None:
+        """Make the file ``size`` bytes long, without holes filled."""
+        if sys.platform == "win32":
+            _set_sparse(self._fd)
+        os.ftruncate(self._fd, size)
+
+    @property
+    def size(self) -> int:
+        """The file's length in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def sync(self) -> None:
+        """Wait until the data is on the disk."""
+        sync_fd(self._fd)
+
+    def close(self) -> None:
+        """Close the handle; a second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def sync_fd(fd: int) -> None:
+    """Wait until a file's data is on the disk: F_FULLFSYNC on macOS, where fsync stops at the drive's cache."""
+    if sys.platform == "darwin":
+        import fcntl  # noqa: PLC0415 - exists on POSIX only
+
+        with suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def sync_directory(path: Path) -> None:
+    """Make names that were created in or renamed into ``path`` survive a power cut; Windows has no such call."""
+    if sys.platform == "win32":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:  # some network file systems
+            raise
+    finally:
+        os.close(fd)
+
+
+def replace(source: Path, destination: Path) -> None:
+    """Rename a file or folder over ``destination`` (a folder must not exist there); bounded tries on Windows.
+
+    Raises OSError. On Windows a reader's handle without FILE_SHARE_DELETE fails the rename for a moment.
+    """
+    for attempt in range(_RENAME_TRIES):
+        try:
+            source.replace(destination)
+        except PermissionError:
+            if os.name != "nt" or attempt == _RENAME_TRIES - 1:
+                raise
+            time.sleep(_RENAME_PAUSE)
+        else:
+            return
+
+
+def try_lock(fd: int) -> bool:
+    """Take an exclusive lock on an open file, without waiting; False where another process has it.
+
+    It falls when the handle is closed or the process ends, however it ends. Raises OSError where the file system
+    has no locks.
+    """
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 - exists on Windows only
+
+        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    else:  # noqa: RET505 - so that a type checker sees one platform at a time
+        import fcntl  # noqa: PLC0415 - exists on POSIX only
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+_WINDOWS_LOCK_OFFSET = 1 << 20
+"""Locks are mandatory on Windows: a byte far behind the text leaves the owner's name readable."""
+
+
+def _set_sparse(fd: int) -> None:
+    """FSCTL_SET_SPARSE, else Windows fills a hole with zeros on the disk; a refusal (FAT, network) is no error."""
+    if sys.platform == "win32":
+        import ctypes  # noqa: PLC0415 - needed on Windows only
+        import msvcrt  # noqa: PLC0415
+
+        fsctl_set_sparse = 0x000900C4
+        handle, returned = ctypes.c_void_p(msvcrt.get_osfhandle(fd)), ctypes.c_ulong(0)
+        ctypes.windll.kernel32.DeviceIoControl(handle, fsctl_set_sparse, None, 0, None, 0, ctypes.byref(returned), None)
