@@ -1,18 +1,235 @@
-"""Origins, and the mirrors that carry them: which URLs hold the same bytes. Pure."""
+"""Origins, and the mirrors that carry them: which URLs hold the same bytes. Pure.
+
+An *origin* is a symbolic name (``conda:pytorch``, ``wheels:pytorch``, ``pypi:files``) for a place that holds files;
+its *canonical base* is the URL where the files' publisher serves them. A mirror carries an origin under a base of its
+own, so that one path below the base is the same file everywhere. A wrong guess is harmless: identity is the digest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl, redact
+
+UPSTREAM = "upstream"
+"""The mirror name of a canonical source."""
+GIVEN = "given"
+"""The mirror name of the address that the user gave, where it is neither a known mirror's nor the canonical one."""
+ACTIVE = "active"
+RETIRED = "retired"
+CHANNEL_ALIAS = "https://conda.anaconda.org"
+"""conda's default ``channel_alias``: a channel that the table does not list is ``conda:<name>``, below this."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_PYPI_FILE = re.compile(r"/packages/([0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/[^/]+)\Z")
+_PYPI_FILES = "pypi:files"
+_CONDA = "conda:"
+_DOTS = re.compile(r"(?i)(?:\.|%2e){1,2}")
+
+_Location = tuple[str, tuple[str, ...]]
+"""``host[:port]`` and the path's segments: what two addresses are compared by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """One mirror site; ``carries`` maps an origin's name to the base URL at this mirror (no trailing slash)."""
+    """One mirror site; ``carries`` maps an origin's name to the base URL at this mirror (no trailing slash).
+
+    A ``retired`` mirror is recognised in a user's settings, so that they can be told, and never used; ``note`` then
+    says what happened. ``connections`` is the most connections to one of its hosts, None for the default.
+    """
 
     name: str
     title: str = ""
     home: str = ""
     connections: int | None = None
-    status: str = "active"
+    status: str = ACTIVE
     carries: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether files may be taken from it."""
+        return self.status == ACTIVE
+
+
+class _Match(NamedTuple):
+    origin: str
+    rest: str
+    mirror: Mirror | None
+    canonical: bool
+    """Whether the address is the origin's own one (or conda's default alias for it)."""
+
+
+class MirrorTable:
+    """Origins and mirrors, in the order in which mirrors are offered. Immutable; equal tables compare equal."""
+
+    __slots__ = ("_bases", "mirrors", "origins")
+
+    def __init__(self, origins: Mapping[str, str], mirrors: tuple[Mirror, ...] = ()) -> None:
+        self.origins: Mapping[str, str] = {name: base.rstrip("/") for name, base in origins.items()}
+        self.mirrors: tuple[Mirror, ...] = tuple(mirrors)
+        # Whoever is entered later wins: an active mirror over a retired one, a canonical address over both.
+        self._bases: dict[_Location, tuple[str, Mirror | None]] = {}
+        for mirror in sorted(self.mirrors, key=lambda mirror: mirror.active):
+            for origin, base in mirror.carries.items():
+                self._enter(base, origin, mirror)
+        for origin in (*(origin for mirror in self.mirrors for origin in mirror.carries), *self.origins):
+            if origin.startswith(_CONDA):
+                self._enter(f"{CHANNEL_ALIAS}/{origin.removeprefix(_CONDA)}", origin)
+        for origin, base in self.origins.items():
+            self._enter(base, origin)
+
+    def _enter(self, base: str, origin: str, mirror: Mirror | None = None) -> None:
+        if (location := _locate(base)) is not None:
+            self._bases[location] = (origin, mirror)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MirrorTable):
+            return NotImplemented
+        return self.origins == other.origins and self.mirrors == other.mirrors
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.origins.items()), tuple(mirror.name for mirror in self.mirrors)))
+
+    def __repr__(self) -> str:
+        return f"MirrorTable({len(self.origins)} origins, {[mirror.name for mirror in self.mirrors]})"
+
+    def origin_of(self, url: str) -> tuple[str, str] | None:
+        """The origin that ``url`` belongs to and the path below its base (no leading slash), or None.
+
+        The longest known base wins, at a path boundary only; scheme, default port and the host's case do not count.
+        An address with a credential or a query belongs to nobody: what it gives may be for its holder alone.
+        """
+        match = self._find(url)
+        return None if match is None else (match.origin, match.rest)
+
+    def _find(self, url: str) -> _Match | None:
+        location = _locate(url)
+        if location is None:
+            return None
+        host, segments = location
+        # A trailing slash matters to a simple index ("numpy/") and not to a base: it stays with the rest, if any.
+        slash = "/" if urlsplit(url).path.endswith("/") else ""
+
+        def below(length: int) -> str:
+            rest = "/".join(segments[length:])
+            return rest + slash if rest else ""
+
+        for length in range(len(segments), -1, -1):
+            known = self._bases.get((host, segments[:length]))
+            if known is not None:
+                origin, mirror = known
+                return _Match(origin, below(length), mirror, mirror is None)
+        if (host, ()) == _locate(CHANNEL_ALIAS) and segments:
+            return _Match(_CONDA + segments[0], below(1), None, canonical=True)
+        file = _PYPI_FILE.search("/" + "/".join(segments))
+        return None if file is None else _Match(_PYPI_FILES, file[1], None, canonical=False)
+
+    def base_of(self, origin: str) -> str | None:
+        """The canonical base of an origin, or None where the table has none (PyPI's is the tools' own default)."""
+        base = self.origins.get(origin)
+        if base is None and origin.startswith(_CONDA):
+            return f"{CHANNEL_ALIAS}/{origin.removeprefix(_CONDA)}"
+        return base
+
+    def canonical(self, url: str) -> str:
+        """The origin's own address of ``url``; ``url`` itself where no origin claims it or its base is unknown."""
+        match = self._find(url)
+        base = None if match is None else self.base_of(match.origin)
+        return url if match is None or base is None else join_url(base, match.rest)
+
+    def retired(self, url: str) -> Mirror | None:
+        """The retired mirror that ``url`` lies at, so that its user can be told; None otherwise."""
+        match = self._find(url)
+        return None if match is None or match.mirror is None or match.mirror.active else match.mirror
+
+    def sources(
+        self, url: RedactedUrl, *, upstream: bool = True, only: frozenset[str] | None = None
+    ) -> tuple[Source, ...]:
+        """Every address of the file at ``url``: mirrors in the table's order, then the one given, then the canonical.
+
+        ``upstream`` False leaves the canonical address out, and a given one that may be it (a file of PyPI whose own
+        base is not known). With ``only``, nothing but the mirrors of these names is named (``upstream`` and ``given``
+        are names too), which may leave nothing. An address that no origin claims, or that holds a credential, has one
+        place, and that is always returned: the user named it.
+        """
+        match = self._find(url.reveal())
+        if match is None:
+            return (Source(UPSTREAM, url),)
+        offers = [
+            Source(mirror.name, RedactedUrl(join_url(mirror.carries[match.origin], match.rest)), mirror.connections)
+            for mirror in self.mirrors
+            if mirror.active and match.origin in mirror.carries
+        ]
+        base = self.base_of(match.origin)
+        if match.mirror is None and not match.canonical and (upstream or base is not None):
+            offers.append(Source(GIVEN, RedactedUrl(url.reveal().partition("#")[0])))
+        if base is not None and upstream:
+            offers.append(Source(UPSTREAM, RedactedUrl(join_url(base, match.rest))))
+        distinct: dict[str, Source] = {}
+        for offer in offers:
+            if only is None or offer.mirror in only:
+                distinct.setdefault(offer.url.reveal(), offer)
+        return tuple(distinct.values())
+
+    def merge(self, other: MirrorTable) -> MirrorTable:
+        """This table with ``other`` laid over it: its origins win; a mirror of the same name is extended in place.
+
+        In an extended mirror each origin that ``other`` names is replaced or added, and so are title, home, note,
+        connections and status where ``other`` sets them. New mirrors come after the known ones.
+        """
+        theirs = {mirror.name: mirror for mirror in other.mirrors}
+        merged = [_extend(mirror, theirs.pop(mirror.name, None)) for mirror in self.mirrors]
+        return MirrorTable({**self.origins, **other.origins}, (*merged, *theirs.values()))
+
+    def names(self) -> Iterable[str]:
+        """The mirrors' names, in order."""
+        return (mirror.name for mirror in self.mirrors)
+
+
+def join_url(base: str, rest: str) -> str:
+    """``base`` and a path below it, with one slash between."""
+    return f"{base}/{rest}" if rest else base
+
+
+def _extend(known: Mirror, new: Mirror | None) -> Mirror:
+    if new is None:
+        return known
+    return Mirror(
+        name=known.name,
+        title=new.title or known.title,
+        home=new.home or known.home,
+        connections=new.connections if new.connections is not None else known.connections,
+        status=new.status,
+        carries={**known.carries, **new.carries},
+        note=new.note or known.note,
+    )
+
+
+def _locate(url: str) -> _Location | None:
+    """Host and path segments of an address, or None for what must not be mapped from one host to another.
+
+    That is: another scheme than http or https, a credential, a query, or a segment that would climb out of a base or
+    be read differently by different servers (``..``, ``%2e``, an empty one, a backslash). Trailing slashes and the
+    fragment are dropped.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    scheme, path = parts.scheme, parts.path
+    plain = f"{scheme}://{parts.netloc}{path}"
+    if scheme not in _DEFAULT_PORTS or not host or parts.query or "\\" in path or redact(plain) != plain:
+        return None
+    segments = tuple(path.rstrip("/").split("/")[1:])
+    if any(not segment or _DOTS.fullmatch(segment) for segment in segments):
+        return None
+    if ":" in host:
+        host = f"[{host}]"
+    return host if port is None or port == _DEFAULT_PORTS[scheme] else f"{host}:{port}", segments
