@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from faults.server import FaultServer
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 
 StartMirrors = Callable[..., NginxMirrors]
+StartFaults = Callable[..., FaultServer]
 
 
 @pytest.fixture
@@ -26,6 +28,20 @@ def nginx_mirrors(tmp_path: Path) -> Iterator[StartMirrors]:
             running.callback(mirrors.stop)
             mirrors.start()
             return mirrors
+
+        yield start
+
+
+@pytest.fixture
+def fault_server() -> Iterator[StartFaults]:
+    """Start a fault server: ``fault_server(ports=2)`` gives a running ``faults.server.FaultServer``."""
+    with ExitStack() as running:
+
+        def start(ports: int = 1) -> FaultServer:
+            server = FaultServer(ports)
+            server.start()
+            running.callback(server.stop)
+            return server
 
         yield start
 
