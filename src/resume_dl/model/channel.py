@@ -1,0 +1,63 @@
+"""A conda channel with its two addresses: the origin's, and the one that the user's own conda asks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from resume_dl.model.url import RedactedUrl
+
+_TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One channel, without its subdir.
+
+    ``canonical_base`` is where the channel's publisher serves it: what repodata and artifacts are known by, and what
+    ``MirrorTable.sources`` turns into every mirror's address. ``client_base`` is what the user's conda would ask with
+    its condarc: a mirror, perhaps, and with a credential where the condarc has one. Neither ends in a slash.
+    """
+
+    name: str
+    """A short name without secrets: ``pytorch``, ``pkgs/main``, ``conda-forge/label/x``, or the redacted address."""
+    origin: str | None
+    """``conda:<name>``, or None for a place that no mirror is known to carry (a private or a local channel)."""
+    canonical_base: RedactedUrl
+    client_base: RedactedUrl
+    group: str = ""
+    """The multichannel that it came from (``defaults``), whose members conda ranks alike; empty otherwise."""
+
+    def subdir_url(self, subdir: str) -> RedactedUrl:
+        """``<canonical base>/<subdir>``."""
+        return _join(self.canonical_base, subdir)
+
+    def file_url(self, subdir: str, filename: str) -> RedactedUrl:
+        """``<canonical base>/<subdir>/<filename>``: a package, or ``repodata.json.zst`` and the like."""
+        return _join(self.canonical_base, subdir, filename)
+
+    def client_subdir_url(self, subdir: str) -> RedactedUrl:
+        """``<client base>/<subdir>`` without credentials: the ``channel`` of a package cache's record."""
+        return _join(self.record_base, subdir)
+
+    def client_file_url(self, subdir: str, filename: str) -> RedactedUrl:
+        """``<client base>/<subdir>/<filename>`` without credentials: the ``url`` of a package cache's record."""
+        return _join(self.record_base, subdir, filename)
+
+    @property
+    def record_base(self) -> RedactedUrl:
+        """``client_base`` without userinfo and token: safe to write into a package cache (conda's ``base_url``)."""
+        return without_credentials(self.client_base)
+
+
+def without_credentials(url: RedactedUrl) -> RedactedUrl:
+    """``url`` without userinfo and without anaconda.org's ``/t/<token>``; the same place for who needs no login."""
+    parts = urlsplit(url.reveal())
+    return RedactedUrl(
+        urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], _TOKEN.sub("", parts.path), parts.query, ""))
+    )
+
+
+def _join(base: RedactedUrl, *below: str) -> RedactedUrl:
+    return RedactedUrl("/".join((base.reveal(), *below)))

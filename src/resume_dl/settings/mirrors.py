@@ -1,0 +1,152 @@
+"""Reads mirrors.toml: the shipped table, the user's own laid over it, or a file given instead.
+
+The conda plugin imports this module on its fast path: nothing heavy may be imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
+from resume_dl.model.url import redact
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SCHEMA = 1
+_MIRROR_TEXTS = ("title", "home", "note", "status")
+_MIRROR_KEYS = {"name", "connections", "carries", *_MIRROR_TEXTS}
+_T = TypeVar("_T")
+
+
+def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> MirrorTable:
+    """The mirrors to use.
+
+    ``user`` is the user's own file (``Paths.mirrors_file``), merged over the shipped table by name if it exists.
+    ``override`` (``--mirrors FILE``) replaces the shipped and the user's mirrors; the shipped origins stay, its own
+    are merged over them. Raises ConfigurationError, naming file and key, for a file that is missing or of another
+    form: another schema, an unknown key, a wrong type, or an address that is not plain http(s).
+    """
+    shipped = _table(shipped_file())
+    if override is not None:
+        given = _table(override)
+        return MirrorTable({**shipped.origins, **given.origins}, given.mirrors)
+    if user is not None and user.is_file():
+        return shipped.merge(_table(user))
+    return shipped
+
+
+def shipped_file() -> Path:
+    """The table that comes with this program: inside the package when installed, at the root of a checkout."""
+    package = Path(__file__).parent.parent
+    inside = package / "mirrors.toml"
+    return inside if inside.is_file() else package.parent.parent / "mirrors.toml"
+
+
+def _table(path: Path) -> MirrorTable:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the mirrors in {path}: {error.strerror or error}", hint="check the path given to --mirrors"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8 text", hint="save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
+    return parse_mirrors(document, str(path))
+
+
+def parse_mirrors(document: Mapping[str, Any], where: str) -> MirrorTable:
+    """A table from a parsed mirrors.toml; ``where`` names it in errors. Raises ConfigurationError."""
+    check = _Checker(where)
+    check.keys(document, {"schema", "origins", "mirror"}, "")
+    schema = document.get("schema")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise check.error("schema", f"is {schema!r}, and this version reads schema {SCHEMA} only")
+    origins = check.urls(document.get("origins", {}), "origins")
+    mirrors: list[Mirror] = []
+    entries: list[Any] = check.typed(document.get("mirror", []), list, "mirror", "a list of tables")
+    for index, raw in enumerate(entries):
+        entry: dict[str, Any] = check.typed(raw, dict, f"mirror[{index}]", "a table")
+        name = check.typed(entry.get("name"), str, f"mirror[{index}].name", "a text")
+        if not name or any(c.isspace() or not c.isprintable() for c in name):
+            raise check.error(f"mirror[{index}].name", f"is {name!r}, and a name is one word")
+        mirrors.append(_mirror(entry, name, check))
+    names = [mirror.name for mirror in mirrors]
+    for name in names:
+        if names.count(name) > 1:
+            raise check.error(f"mirror {name!r}", "is there twice")
+    return MirrorTable(origins, tuple(mirrors))
+
+
+def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
+    at = f"mirror {name!r}"
+    check.keys(entry, _MIRROR_KEYS, at + " ")
+    texts = {
+        key: check.typed(entry.get(key, ""), str, f"{at} {key}", "a text")
+        for key in ("title", "home", "note", "status")
+    }
+    if texts["status"] not in {"", ACTIVE, RETIRED}:
+        raise check.error(f"{at} status", f"is {texts['status']!r}, not {ACTIVE!r} or {RETIRED!r}")
+    connections = entry.get("connections")
+    if connections is not None:
+        check.typed(connections, int, f"{at} connections", "a whole number")
+        if isinstance(connections, bool) or connections < 1:
+            raise check.error(f"{at} connections", f"is {connections!r}, and at least 1 is needed")
+    return Mirror(
+        name=name,
+        title=texts["title"],
+        home=texts["home"],
+        connections=connections,
+        status=texts["status"] or ACTIVE,
+        carries=check.urls(entry.get("carries", {}), f"{at} carries"),
+        note=texts["note"],
+    )
+
+
+class _Checker:
+    """Says which file and which key is wrong."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def error(self, key: str, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.where}: {key} {why}", hint="the shipped mirrors.toml shows the form of every key"
+        )
+
+    def keys(self, table: Mapping[str, Any], known: set[str], at: str) -> None:
+        for key in table:
+            if key not in known:
+                raise self.error(f"{at}{key!r}", f"is not a key that is known here ({', '.join(sorted(known))})")
+
+    def typed(self, value: Any, kind: type[_T], key: str, meant: str) -> _T:
+        if not isinstance(value, kind):
+            raise self.error(key, "is missing" if value is None else f"is {type(value).__name__}, not {meant}")
+        return value
+
+    def urls(self, value: Any, key: str) -> dict[str, str]:
+        table: dict[str, Any] = self.typed(value, dict, key, "a table of addresses")
+        return {name: self.url(base, f"{key} {name!r}") for name, base in table.items()}
+
+    def url(self, value: Any, key: str) -> str:
+        text = self.typed(value, str, key, "an address")
+        try:
+            parts = urlsplit(text)
+            whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            raise self.error(key, "is not an http(s) address") from None
+        if not whole:
+            raise self.error(key, f"is not an http(s) address: {redact(text)!r}")
+        plain = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        if redact(plain) != plain or parts.query or parts.fragment:
+            raise self.error(key, "must be a plain address, without login, token, query or fragment")
+        return text.rstrip("/")
