@@ -1,0 +1,342 @@
+"""conda's package cache: find what lies in it, and put verified packages into it, as conda itself would leave them.
+
+What conda, mamba and pip take by name are ``<pkgs>/<fn>`` and ``<pkgs>/<stem>/``. So nothing gets such a name before it
+is whole and verified: archives are renamed from their verified part file, folders from ``<pkgs>/.resume-dl/`` once
+their record is in them. The order of ``publish_entry`` is: record into the folder, everything on the disk, a stale
+folder of that name aside, the folder, the archive, the line in ``urls.txt``. Killed after any of these steps, conda
+sees either nothing new, or a whole extracted package, or that and its archive.
+
+**When is an extracted folder believed?** Its ``repodata_record.json`` names the artifact's file and its digests (conda
+and we write that file last, from verified bytes), and every path that ``info/paths.json`` (in old packages
+``info/files``) lists is there, regular files with their recorded size. That is more than conda asks of a folder whose
+URL fits, and needs no hashing; it does not detect a file altered in place at the same length, as conda does not.
+A bare archive is believed only after its whole content was hashed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.digest import Digest
+from resume_dl.store.cache_record import (
+    INDEX,
+    RECORD,
+    channel_of,
+    client_url,
+    read_json,
+    record_bytes,
+    repodata_record,
+    without_credentials,
+    write_synced,
+)
+from resume_dl.store.cache_urls import URLS, add_url
+from resume_dl.store.part import FOLDER, hash_file
+from resume_dl.store.platform import replace, sync_directory
+
+_EXTENSIONS = (".conda", ".tar.bz2")
+_ASIDE = "aside-"
+_TRIES = 5
+
+PlaceArchive = Callable[[Path], None]
+"""Moves a verified archive to the path given, by one rename (``PartFile.publish``)."""
+
+
+class State(Enum):
+    """How much of a package a cache has."""
+
+    COMPLETE = "complete"
+    """Archive, extracted folder and a record with the right digest."""
+    EXTRACTED = "extracted"
+    """The folder and its record, without the archive: all that conda needs."""
+    ARCHIVE = "archive"
+    """A file of the right name and size, its content not looked at yet (``verify_file``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one package cache has of one artifact."""
+
+    pkgs_dir: Path
+    state: State
+    archive: Path | None
+    extracted: Path | None
+    """Only where its record has the artifact's digest."""
+    record: Mapping[str, Any] | None = None
+    """What its ``repodata_record.json`` says."""
+
+    def is_for(self, artifact: Artifact) -> bool:
+        """Whether conda will take it without our help: the URL and channel in its record are the client's."""
+        if self.record is None:
+            return False
+        url = client_url(artifact)
+        return without_credentials(str(self.record.get("url") or "")) == url and without_credentials(
+            str(self.record.get("channel") or "")
+        ) == channel_of(url)
+
+
+def stem(filename: str) -> str:
+    """The extracted folder's name; raises ValueError for what is no conda package."""
+    for extension in _EXTENSIONS:
+        if filename.endswith(extension) and len(filename) > len(extension):
+            return filename[: -len(extension)]
+    raise ValueError(f"not a conda package: {filename!r}")
+
+
+def find_entry(pkgs_dirs: Iterable[Path], artifact: Artifact, *, whole: bool = True) -> Entry | None:
+    """The best that any of these caches has of ``artifact``; absent caches and unreadable ones have nothing.
+
+    One that conda will take as it is goes before all, then an extracted one, then an archive; among equals the first
+    cache wins. With ``whole`` a folder that has lost files counts as none. Nothing is hashed.
+    """
+    best: Entry | None = None
+    for pkgs_dir in pkgs_dirs:
+        entry = look(pkgs_dir, artifact)
+        if entry is None:
+            continue
+        if entry.extracted is not None and whole and not is_whole(entry.extracted):
+            if entry.archive is None:
+                continue
+            entry = Entry(pkgs_dir, State.ARCHIVE, entry.archive, None)
+        if entry.extracted is not None and entry.is_for(artifact):
+            return entry
+        if best is None or (best.extracted is None and entry.extracted is not None):
+            best = entry
+    return best
+
+
+def look(pkgs_dir: Path, artifact: Artifact) -> Entry | None:
+    """What one cache has of ``artifact`` by name, size and record: two stats where there is nothing."""
+    folder, file = pkgs_dir / stem(artifact.filename), pkgs_dir / artifact.filename
+    archive = file if _is_file(file, artifact.size) else None
+    record = read_json(folder / RECORD) if folder.is_dir() else None
+    if record is not None and same_bytes(record, artifact):
+        return Entry(pkgs_dir, State.COMPLETE if archive else State.EXTRACTED, archive, folder, record)
+    return None if archive is None else Entry(pkgs_dir, State.ARCHIVE, archive, None)
+
+
+def same_bytes(record: Mapping[str, Any], artifact: Artifact) -> bool:
+    """Whether a record speaks of the artifact's bytes: its file name, and every digest and size that both give.
+
+    At least one digest must be given by both.
+    """
+    if record.get("fn") != artifact.filename:
+        return False
+    ours: dict[str, Any] = {"sha256": artifact.sha256, "md5": artifact.md5, "size": artifact.size}
+    both = {name for name, value in ours.items() if value is not None and record.get(name) is not None}
+    return bool(both - {"size"}) and all(record[name] == ours[name] for name in both)
+
+
+def is_whole(extracted: Path) -> bool:
+    """Whether an extracted folder has all that its own list of paths names, files with their recorded size."""
+    if not (extracted / INDEX).is_file():
+        return False
+    listing = read_json(extracted / "info" / "paths.json")
+    if listing is None:
+        try:
+            names = (extracted / "info" / "files").read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return False
+        return all(os.path.lexists(extracted / name) for name in names if name)
+    paths = listing.get("paths")
+    return isinstance(paths, list) and all(_is_there(str(extracted), row) for row in paths)
+
+
+def verify_file(path: Path, digest: Digest, size: int | None) -> bool:
+    """Whether a file has this size and, hashed from beginning to end, this digest; False if it cannot be read."""
+    if not _is_file(path, size):
+        return False
+    try:
+        return hash_file(path, digest.algorithm) == digest.hex
+    except OSError:
+        return False
+
+
+def publish_entry(
+    pkgs_dir: Path,
+    artifact: Artifact,
+    *,
+    archive: Path | PlaceArchive | None,
+    extracted: Path | None,
+) -> Entry:
+    """Put a **verified** archive and its extracted folder into a cache under the client's URL and channel.
+
+    ``archive`` is a verified file below ``<pkgs>/.resume-dl/`` or what moves it, None where it is in place already;
+    ``extracted`` is a folder there (``extraction_folder``) with the whole archive in it, None to leave it packed.
+    Both are consumed. A folder of that name which is not this package is replaced, as conda would. Raises
+    NotWritableError or StoreError; the caller holds the artifact's lock.
+    """
+    target, folder = pkgs_dir / artifact.filename, pkgs_dir / stem(artifact.filename)
+    try:
+        (pkgs_dir / FOLDER).mkdir(parents=True, exist_ok=True)
+        if extracted is not None:
+            index = read_json(extracted / INDEX)
+            if index is None:
+                raise StoreError(f"{artifact.filename} has no readable info/index.json")
+            try:
+                record = repodata_record(artifact, index)
+            except KeyError as error:
+                raise StoreError(f"{artifact.filename} does not say its {error.args[0]}") from error
+            write_synced(extracted / RECORD, record_bytes(record))
+            settle()
+        leftover = _take_place(folder, extracted, artifact)
+        if isinstance(archive, Path):
+            replace(archive, target)
+        elif archive is not None:
+            archive(target)
+        sync_directory(pkgs_dir)
+        if target.exists():
+            add_url(pkgs_dir, client_url(artifact))
+        for path in leftover:
+            remove(path)
+    except OSError as error:
+        raise _mapped(error, pkgs_dir) from error
+    entry = look(pkgs_dir, artifact)
+    if entry is None:
+        raise StoreError(f"{artifact.filename} was taken away while it was put into {pkgs_dir}")
+    if entry.extracted is not None and not entry.is_for(artifact):
+        entry = claim_for_client(entry, artifact)
+    return entry
+
+
+def claim_for_client(entry: Entry, artifact: Artifact) -> Entry:
+    """Make a matching extracted entry one of the client's URL: its record is replaced as a whole, and ``urls.txt``.
+
+    The content is not looked at: the caller has compared digests (``find_entry``). Raises NotWritableError or
+    StoreError; then the old record stands.
+    """
+    if entry.extracted is None or entry.record is None:
+        raise ValueError("only an extracted entry has a record")
+    url = client_url(artifact)
+    record = {**entry.record, "url": url, "channel": channel_of(url)}
+    temporary = entry.pkgs_dir / FOLDER / f"record-{secrets.token_hex(8)}"
+    try:
+        temporary.parent.mkdir(exist_ok=True)
+        try:
+            write_synced(temporary, record_bytes(record))
+            replace(temporary, entry.extracted / RECORD)
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+        if entry.archive is not None:
+            add_url(entry.pkgs_dir, url)
+    except OSError as error:
+        raise _mapped(error, entry.pkgs_dir) from error
+    return Entry(entry.pkgs_dir, entry.state, entry.archive, entry.extracted, record)
+
+
+def extraction_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
+    """A new empty folder to extract into, on the cache's file system, under a name that nobody takes.
+
+    The caller renames it by ``publish_entry`` or removes it. Its mode follows the umask, as conda's does. Raises
+    OSError.
+    """
+    folder = pkgs_dir / FOLDER / f"extract-{secrets.token_hex(4)}-{stem(artifact.filename)}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def is_writable(pkgs_dir: Path) -> bool:
+    """Whether conda would write here: it asks whether ``urls.txt`` can be, or be made. Changes nothing."""
+    urls = pkgs_dir / URLS
+    if urls.exists():
+        return os.access(urls, os.W_OK) and os.access(pkgs_dir, os.W_OK)
+    existing = pkgs_dir
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    return existing.is_dir() and os.access(existing, os.W_OK)
+
+
+def sweep(pkgs_dir: Path) -> None:
+    """Remove folders that a killed process had put aside; whoever put one aside does not need it any more."""
+    for path in (pkgs_dir / FOLDER).glob(f"{_ASIDE}*"):
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder as far as possible, read-only ones too; never raises OSError."""
+
+    def writable_first(function: Callable[[str], object], name: str, _: object) -> None:
+        with suppress(OSError):
+            Path(name).chmod(stat.S_IRWXU)
+            function(name)
+
+    if path.is_dir() and not path.is_symlink():
+        # onerror is what 3.10 and 3.11 have; 3.12 has it too, with a deprecation that says so at run time
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(path, onexc=writable_first)
+        else:
+            shutil.rmtree(path, onerror=writable_first)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def settle() -> None:
+    """Wait until extracted files are on the disk: a power cut must not leave empty files under a believed record.
+
+    One ``sync`` for all of them: measured 0.04 s for 2,000 small files where ``fsync`` for each took 0.9 s. Windows
+    has no such call.
+    """
+    if hasattr(os, "sync"):
+        os.sync()
+
+
+def _take_place(folder: Path, extracted: Path | None, artifact: Artifact) -> list[Path]:
+    """Rename ``extracted`` to ``folder``; what stood there and was not this package goes aside. Returns the rest."""
+    leftover: list[Path] = []
+    for attempt in range(_TRIES):
+        if os.path.lexists(folder):
+            record = read_json(folder / RECORD)
+            if record is not None and same_bytes(record, artifact) and is_whole(folder):
+                return leftover if extracted is None else [*leftover, extracted]
+            aside = folder.parent / FOLDER / f"{_ASIDE}{secrets.token_hex(8)}"
+            with suppress(FileNotFoundError):
+                replace(folder, aside)
+                leftover.append(aside)
+        if extracted is None:
+            break
+        try:
+            replace(extracted, folder)
+            break
+        except OSError:  # somebody else put one there between our look and our rename
+            if attempt == _TRIES - 1 or not os.path.lexists(folder):
+                raise
+    return leftover
+
+
+def _is_file(path: Path, size: int | None) -> bool:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and size in {None, found.st_size}
+
+
+def _is_there(base: str, row: Any) -> bool:
+    """Whether one row of paths.json is on the disk; links and folders need only be there."""
+    try:
+        found = os.lstat(f"{base}/{row['_path']}")
+        size = row.get("size_in_bytes")
+    except (OSError, KeyError, TypeError, AttributeError, ValueError):
+        return False
+    return size is None or not stat.S_ISREG(found.st_mode) or found.st_size == size
+
+
+def _mapped(error: OSError, pkgs_dir: Path) -> StoreError:
+    if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
+        return NotWritableError(
+            f"{pkgs_dir} cannot be written: {error.strerror}", hint="choose another folder with --pkgs-dir"
+        )
+    return StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="free some space, or choose another --pkgs-dir")
