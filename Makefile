@@ -1,0 +1,42 @@
+# Every target makes .venv first where it is missing or older than pyproject.toml. Needs Python 3.10 or newer.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && { echo $$python; break; }; done)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint format bench nginx clean
+
+demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
+	$(BIN)/resume-dl demo
+
+test: lint nginx  ## everything that CI checks
+	$(BIN)/pytest --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+lint: $(READY)  ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## times; each prints its numbers and fails above its bound
+	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+nginx:  ## the tests' mirrors; without it the tests that need it are skipped and say so
+	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx; } || \
+		echo "nginx is not installed and cannot be by this user: the tests that need it will be skipped"
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv || { echo "this Python lacks venv (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"  # the first with --group
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf .venv .conda-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
