@@ -1,0 +1,210 @@
+"""Verified bytes that are at hand already, for a client that is about to download them: found, and handed over.
+
+Two steps, because the first is cheap and mostly finds nothing to do. ``find_at_hand`` lists folders and reads small
+records; it hashes nothing and changes nothing. ``prepare`` verifies one find and brings it where the client can take
+it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``store.condacache`` defines
+it, a file by hashing the whole of it.
+
+No network, no solver and no progress bars: the conda plugin runs this inside conda.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.errors import StoreError
+from resume_dl.model.artifact import Artifact
+from resume_dl.store.cache_partial import duplicate
+from resume_dl.store.cache_record import client_url
+from resume_dl.store.cache_urls import add_url
+from resume_dl.store.condacache import Entry, is_whole, look, stem, verify_file
+from resume_dl.store.journal import read as read_journal
+from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.store.platform import replace, sync_directory
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """What may be the bytes of one artifact, best first; nothing of it verified but the digests in records."""
+
+    artifact: Artifact
+    entries: tuple[Entry, ...] = ()
+    """Extracted, of the right digest, under another URL than the client's."""
+    archives: tuple[Path, ...] = ()
+    """Files of its name and size in package caches."""
+    parts: tuple[Path, ...] = ()
+    """Part files of its digest whose journal says that no byte is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """A whole extracted entry: the client needs only to be told of it."""
+
+    artifact: Artifact
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A verified archive under its own name in a cache that can be written, with nothing extracted beside it."""
+
+    artifact: Artifact
+    archive: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A verified file below ``<pkgs>/.resume-dl/`` of the cache ``pkgs_dir``, to be placed as a complete ``.partial``.
+
+    The way for an archive beside a folder of its name that is something else, or is broken: conda replaces that folder
+    when (and only if) it goes on to install.
+    """
+
+    artifact: Artifact
+    pkgs_dir: Path
+    file: Path
+
+
+HandOver = Extracted | Packed | Loose
+
+
+def find_at_hand(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> list[AtHand]:
+    """Which artifacts may be had without a download, less those that conda will find by itself. Cheap; no hashing.
+
+    Artifacts without a digest are passed over: there is nothing to know their bytes by.
+    """
+    listings = [(folder, _names(folder), _names(folder / FOLDER)) for folder in pkgs_dirs]
+    listings = [row for row in listings if row[1]]
+    found = []
+    for artifact in artifacts if listings else ():
+        if artifact.digest is not None:
+            at_hand = _find_one(artifact, listings)
+            if at_hand is not None:
+                found.append(at_hand)
+    return found
+
+
+def _find_one(artifact: Artifact, listings: Sequence[tuple[Path, frozenset[str], frozenset[str]]]) -> AtHand | None:
+    name = stem(artifact.filename)
+    entries: list[Entry] = []
+    archives: list[Path] = []
+    parts: list[Path] = []
+    for folder, names, unfinished in listings:
+        if name in names or artifact.filename in names:
+            entry = look(folder, artifact)
+            if entry is not None and entry.is_for(artifact):
+                return None
+            if entry is not None and entry.extracted is not None:
+                entries.append(entry)
+            if entry is not None and entry.archive is not None:
+                archives.append(entry.archive)
+        parts += [folder / FOLDER / part for part in _part_names(artifact) if part in unfinished]
+    if not (entries or archives or parts):
+        return None
+    return AtHand(artifact, tuple(entries), tuple(archives), tuple(p for p in parts if _seems_finished(p, artifact)))
+
+
+def prepare(
+    at_hand: AtHand, *, is_writable: Callable[[Path], bool], first_writable: Callable[[], Path]
+) -> HandOver | None:
+    """Verify a find and bring it where conda takes it; None where nothing of it was the artifact after all.
+
+    ``first_writable`` gives the package cache that conda would download to, and makes it. Raises StoreError or OSError:
+    one package's trouble, the caller goes on with the others.
+    """
+    artifact = at_hand.artifact
+    for entry in at_hand.entries:
+        if entry.extracted is not None and is_whole(entry.extracted):
+            return Extracted(artifact, entry)
+    digest = artifact.digest
+    assert digest is not None  # noqa: S101 - find_at_hand passes over artifacts without one
+    for archive in sorted(at_hand.archives, key=lambda path: not is_writable(path.parent)):
+        if verify_file(archive, digest, artifact.size):
+            linked = archive.is_symlink()  # conda passes over links in its cache
+            if is_writable(archive.parent) and not linked and not _beside(archive.parent, artifact):
+                return Packed(artifact, archive)
+            pkgs_dir = first_writable()
+            return _settle(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
+    for part in at_hand.parts:
+        with suppress(StoreError):  # another process finishes it at this moment, or its journal is of another version
+            handed = _take_part(artifact, part, is_writable=is_writable, first_writable=first_writable)
+            if handed is not None:
+                return handed
+    return None
+
+
+def _take_part(
+    artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool], first_writable: Callable[[], Path]
+) -> HandOver | None:
+    """A finished part file, under its lock; published by one rename where nothing is in the way."""
+    digest = artifact.digest
+    pkgs_dir = path.parent.parent
+    if digest is None or not is_writable(pkgs_dir):
+        return None
+    part = PartStore(path.parent).open(artifact, journaled=True)
+    try:
+        if not verify_file(part.path, digest, artifact.size):
+            return None
+        archive = pkgs_dir / artifact.filename
+        if os.path.lexists(archive) or _beside(pkgs_dir, artifact):
+            target = first_writable()
+            # a copy of its own: what continues or discards the part file later must not reach what conda took
+            return _settle(artifact, duplicate(part.path, target, link=False), target)
+        part.publish(archive)
+        add_url(pkgs_dir, client_url(artifact))
+        return Packed(artifact, archive)
+    finally:
+        part.close()
+
+
+def _settle(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
+    """Give a verified copy the archive's name where that is free, else leave it to be placed as ``.partial``.
+
+    conda looks at a ``.partial`` only where the record has a size.
+    """
+    archive = pkgs_dir / artifact.filename
+    if os.path.lexists(archive) or _beside(pkgs_dir, artifact):
+        if artifact.size is not None:
+            return Loose(artifact, pkgs_dir, copy)
+        copy.unlink()
+        return None
+    replace(copy, archive)
+    sync_directory(pkgs_dir)
+    add_url(pkgs_dir, client_url(artifact))
+    return Packed(artifact, archive)
+
+
+def _beside(pkgs_dir: Path, artifact: Artifact) -> bool:
+    return os.path.lexists(pkgs_dir / stem(artifact.filename))
+
+
+def _part_names(artifact: Artifact) -> list[str]:
+    digests = (("sha256", artifact.sha256), ("md5", artifact.md5))
+    return [f"{algorithm}-{value}.part" for algorithm, value in digests if value]
+
+
+def _seems_finished(part: Path, artifact: Artifact) -> bool:
+    """Whether size and journal say that every byte is there: a look that spares hashing an unfinished file."""
+    try:
+        size = part.stat().st_size
+        contents = read_journal(part.with_suffix(".journal").read_bytes())
+    except (OSError, ValueError, StoreError):
+        return False
+    covered = 0
+    for start, end in sorted((w.start, w.end) for w in [*contents.durable, *contents.written]):
+        if start > covered:
+            return False
+        covered = max(covered, end)
+    return covered == size and artifact.size in {None, size}
+
+
+def _names(folder: Path) -> frozenset[str]:
+    """The names in a folder; none where it is absent or cannot be read."""
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208 - names only: half the time of iterdir
+    except OSError:
+        return frozenset()
