@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resume_dl.demo.package import PackageSpec, index_json, write_package
 from resume_dl.demo.zstd import raw_frame
 
-__all__ = ["BuiltPackage", "ChannelInfo", "PackageSpec", "build_channel", "pytorch_like", "write_repodata"]
+__all__ = ["BuiltPackage", "ChannelInfo", "PackageSpec", "build_channel", "hash_file", "pytorch_like", "write_repodata"]
 
 _CHUNK = 1024 * 1024
 _MIB = 1024 * 1024
@@ -100,18 +100,32 @@ def write_repodata(root: Path, subdir: str, packages: Iterable[BuiltPackage]) ->
         (root / subdir / f"{name}.zst").write_bytes(raw_frame(data))
 
 
-def _describe(spec: PackageSpec, path: Path) -> BuiltPackage:
+class FileHash(NamedTuple):
+    """A whole file's size in bytes and its digests as lower-case hex."""
+
+    size: int
+    md5: str
+    sha256: str
+
+
+def hash_file(path: Path) -> FileHash:
+    """Read a file once, a chunk of 1 MiB at a time."""
     md5, sha256, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             md5.update(chunk)
             sha256.update(chunk)
             size += len(chunk)
-    record = {**index_json(spec), "md5": md5.hexdigest(), "sha256": sha256.hexdigest(), "size": size}
+    return FileHash(size, md5.hexdigest(), sha256.hexdigest())
+
+
+def _describe(spec: PackageSpec, path: Path) -> BuiltPackage:
+    found = hash_file(path)
+    record = {**index_json(spec), "md5": found.md5, "sha256": found.sha256, "size": found.size}
     if spec.md5_only:
         del record["sha256"]
     record |= spec.record
-    return BuiltPackage(spec, path, size, md5.hexdigest(), sha256.hexdigest(), record)
+    return BuiltPackage(spec, path, found.size, found.md5, found.sha256, record)
 
 
 def pytorch_like(*, large: int = 64 * _MIB, medium: int = 3 * _MIB) -> dict[str, list[PackageSpec]]:
