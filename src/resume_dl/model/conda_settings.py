@@ -1,0 +1,61 @@
+"""The user's conda settings, as values: what conda would do on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from resume_dl.model.mirror import CHANNEL_ALIAS
+from resume_dl.model.url import RedactedUrl
+
+UNIX_DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
+MSYS2 = "https://repo.anaconda.com/pkgs/msys2"
+"""The third of conda's own default channels on and for Windows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CondaSettings:
+    """What condarc files, ``CONDA_*`` and conda's own defaults come to; names and meaning as in ``conda config``.
+
+    What may hold a login is a RedactedUrl or does not stand in ``repr``.
+    """
+
+    source: str = "defaults"
+    """``conda``: a conda was asked; ``files``: condarc files were read here; ``defaults``: nothing was found."""
+    problem: str = ""
+    """Why a conda that is there could not be asked, or a file not be read; one line, for doctor and --verbose."""
+    conda_executable: Path | None = None
+    conda_command: tuple[str, ...] = ()
+    """How to run the conda that answered: ``(conda,)`` or ``(python, -m, conda)``; empty if none did."""
+    root_prefix: Path | None = None
+    subdir: str = ""
+    """conda's platform, ``linux-64``."""
+    channels: tuple[str, ...] = field(default=("defaults",), repr=False)
+    """Names and addresses in order of priority; empty where a conda of 2025 or later has none set."""
+    default_channels: tuple[RedactedUrl, ...] = tuple(RedactedUrl(url) for url in UNIX_DEFAULTS)
+    custom_channels: Mapping[str, RedactedUrl] = field(default_factory=dict)
+    """Channel name -> the address that the name is put below."""
+    custom_multichannels: Mapping[str, tuple[RedactedUrl, ...]] = field(default_factory=dict)
+    """Multichannel name -> its members' addresses; ``defaults`` is ``default_channels``."""
+    channel_alias: RedactedUrl = RedactedUrl(CHANNEL_ALIAS)  # noqa: RUF009 - frozen, so it may be shared
+    channel_priority: str = "flexible"
+    """``strict``, ``flexible`` or ``disabled``."""
+    pkgs_dirs: tuple[Path, ...] = ()
+    envs_dirs: tuple[Path, ...] = ()
+    ssl_verify: bool | str = True
+    """False, True, ``truststore``, or a path."""
+    client_ssl_cert: str | None = None
+    client_ssl_cert_key: str | None = None
+    proxy_servers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """``scheme`` or ``scheme://host`` -> a proxy's address; empty text for none."""
+    pinned_packages: tuple[str, ...] = ()
+    create_default_packages: tuple[str, ...] = ()
+    aggressive_update_packages: tuple[str, ...] = ("ca-certificates", "certifi", "openssl")
+    use_only_tar_bz2: bool = False
+    add_pip_as_python_dependency: bool = True
+    offline: bool = False
+    override_channels_enabled: bool = True
+    solver: str = ""
+    remote_connect_timeout_secs: float = 9.15
+    remote_read_timeout_secs: float = 60.0

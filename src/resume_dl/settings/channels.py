@@ -1,0 +1,155 @@
+"""Turns channel names into addresses as conda does, and each address into the origin that it is a copy of.
+
+Source: conda's ``models/channel.py`` (24.7 and 26.7 agree on what is here). Not done: ``migrated_channel_aliases`` and
+``migrated_custom_channels``; a subdir at the end of a name or an address is dropped (``--platform`` says it).
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.channel import Channel, without_credentials
+from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.url import RedactedUrl
+
+DEFAULTS = "defaults"
+NODEFAULTS = "nodefaults"
+"""In a list of channels: leave out those of the condarc (environment.yml)."""
+_UNQUOTED = "!'()*-._/:"
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,11}://")
+_PATH = re.compile(r"\.{1,2}(?:[/\\]|$)|~|/|\\\\|[a-zA-Z]:[/\\]")
+_SUBDIR = re.compile(
+    r"/(?:noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-"
+    r"(?:32|64|aarch64|arm64|armv6l|armv7l|ppc64|ppc64le|riscv64|s390x|wasm32|z))$",
+    re.IGNORECASE,
+)
+
+
+def requested_channels(named: Sequence[str], conda: CondaSettings, *, override: bool = False) -> tuple[str, ...]:
+    """The channel names of one request, first the most wanted: ``-c`` ones, then condarc's unless ``override``.
+
+    With nothing named and nothing set this is ``defaults``. (conda 24 puts ``defaults`` behind ``-c`` where no condarc
+    sets channels, conda 26 does not: each reports that in ``channels``, so no version is looked at here.)
+    """
+    wanted = tuple(name for name in named if name != NODEFAULTS)
+    alone = wanted and (override or NODEFAULTS in named)
+    return tuple(dict.fromkeys((*wanted, *(() if alone else conda.channels)))) or (DEFAULTS,)
+
+
+def expand_channels(
+    names: Sequence[str],
+    conda: CondaSettings,
+    table: MirrorTable,
+    *,
+    subdirs: Sequence[str] = (),
+    folder: Path | None = None,
+) -> tuple[Channel, ...]:
+    """The channels that these names, addresses or folders stand for, in order, each place once.
+
+    A multichannel (``defaults``) becomes its members. Empty ``names`` mean the condarc's channels, else ``defaults``.
+    ``subdirs`` are the platforms wanted: conda's own defaults have msys2 as well for Windows. ``folder`` is what
+    relative paths are meant from (default: the current one). Raises ConfigurationError for an empty name.
+    """
+    found: dict[str, Channel] = {}
+    for name in names or requested_channels((), conda):
+        for channel in _expand(name.strip(), conda, table, subdirs, folder):
+            found.setdefault(channel.canonical_base.reveal(), channel)
+    return tuple(found.values())
+
+
+def _expand(
+    name: str, conda: CondaSettings, table: MirrorTable, subdirs: Sequence[str], folder: Path | None
+) -> Iterator[Channel]:
+    if not name:
+        raise ConfigurationError("a channel's name is empty", hint="name a channel, as in -c conda-forge")
+    if _SCHEME.match(name):
+        base = _without_subdir(name.partition("#")[0])
+        yield _channel(_with_login(base, conda), table, conda)
+        return
+    if _PATH.match(name):
+        yield _channel(RedactedUrl(_without_subdir(_file_url(name, folder))), table, conda)
+        return
+    name = _without_subdir(name.strip("/"))
+    members = _members(name, conda, subdirs)
+    if members is not None:
+        for member in members:
+            yield _channel(member, table, conda, group=name)
+        return
+    yield _channel(_named(name, conda), table, conda, name=name)
+
+
+def _members(name: str, conda: CondaSettings, subdirs: Sequence[str]) -> tuple[RedactedUrl, ...] | None:
+    if name != DEFAULTS:
+        return conda.custom_multichannels.get(name)
+    members = conda.custom_multichannels.get(DEFAULTS, conda.default_channels)
+    windows = any(subdir.startswith("win-") for subdir in subdirs)
+    if windows and tuple(url.reveal() for url in members) == UNIX_DEFAULTS:
+        return (*members, RedactedUrl(MSYS2))
+    return members
+
+
+def _named(name: str, conda: CondaSettings) -> RedactedUrl:
+    """``custom_channels``' place for the longest leading part of the name that has one, else ``channel_alias``."""
+    leading = name
+    while leading:
+        place = conda.custom_channels.get(leading)
+        if place is not None:
+            return RedactedUrl(f"{place.reveal()}/{name}")
+        leading = leading.rpartition("/")[0]
+    return RedactedUrl(f"{conda.channel_alias.reveal()}/{name}")
+
+
+def _with_login(url: str, conda: CondaSettings) -> RedactedUrl:
+    """An address with the login that the condarc holds for it, as conda adds it; one of its own stays."""
+    given = RedactedUrl(url)
+    if given.has_secret:
+        return given
+    configured = [
+        RedactedUrl(f"{place.reveal()}/{name}")
+        for name, place in sorted(conda.custom_channels.items(), key=lambda item: -len(item[0]))
+    ]
+    for known in (*configured, conda.channel_alias):
+        if known.has_secret:
+            plain = without_credentials(known).reveal().rstrip("/")
+            if url == plain or url.startswith(plain + "/"):
+                return RedactedUrl(known.reveal().rstrip("/") + url[len(plain) :])
+    return given
+
+
+def _channel(
+    base: RedactedUrl, table: MirrorTable, conda: CondaSettings, *, name: str = "", group: str = ""
+) -> Channel:
+    match = table.origin_of(base.reveal())
+    canonical = base if match is None else RedactedUrl(table.canonical(base.reveal()))
+    if match is not None:
+        name = "/".join(filter(None, (match[0].removeprefix("conda:"), match[1])))
+    elif not name:
+        name = _short_name(base, conda)
+    return Channel(name, None if match is None else match[0], canonical, base, group)
+
+
+def _short_name(base: RedactedUrl, conda: CondaSettings) -> str:
+    """The name that a custom channel's address goes by, else the address without its login."""
+    plain = without_credentials(base).reveal()
+    for name, place in conda.custom_channels.items():
+        if plain == f"{without_credentials(place).reveal()}/{name}":
+            return name
+    return str(RedactedUrl(plain))
+
+
+def _without_subdir(place: str) -> str:
+    return _SUBDIR.sub("", place.rstrip("/"))
+
+
+def _file_url(text: str, folder: Path | None) -> str:
+    """A folder's address as conda writes it: ASCII unchanged (a blank too), anything else percent-encoded."""
+    path = Path(text).expanduser()
+    place = os.path.normpath(path if path.is_absolute() else (folder or Path.cwd()) / path).replace("\\", "/")
+    drive = "/" if place[1:2] == ":" else ""
+    return f"file://{drive}{place if place.isascii() else quote(place, safe=_UNQUOTED)}"

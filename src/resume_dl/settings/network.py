@@ -1,0 +1,113 @@
+"""How to reach the network: condarc's and the environment's proxies, certificates and logins, as conda combines them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from resume_dl import __version__
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.model.network import NetworkSettings
+from resume_dl.settings.paths import expand, home
+
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXY_SCHEMES = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"}
+
+
+def load_network(env: Mapping[str, str], conda: CondaSettings) -> NetworkSettings:
+    """The settings of every connection of this run.
+
+    Proxies: condarc's ``proxy_servers``, with ``http_proxy``, ``https_proxy`` and ``all_proxy`` over them, key by key
+    (as requests does, which conda uses), the operating system's where neither says anything, and ``no_proxy`` for all
+    of them. Certificates: ``ssl_verify`` (``CONDA_SSL_VERIFY`` is in it), and where that is plain true the first of
+    ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``. Logins: ``NETRC``, else
+    ``~/.netrc`` (``~/_netrc``). Raises ConfigurationError for a certificate file that is not there.
+    """
+    proxies = {key.lower().rstrip("/"): _proxy(value, "proxy_servers") for key, value in conda.proxy_servers.items()}
+    proxies.update(_environment_proxies(env))
+    verify, system_store = _trust(env, conda)
+    return NetworkSettings(
+        proxies=proxies or _system_proxies(),
+        no_proxy=tuple(part.strip() for part in _either(env, "no_proxy").split(",") if part.strip()),
+        verify=verify,
+        system_store=system_store,
+        client_cert=_file(conda.client_ssl_cert, "client_ssl_cert", env),
+        client_cert_key=_file(conda.client_ssl_cert_key, "client_ssl_cert_key", env),
+        netrc_path=_netrc(env),
+        connect_timeout=conda.remote_connect_timeout_secs,
+        first_byte_timeout=conda.remote_read_timeout_secs,
+        read_timeout=conda.remote_read_timeout_secs,
+        user_agent=f"resume-dl/{__version__}",
+    )
+
+
+def _either(env: Mapping[str, str], name: str) -> str:
+    """A proxy variable: lower case first, as everywhere; upper case HTTP_PROXY is a request header under CGI."""
+    if name in env:
+        return env[name].strip()
+    if name == "http_proxy" and "REQUEST_METHOD" in env:
+        return ""
+    return env.get(name.upper(), "").strip()
+
+
+def _environment_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in ("http", "https", "all"):
+        if value := _either(env, f"{key}_proxy"):
+            found[key] = _proxy(value, f"{key}_proxy")
+    return found
+
+
+def _system_proxies() -> dict[str, str]:
+    if sys.platform not in {"win32", "darwin"}:
+        return {}
+    import urllib.request  # noqa: PLC0415 - slow to import, and needed on two systems only
+
+    return {
+        key: _proxy(value, "the system's proxy") for key, value in urllib.request.getproxies().items() if key != "no"
+    }
+
+
+def _proxy(value: str, where: str) -> str:
+    value = value.strip()
+    if not value:
+        return ""
+    scheme, mark, _ = value.partition("://")
+    if not mark:
+        return f"http://{value}"
+    if scheme.lower() not in _PROXY_SCHEMES:
+        raise ConfigurationError(
+            f"{where} names a proxy of an unknown kind: {scheme}://", hint="use http, https, socks5 or socks5h"
+        )
+    return value
+
+
+def _trust(env: Mapping[str, str], conda: CondaSettings) -> tuple[bool | Path, bool]:
+    if conda.ssl_verify is False:
+        return False, False
+    if conda.ssl_verify == "truststore":
+        return True, True
+    if isinstance(conda.ssl_verify, str):
+        return _existing(expand(conda.ssl_verify, env), "ssl_verify"), False
+    for name in _BUNDLES:
+        if env.get(name):
+            return _existing(expand(env[name], env), name), False
+    return True, False
+
+
+def _file(text: str | None, where: str, env: Mapping[str, str]) -> Path | None:
+    return _existing(expand(text, env), where) if text else None
+
+
+def _existing(path: Path, where: str) -> Path:
+    if not path.exists():
+        raise ConfigurationError(f"{where} names {path}, which is not there", hint=f"correct or unset {where}")
+    return path
+
+
+def _netrc(env: Mapping[str, str]) -> Path | None:
+    named = env.get("NETRC", "").strip()
+    places = [expand(named, env)] if named else [home(env) / ".netrc", home(env) / "_netrc"]
+    return next((place for place in places if place.is_file()), None)

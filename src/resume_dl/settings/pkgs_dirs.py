@@ -1,0 +1,71 @@
+"""Which package cache conda would write to: the first of pkgs_dirs that is writable or can be made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from resume_dl.errors import NotWritableError
+from resume_dl.model.conda_settings import CondaSettings
+
+MAGIC = "urls.txt"
+"""conda takes a folder with this file for a package cache, and tests by it whether it may write there."""
+
+
+def first_writable_pkgs_dir(conda: CondaSettings, *, create: bool = False) -> Path:
+    """The package cache that conda would download into (``PackageCacheData.first_writable``).
+
+    Without ``create`` nothing is touched: the answer says which one it would be. With it that folder is made, with
+    the ``urls.txt`` and ``urls`` that conda puts there. Raises NotWritableError naming every folder and why not.
+    """
+    refusals: list[str] = []
+    for folder in conda.pkgs_dirs:
+        refusal = _make(folder) if create else _refusal(folder)
+        if refusal is None:
+            return folder
+        refusals.append(f"{folder} ({refusal})")
+    raise NotWritableError(
+        "no package cache can be written: " + (", ".join(refusals) or "conda's pkgs_dirs is empty"),
+        hint="name a folder that can be written with --pkgs-dir, or with pkgs_dirs in ~/.condarc",
+    )
+
+
+def check_pkgs_dir(folder: Path, *, create: bool = False) -> Path:
+    """``folder`` itself if it can be a package cache (``--pkgs-dir``), made if ``create``; NotWritableError else."""
+    return first_writable_pkgs_dir(CondaSettings(pkgs_dirs=(folder,)), create=create)
+
+
+def _refusal(folder: Path) -> str | None:
+    """Why a package cache cannot be written or made, or None if it can, found out without writing."""
+    magic = folder / MAGIC
+    if magic.is_file():
+        return _append(magic)
+    place = folder
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is not a folder" if os.path.lexists(place) else "there is no such drive"
+    # Search permission counts too: a file is made in it.
+    return None if os.access(place, os.W_OK | os.X_OK) else "no permission to write"
+
+
+def _make(folder: Path) -> str | None:
+    magic = folder / MAGIC
+    if magic.is_file():
+        return _append(magic)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        magic.touch()
+        (folder / "urls").touch()
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return None
+
+
+def _append(file: Path) -> str | None:
+    """conda's own test: opened for appending, nothing written, the time stamp stays."""
+    try:
+        with file.open("a"):
+            return None
+    except OSError as error:
+        return error.strerror or type(error).__name__
