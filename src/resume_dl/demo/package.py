@@ -166,12 +166,22 @@ def _zstd_tar(archive: zipfile.ZipFile, name: str, *, huge: bool) -> Iterator[ta
 
 
 def write_package(spec: PackageSpec, folder: Path) -> Path:
-    """Write the archive into ``folder`` (must exist) and return its path; the same spec gives the same bytes."""
+    """Write the archive into ``folder`` (must exist) and return its path; the same spec gives the same bytes.
+
+    It has its name only once it is whole, so an interrupted build leaves nothing that looks finished.
+    """
     path = folder / spec.filename
-    if spec.format == "tar.bz2":
-        with tarfile.open(path, "w:bz2", format=tarfile.PAX_FORMAT, compresslevel=1) as tar:
+    building = folder / f"{spec.filename}.building"
+    if spec.format == "conda":
+        _write_conda(spec, building)
+    else:
+        with tarfile.open(building, "w:bz2", format=tarfile.PAX_FORMAT, compresslevel=1) as tar:
             _write_info(tar, spec, _write_content(tar, spec))
-        return path
+    return building.replace(path)
+
+
+def _write_conda(spec: PackageSpec, path: Path) -> None:
+    """Write the newer format: a stored ZIP around two zstd-framed tars."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         metadata = zipfile.ZipInfo("metadata.json", date_time=(2021, 1, 1, 0, 0, 0))
         archive.writestr(metadata, json.dumps({"conda_pkg_format_version": 2}))
@@ -179,4 +189,3 @@ def write_package(spec: PackageSpec, folder: Path) -> Path:
             entries = _write_content(tar, spec)
         with _zstd_tar(archive, f"info-{spec.stem}.tar.zst", huge=False) as tar:
             _write_info(tar, spec, entries)
-    return path
