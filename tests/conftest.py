@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -51,3 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "nginx_mirrors" in getattr(item, "fixturenames", ()):
             item.add_marker("nginx")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give every test that is skipped for want of nginx one and the same place, so that the summary is one line."""
+    report = yield
+    if report.skipped and INSTALL_HINT in str(report.longrepr):
+        report.longrepr = (__file__, 1, f"Skipped: {INSTALL_HINT}")
+    return report
