@@ -166,7 +166,8 @@ def _only_one(path: Path) -> Iterator[None]:
 class TestConda:
     """One conda with a home, a condarc, a package cache and a root prefix of its own below ``folder``.
 
-    ``run("create", "-p", prefix, ...)`` runs it; ``plugin=False`` runs the same conda without any external plugin.
+    ``run("create", "-p", prefix, ...)`` runs it. With ``plugin=False`` an empty module stands in front of our plugin's:
+    the very same conda without us (``--no-plugins`` would take the bundled conda's own solver away too).
     ``settings`` are condarc's; ``configure(channels=[...])`` changes them for the runs that follow.
     """
 
@@ -180,8 +181,12 @@ class TestConda:
         self.root = folder / "root"
         self.pkgs = folder / "pkgs"
         self._extra_path = folder / "on-pythonpath"
-        for path in (self.home, self.root / "conda-meta", self._extra_path):
+        self._stub = folder / "without-us"
+        stub = self._stub / "resume_dl" / "conda_plugin"
+        for path in (self.home, self.root / "conda-meta", self._extra_path, stub):
             path.mkdir(parents=True, exist_ok=True)
+        for package in (stub, stub.parent):
+            (package / "__init__.py").touch()
         (self.root / "conda-meta" / "history").touch()
         self.settings: dict[str, Any] = {
             "pkgs_dirs": [str(self.pkgs)],
@@ -213,11 +218,11 @@ class TestConda:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
         (info / "entry_points.txt").write_text(f"[conda]\n{entry}\n", encoding="utf-8")
 
-    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, extra: Mapping[str, str] | None = None, *, plugin: bool = True) -> dict[str, str]:
         """The whole environment of a run: nothing of this machine's conda or proxies is in it."""
         condarc = self.folder / "condarc"
         condarc.write_text(json.dumps(self.settings), encoding="utf-8")
-        path = [str(self._extra_path)]
+        path = [str(self._extra_path)] if plugin else [str(self._stub), str(self._extra_path)]
         if self.conda.python is not None:
             path.append(str(PROJECT / "src"))
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "TMPDIR") if name in os.environ}
@@ -244,16 +249,13 @@ class TestConda:
     ) -> subprocess.CompletedProcess[str]:
         """Run conda to its end; ``answer`` is typed at its prompt, ``user`` is the uid to run as (root only)."""
         command: Sequence[str] = [str(self.python), "-m", "conda", *map(str, arguments)]
-        extra = dict(env or {})
-        if not plugin:
-            extra["CONDA_NO_PLUGINS"] = "true"
         more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         return subprocess.run(
             command,
             input=answer,
             capture_output=True,
             text=True,
-            env=self.environment(extra),
+            env=self.environment(env, plugin=plugin),
             cwd=self.folder,
             timeout=timeout,
             check=False,
