@@ -1,4 +1,4 @@
-"""How to reach the network: condarc's and the environment's proxies, certificates and logins, as conda combines them."""
+"""How to reach the network: proxies, certificates and logins of condarc and environment, combined as conda does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.network import NetworkSettings
 from resume_dl.settings.paths import expand, home
 
-_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_OPENSSL = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""OpenSSL passes silently over what these name if it is not there; so do we."""
+_SYSTEM_HAS_PROXIES = bool({sys.platform} & {"win32", "darwin"})
 _PROXY_SCHEMES = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"}
 
 
@@ -61,7 +64,7 @@ def _environment_proxies(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _system_proxies() -> dict[str, str]:
-    if sys.platform not in {"win32", "darwin"}:
+    if not _SYSTEM_HAS_PROXIES:
         return {}
     import urllib.request  # noqa: PLC0415 - slow to import, and needed on two systems only
 
@@ -94,6 +97,9 @@ def _trust(env: Mapping[str, str], conda: CondaSettings) -> tuple[bool | Path, b
     for name in _BUNDLES:
         if env.get(name):
             return _existing(expand(env[name], env), name), False
+    for name in _OPENSSL:
+        if env.get(name) and (place := expand(env[name], env)).exists():
+            return place, False
     return True, False
 
 

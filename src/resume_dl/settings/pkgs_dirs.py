@@ -63,7 +63,7 @@ def _make(folder: Path) -> str | None:
 
 
 def _append(file: Path) -> str | None:
-    """conda's own test: opened for appending, nothing written, the time stamp stays."""
+    """The test that conda does: opened for appending, nothing written, the time stamp stays."""
     try:
         with file.open("a"):
             return None
