@@ -29,8 +29,8 @@ class NetworkSettings:
     client_cert_key: Path | None = None
     netrc_path: Path | None = None
     """The file to take logins from; None where there is none."""
-    connect_timeout: float = 10.0
-    first_byte_timeout: float = 60.0
+    connect_timeout: float = 5.0
+    first_byte_timeout: float = 15.0
     read_timeout: float = 60.0
     user_agent: str = "resume-dl"
 

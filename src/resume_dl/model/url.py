@@ -15,7 +15,10 @@ def redact(url: str) -> str:
 
     ``/t/<token>/`` is anaconda.org's token path (conda's ``split_anaconda_token``).
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # "http://user:password@[": no part of it can be told from a secret
+        return "<unreadable address>"
     netloc = parts.netloc
     if "@" in netloc:
         netloc = "***@" + netloc.rpartition("@")[2]
@@ -36,8 +39,11 @@ class RedactedUrl:
 
     @property
     def host(self) -> str:
-        """``host[:port]`` in lower case, without userinfo: what connection limits are counted by."""
-        return urlsplit(self._raw).netloc.rpartition("@")[2].lower()
+        """``host[:port]`` in lower case, without userinfo: what connections are counted by; empty if there is none."""
+        try:
+            return urlsplit(self._raw).netloc.rpartition("@")[2].lower()
+        except ValueError:
+            return ""
 
     @property
     def has_secret(self) -> bool:

@@ -1,0 +1,120 @@
+"""The network as the engine sees it: connections kept alive and shared by all threads, one pool for each way out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+import threading
+import weakref
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.http import RangeRequest
+from resume_dl.model.network import NetworkSettings
+from resume_dl.model.url import redact
+from resume_dl.ports import Exchange
+from resume_dl.transport.credentials import Logins
+from resume_dl.transport.exchange import HttpxExchange
+from resume_dl.transport.file_transport import FileExchange
+from resume_dl.transport.trust import tls_context
+from resume_dl.transport.wire import WireBackend
+
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
+"""How many connections there are is decided above; idle ones go before most servers would close them."""
+_PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
+
+
+class Route(NamedTuple):
+    """One way out: the pool, and the proxy it goes through, redacted (empty: direct)."""
+
+    pool: httpx.HTTPTransport
+    proxy: str
+
+
+class HttpxTransport:
+    """``ports.Transport`` over HTTP/1.1 by httpx, and over ``file://``; may be used from any number of threads.
+
+    httpx's *transports* are used and not its Client: the Client would log whole URLs with their tokens, keep cookies,
+    and follow redirects by its own rules. The environment is not read: everything comes from ``network``.
+    ``warn`` gets a line for what is wrong with the settings and does not stop a run; the default is this module's
+    logger. Raises ConfigurationError (at the first https request or proxy) for certificates or proxies that cannot be
+    used.
+    """
+
+    def __init__(self, network: NetworkSettings, *, warn: Callable[[str], None] | None = None) -> None:
+        self.network = network
+        self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
+        self._lock = threading.Lock()
+        self._routes: dict[str | None, Route] = {}
+        self._context: ssl.SSLContext | None = None
+        self._exchanges: weakref.WeakSet[HttpxExchange] = weakref.WeakSet()
+        self._closed = False
+
+    def exchange(self, request: RangeRequest) -> Exchange:
+        """A request that is not sent yet; ``open()`` sends it."""
+        if request.url.reveal()[:5].lower() == "file:":
+            return FileExchange(request)
+        exchange = HttpxExchange(request, network=self.network, logins=self.logins, route=self.route)
+        with self._lock:
+            self._exchanges.add(exchange)
+        if self._closed:
+            exchange.abort()
+        return exchange
+
+    def route(self, url: str) -> Route:
+        """The pool that a request for ``url`` goes through. Raises ConfigurationError."""
+        proxy = self.network.proxy_for(url)
+        with self._lock:
+            if proxy not in self._routes:
+                self._routes[proxy] = self._open_route(proxy)
+            return self._routes[proxy]
+
+    def close(self) -> None:
+        """Stop every exchange, close every connection. Never raises."""
+        with self._lock:
+            self._closed = True
+            exchanges, routes = [*self._exchanges], [*self._routes.values()]
+        for exchange in exchanges:
+            exchange.abort()
+        for route in routes:
+            with contextlib.suppress(Exception):  # it complains about answers in flight; those are stopped
+                route.pool.close()
+
+    def _open_route(self, proxy: str | None) -> Route:
+        if self._context is None:
+            # Also for plain http: httpx makes its own otherwise, and a redirect may lead to https.
+            self._context = tls_context(self.network)
+        if proxy is None:
+            return Route(self._wired(httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS)), "")
+        address = proxy if "://" in proxy else f"http://{proxy}"
+        shown = redact(address)
+        scheme = urlsplit(address).scheme.lower()
+        if scheme not in _PROXY_SCHEMES:
+            raise ConfigurationError(
+                f"the proxy {shown} is of an unknown kind", hint="http, https, socks5 and socks5h proxies can be used."
+            )
+        if scheme == "socks5h":  # the same here: a name is always resolved by the proxy; httpx 0.27 knows only socks5
+            address = "socks5" + address[len("socks5h") :]
+        try:
+            way = httpx.Proxy(address, ssl_context=self._context if scheme == "https" else None)
+            pool = httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS, proxy=way)
+        except (httpx.InvalidURL, ValueError):
+            raise ConfigurationError(
+                f"the proxy {shown} is no address that can be used", hint="Write it as http://host:port."
+            ) from None
+        return Route(self._wired(pool), shown)
+
+    def _wired(self, pool: httpx.HTTPTransport) -> httpx.HTTPTransport:
+        """``pool`` with connections whose readers can be woken; httpx has no public place to name a backend.
+
+        Where a later httpx keeps its pool elsewhere, an exchange is woken by its time-outs only (a test fails then).
+        """
+        core = getattr(pool, "_pool", None)
+        if hasattr(core, "_network_backend"):
+            core._network_backend = WireBackend(self.network.first_byte_timeout)  # type: ignore[union-attr]  # noqa: SLF001
+        return pool

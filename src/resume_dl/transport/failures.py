@@ -1,0 +1,119 @@
+"""Every exception of httpx and of what stands below it, as one of ours.
+
+A message names the host and the trouble and nothing of a URL or a foreign text that may hold a secret.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from typing import NamedTuple
+
+import httpx
+
+from resume_dl.errors import NetworkError, SourceError, StalledError
+from resume_dl.model.network import NetworkSettings
+
+FOREIGN = (
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    httpx.CookieConflict,
+    httpx.StreamError,
+    OSError,
+    ValueError,  # what httpx and the standard library say to addresses and header values that they cannot encode
+    AssertionError,  # httpcore's SOCKS handshake asserts what the proxy answers
+)
+"""What a request may raise, apart from errors of our own making."""
+
+_RETRY_CANNOT_HELP = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.CookieConflict)
+_TLS_HINT = (
+    "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc; "
+    "a wrong clock has this effect too."
+)
+
+
+class _Meaning(NamedTuple):
+    why: str
+    retryable: bool = True
+    hint: str = ""
+    reached: bool = True
+    stalled: bool = False
+
+
+def to_ours(error: Exception, *, host: str, source: str, network: NetworkSettings, proxy: str = "") -> SourceError:
+    """The SourceError that ``error`` means; ``source`` a redacted URL, ``proxy`` the redacted proxy's or empty."""
+    meaning = _meaning(error, network, proxy)
+    message = f"{host}: {meaning.why}" if host else meaning.why
+    if meaning.stalled:
+        return StalledError(message, source=source, hint=meaning.hint)
+    return NetworkError(message, source=source, retryable=meaning.retryable, hint=meaning.hint, reached=meaning.reached)
+
+
+def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning:
+    through = f" through the proxy {proxy}" if proxy else ""
+    root = _root_cause(error)
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return _Meaning(f"its certificate is not trusted ({root.verify_message})", retryable=False, hint=_TLS_HINT)
+    if isinstance(error, httpx.ConnectTimeout):
+        return _Meaning(f"no connection{through} within {network.connect_timeout:g} s", reached=False)
+    if isinstance(error, httpx.TimeoutException):
+        return _Meaning(f"no answer{through} within {network.first_byte_timeout:g} s", stalled=True)
+    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+        return _Meaning(
+            "this address cannot be requested",
+            retryable=False,
+            hint="Addresses begin with http://, https:// or file://.",
+        )
+    if proxy and isinstance(error, (httpx.ProxyError, AssertionError)):
+        return _Meaning(
+            f"refused by the proxy {proxy}", hint="Check the proxy's address, login and rules.", reached=False
+        )
+    if isinstance(error, httpx.RemoteProtocolError):
+        return _Meaning(f"{_protocol_trouble(error)}{through}")
+    if isinstance(error, _RETRY_CANNOT_HELP) or (isinstance(error, ValueError) and root is None):
+        return _Meaning(
+            "this request cannot be written as HTTP", retryable=False, hint="Check the address for odd characters."
+        )
+    if isinstance(error, httpx.ConnectError):
+        return _Meaning(f"cannot connect{through} ({_system_reason(root)})", reached=False)
+    if isinstance(error, (httpx.NetworkError, OSError)):
+        return _Meaning(f"the connection broke{through} ({_system_reason(root)})")
+    return _Meaning(f"the exchange failed{through} ({type(error).__name__})")
+
+
+def _root_cause(error: BaseException) -> OSError | None:
+    """The system's own error below the wrappers, the deepest one."""
+    found: OSError | None = None
+    step: BaseException | None = error
+    for _ in range(10):  # a chain that bites its own tail has been seen
+        if step is None:
+            break
+        if isinstance(step, OSError):
+            found = step
+        step = step.__cause__ or step.__context__
+    return found
+
+
+def _system_reason(root: OSError | None) -> str:
+    if root is None:
+        return "closed"
+    if isinstance(root, socket.gaierror):
+        return "its name is not known to the DNS"
+    if isinstance(root, ssl.SSLEOFError):
+        return "it ended in the TLS handshake"
+    if isinstance(root, ssl.SSLError):
+        return f"TLS: {(root.reason or 'failed').replace('_', ' ').lower()}"
+    if root.errno == errno.ECONNRESET:
+        return "reset"
+    return (root.strerror or type(root).__name__).lower()
+
+
+def _protocol_trouble(error: httpx.RemoteProtocolError) -> str:
+    """In our words: the library's text may quote what the server sent."""
+    text = str(error)
+    if "without sending complete message body" in text or "incomplete chunked read" in text:
+        return "the connection ended before the body did"
+    if "without sending a response" in text:
+        return "closed the connection without an answer"
+    return "does not answer in HTTP/1.1"

@@ -1,0 +1,139 @@
+"""``file://`` as an exchange like any other: channels and mirrors may lie on a disk or a share."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from resume_dl.errors import NetworkError
+from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.ports import Response
+
+_CHUNK = 64 * 1024
+_DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
+
+
+def path_from_url(url: str, *, windows: bool = sys.platform == "win32") -> str:
+    """The path that a ``file://`` URL names (RFC 8089), as the system at hand writes it.
+
+    On Windows ``file:///C:/a`` (or ``C|``) is ``C:/a`` and ``file://host/share/a`` is ``//host/share/a``; elsewhere a
+    host other than localhost has no meaning. Raises ValueError for what names no file.
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    host = "" if parts.netloc.lower() == "localhost" else parts.netloc
+    if "\0" in path or not path:
+        raise ValueError("no path in this file URL")
+    if host and not windows:
+        raise ValueError("a file URL with a host in it")
+    if host:
+        return f"//{host}{path}"
+    if windows and _DRIVE.match(path):
+        return f"{path[1]}:{path[3:] or '/'}"
+    return path
+
+
+class FileExchange:
+    """``ports.Exchange`` for a file on this machine: heads as a good server would give them."""
+
+    def __init__(self, request: RangeRequest) -> None:
+        self._request = request
+        self._aborted = False
+
+    def open(self) -> Response:
+        """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError for a URL that names no file."""
+        source = str(self._request.url)
+        try:
+            path = Path(path_from_url(self._request.url.reveal()))
+            file = path.open("rb")
+        except ValueError as error:
+            raise NetworkError(f"{error}", source=source, retryable=False, hint="Write it as file:///path.") from None
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return self._empty(404)
+        except PermissionError:
+            # Windows says so for a folder too.
+            return self._empty(404 if path.is_dir() else 403)
+        except OSError as error:
+            raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
+        return self._answer(path, file)
+
+    def abort(self) -> None:
+        """A disk answers soon: the reader ends at its next chunk."""
+        self._aborted = True
+
+    def _answer(self, path: Path, file: BinaryIO) -> Response:
+        request = self._request
+        stat = path.stat()
+        size, etag = stat.st_size, f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+        headers = {"content-type": "application/octet-stream", "accept-ranges": "bytes", "etag": etag}
+        asked = {name.lower(): value for name, value in request.headers.items()}
+        if etag in (tag.strip() for tag in asked.get("if-none-match", "").split(",")):
+            file.close()
+            return self._empty(304, {"etag": etag})
+        if request.whole or request.if_range not in {None, etag}:
+            return self._body(200, headers | {"content-length": str(size)}, file, 0, size)
+        end = size if request.end is None else min(request.end, size)
+        if request.start >= end:
+            file.close()
+            return self._empty(416, {"content-range": f"bytes */{size}"})
+        headers["content-range"] = f"bytes {request.start}-{end - 1}/{size}"
+        headers["content-length"] = str(end - request.start)
+        return self._body(206, headers, file, request.start, end)
+
+    def _empty(self, status: int, headers: dict[str, str] | None = None) -> Response:
+        head = ResponseHead(status, {"content-length": "0", **(headers or {})})
+        return FileResponse(head, self, None, (0, 0), source=str(self._request.url))
+
+    def _body(self, status: int, headers: dict[str, str], file: BinaryIO, start: int, end: int) -> Response:
+        return FileResponse(ResponseHead(status, headers), self, file, (start, end), source=str(self._request.url))
+
+    @property
+    def aborted(self) -> bool:
+        """Whether ``abort`` came."""
+        return self._aborted
+
+
+class FileResponse:
+    """``ports.Response`` for bytes ``[start, end)`` of an open file, which it owns."""
+
+    def __init__(
+        self, head: ResponseHead, exchange: FileExchange, file: BinaryIO | None, span: tuple[int, int], *, source: str
+    ) -> None:
+        self._head = head
+        self._exchange = exchange
+        self._file = file
+        self._start, self._end = span
+        self._source = source
+
+    @property
+    def head(self) -> ResponseHead:
+        """What a server would have said; ``final_host`` is empty."""
+        return self._head
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, 64 KiB at a time. Raises NetworkError where the file cannot be read or has become shorter."""
+        left = self._end - self._start
+        if self._file is None:
+            return
+        try:
+            self._file.seek(self._start)
+            while left and not self._exchange.aborted:
+                chunk = self._file.read(min(_CHUNK, left))
+                if not chunk:
+                    raise NetworkError(f"{self._source} became shorter while it was read", source=self._source)
+                left -= len(chunk)
+                yield chunk
+        except OSError as error:
+            raise NetworkError(f"cannot read {self._source}: {error.strerror}", source=self._source) from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file. Never raises."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,52 @@
+"""Where a redirect leads, and whether we go there (RFC 9110 15.4). Pure: no request is sent here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urljoin, urlsplit
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MOST = 10
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_KEPT = frozenset({"user-agent", "accept", "accept-encoding", "range", "if-range"})
+
+
+class RedirectRefusedError(ValueError):
+    """This redirect is not followed; the message says why, without any part of an address but its host."""
+
+
+def target_of(current: str, location: str, seen: Collection[str]) -> str:
+    """The absolute URL that ``location`` means, seen from ``current``.
+
+    ``seen`` are all URLs asked so far, ``current`` included. Raises RedirectRefusedError for a loop, for more than 10
+    in a row, for a way out of TLS, and for another scheme than http and https.
+    """
+    try:
+        target = urljoin(current, location).partition("#")[0]
+        scheme, host, _ = origin(target)
+    except ValueError:
+        raise RedirectRefusedError("it redirects to an address that cannot be read") from None
+    if scheme not in _DEFAULT_PORTS or not host:
+        raise RedirectRefusedError("it redirects to something that is neither http nor https")
+    if scheme == "http" and urlsplit(current).scheme.lower() == "https":
+        raise RedirectRefusedError(f"it redirects from https to plain http at {host}")
+    if target in seen:
+        raise RedirectRefusedError("it redirects in a circle")
+    if len(seen) > MOST:
+        raise RedirectRefusedError(f"it redirects more than {MOST} times")
+    return target
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of a URL (RFC 9110 4.3.1), ports made explicit. Raises ValueError."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    port = parts.port if parts.port is not None else _DEFAULT_PORTS.get(scheme)
+    return scheme, (parts.hostname or "").lower(), port
+
+
+def headers_for(target: str, current: str, headers: dict[str, str]) -> dict[str, str]:
+    """What of ``headers`` (lower-case names) goes on to ``target``: off-origin only what says which bytes we want."""
+    if origin(target) == origin(current):
+        return headers
+    return {name: value for name, value in headers.items() if name in _KEPT}
