@@ -42,6 +42,9 @@ class Offer:
     def artifact(self, key: str, base: str) -> Artifact:
         """The artifact as a resolver would make it, for a client whose mirror is ``base``."""
         package, channel = self.wanted[key], key.rpartition("/")[0]
+        record = dict(package.record)
+        if package.spec.name == "python":
+            record["depends"] = [*record["depends"], "pip"]  # conda does, wherever it reads python's record
         url = RedactedUrl(f"{base}/{channel}/{package.url_path}")
         return Artifact(
             kind="conda",
@@ -55,7 +58,7 @@ class Offer:
             version=package.spec.version,
             build=package.spec.build,
             subdir=package.spec.subdir,
-            record=package.record,
+            record=record,
         )
 
     def publish(self, pkgs: Path, key: str, base: str, *, extract: bool = True) -> Entry:
@@ -91,7 +94,12 @@ def build_offer(folder: Path) -> Offer:
         for package in channel.packages
         if package.spec.version != "1.7.0"
     }
-    arguments = [str(path) for p in wanted.values() for path in (p.path, extracted / p.filename)]
-    extracted.mkdir()
-    subprocess.run([str(bundled_python()), "-c", _EXTRACT, *arguments], check=True, capture_output=True)
+    extract_all(wanted.values(), extracted)
     return Offer(root, wanted, extracted)
+
+
+def extract_all(packages: Iterable[BuiltPackage], folder: Path) -> None:
+    """Extract each package to ``folder/<file name>``."""
+    arguments = [str(path) for package in packages for path in (package.path, folder / package.filename)]
+    folder.mkdir()
+    subprocess.run([str(bundled_python()), "-c", _EXTRACT, *arguments], check=True, capture_output=True)

@@ -10,6 +10,7 @@ environment nothing is installed: a folder on PYTHONPATH carries the package and
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -244,28 +245,43 @@ class TestConda:
         plugin: bool = True,
         env: Mapping[str, str] | None = None,
         answer: str = "",
-        user: int | None = None,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run conda to its end; ``answer`` is typed at its prompt, ``user`` is the uid to run as (root only)."""
+        """Run conda to its end; ``answer`` is typed at its prompt. File permissions hold, for root too."""
+        with self.start(*arguments, plugin=plugin, env=env) as process:
+            try:
+                out, err = process.communicate(answer, timeout=timeout)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def start(
+        self, *arguments: str | Path, plugin: bool = True, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Start conda, with pipes to all three streams."""
         command: Sequence[str] = [str(self.python), "-m", "conda", *map(str, arguments)]
-        more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        return subprocess.run(
+        as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+        return subprocess.Popen(
             command,
-            input=answer,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             env=self.environment(env, plugin=plugin),
             cwd=self.folder,
-            timeout=timeout,
-            check=False,
-            **more,
+            preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,  # noqa: PLW1509 - one call
         )
 
     def version(self) -> tuple[int, ...]:
         """conda's version as numbers."""
         text = self.run("--version").stdout.split()[1]
         return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _obey_permissions() -> None:
+    """Give up the capability by which root passes over file permissions, for the program that is run next."""
+    prctl_capability_bounding_set_drop, dac_override = 24, 1
+    ctypes.CDLL(None).prctl(prctl_capability_bounding_set_drop, dac_override, 0, 0, 0)
 
 
 @pytest.fixture(params=condas_at_hand(), ids=lambda conda: conda.label)

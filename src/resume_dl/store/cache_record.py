@@ -2,7 +2,8 @@
 
 The rules are those of conda's ``PackageRecord`` (``models/records.py``, 24.7 and 26.7): which fields are kept, which of
 them fall back on the archive's own ``info/index.json``, and which defaults are left out. Fields that only newer
-condas know are written where the channel has them; older ones ignore them.
+condas know are written where the channel has them; older ones ignore them. What conda adds to a record when it loads
+an index (``pip`` to python's ``depends``) is the resolver's to add to ``Artifact.record``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ INDEX = Path("info", "index.json")
 
 _ALWAYS = ("name", "version", "build", "build_number", "subdir")
 _IF_SET = (
+    "arch",
+    "platform",
+    "date",
+    "size",
     "md5",
     "legacy_bz2_md5",
     "legacy_bz2_size",
@@ -31,8 +36,6 @@ _IF_SET = (
     "license_family",
     "python_site_packages_path",
 )
-_FROM_INDEX_TOO = ("arch", "platform", "date")
-"""Fields without a default in conda's model: where the channel has none, the archive's own are taken."""
 _FEATURES = ("track_features", "features")
 _TIMESTAMPS = ("timestamp", "indexed_timestamp")
 _PACKAGE_TYPES = {"generic": "noarch_generic", "python": "noarch_python"}
@@ -73,10 +76,10 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
     url = client_url(artifact)
     record |= {"fn": artifact.filename, "url": url, "channel": channel_of(url)}
     record |= {name: list(source.get(name) or ()) for name in ("depends", "constrains")}
-    record |= {name: source[name] for name in _IF_SET if source.get(name) is not None}
-    for name in _FROM_INDEX_TOO:
-        if name in source or name in index:
-            record[name] = source.get(name, index.get(name))
+    for name in _IF_SET:
+        value = _first(source.get(name), index.get(name))
+        if value is not None:
+            record[name] = value
     for name in _FEATURES:
         features = _words(source.get(name))
         if features:
@@ -86,9 +89,7 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
             record[name] = _milliseconds(source[name])
     if flags := list(source.get("flags") or ()):
         record["flags"] = flags
-    if source.get("size") is not None:
-        record["size"] = source["size"]
-    if noarch := _noarch(source.get("noarch")):
+    if noarch := _first(_noarch(source.get("noarch")), _noarch(index.get("noarch"))):
         record["noarch"] = noarch
         record["package_type"] = _PACKAGE_TYPES[noarch]
     return record
@@ -114,6 +115,11 @@ def write_synced(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _first(value: Any, other: Any) -> Any:
+    """A null in a channel's record counts as nothing said (conda's ``find_or_raise``)."""
+    return other if value is None else value
 
 
 def _words(value: Any) -> list[str]:
