@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -237,13 +238,19 @@ def _tell(stage: _Stage, report: Mapping[str, Any], before_kill: int, say: Say) 
         for package in stage.packages
     )
     say("")
-    say(f"  {'mirror':<11} {'requests':>8} {'sent':>10}  what it did")
+    kept: Counter[str] = Counter()
+    for artifact in report["artifacts"]:
+        for source in artifact["sources"]:
+            kept[source["mirror"]] += source["bytes"]
+    say(f"  {'mirror':<11} {'requests':>8} {'sent':>10} {'run 2 kept':>11}  what it did")
     for mirror in stage.mirrors:
         counts = mirror.counts
         wrong = sum(counts.damaged.values())
         did = [f"{counts.dropped} connections dropped"] if counts.dropped else []
         did += [f"{wrong} answers with wrong bytes"] if wrong else []
-        say(f"  {mirror.name:<11} {counts.requests:>8} {_mib(counts.body_bytes):>10}  {', '.join(did) or '-'}")
+        say(
+            f"  {mirror.name:<11} {counts.requests:>8} {_mib(counts.body_bytes):>10} {_mib(kept[mirror.name]):>11}  {', '.join(did) or '-'}"
+        )
     say("")
     say(f"  saved by resume   {_mib(saved):>10}  of the {_mib(before_kill)} that were sent before the kill")
     say(f"  wasted            {_mib(wasted):>10}  sent beyond the archives' {_mib(stage.total)}")
@@ -251,6 +258,8 @@ def _tell(stage: _Stage, report: Mapping[str, Any], before_kill: int, say: Say) 
     problems = []
     if saved <= 0:
         problems.append("the second run did not use what the first one had left")
+    if saved + totals["downloaded"] != stage.total:
+        problems.append(f"the report's sums are wrong: {totals}")
     if wasted > damaged + _CONNECTIONS * _WASTE_A_CONNECTION:
         problems.append(f"{_mib(wasted)} were wasted")
     return problems
