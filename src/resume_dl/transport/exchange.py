@@ -109,14 +109,18 @@ class HttpxExchange:
         while True:
             if self._grip.aborted:
                 raise self._stopped()
-            self._grip.wire = None
+            self._grip.let_go()
             try:
+                if not _host(url):
+                    raise httpx.InvalidURL("no host")
                 route = self._route(url)
                 proxy = route.proxy
                 request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
                 with self._grip.held():
-                    response = route.pool.handle_request(request)
+                    response = _answer(route, request)
             except FOREIGN as error:
+                if self._grip.wire is not None:
+                    self._grip.wire.close()  # httpcore leaves it open where a SOCKS handshake fails
                 if self._grip.aborted:
                     raise self._stopped() from None
                 if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._grip.went_stale:
@@ -198,6 +202,18 @@ class HttpxResponse:
         if isinstance(error, httpx.TimeoutException):
             return StalledError(f"{host}: no byte came for {self._network.read_timeout:g} s", source=self._source)
         return to_ours(error, host=host, source=self._source, network=self._network)
+
+
+def _answer(route: Route, request: httpx.Request) -> httpx.Response:
+    try:
+        return route.pool.handle_request(request)
+    except FOREIGN:
+        raise
+    except Exception as error:
+        if not route.proxy:
+            raise
+        # A SOCKS proxy's answer is parsed with assertions and indices: any exception may come of a strange one.
+        raise httpx.ProxyError("its answer cannot be read") from error
 
 
 def _host(url: str) -> str:

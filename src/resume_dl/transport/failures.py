@@ -22,7 +22,6 @@ FOREIGN = (
     httpx.StreamError,
     OSError,
     ValueError,  # what httpx and the standard library say to addresses and header values that they cannot encode
-    AssertionError,  # httpcore's SOCKS handshake asserts what the proxy answers
 )
 """What a request may raise, apart from errors of our own making."""
 
@@ -65,7 +64,7 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
             retryable=False,
             hint="Addresses begin with http://, https:// or file://.",
         )
-    if proxy and isinstance(error, (httpx.ProxyError, AssertionError)):
+    if proxy and isinstance(error, httpx.ProxyError):
         return _Meaning(
             f"refused by the proxy {proxy}", hint="Check the proxy's address, login and rules.", reached=False
         )

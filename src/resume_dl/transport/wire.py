@@ -152,9 +152,9 @@ class WireBackend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect, as httpcore does. Raises httpcore's ConnectError and ConnectTimeout."""
         try:
-            stream = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        except UnicodeError as error:  # the name's encoding (IDNA) fails before a socket is there
-            raise httpcore.ConnectError("not a host name") from error
+            stream = self._connect(host, port, timeout, local_address, socket_options)
+        except socket.gaierror as error:
+            raise httpcore.ConnectError(error) from error
         try:
             handle = stream.get_extra_info("socket").dup()
         except OSError as error:
@@ -166,3 +166,9 @@ class WireBackend(httpcore.NetworkBackend):
             handle.close()
             stream.close()
             raise
+
+    def _connect(self, host: str, *more: Any) -> httpcore.NetworkStream:
+        try:
+            return self._inner.connect_tcp(host, *more)
+        except UnicodeError as error:  # what the name's encoding (IDNA) says before DNS is asked
+            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error

@@ -1,0 +1,56 @@
+"""Tiny servers that stop by themselves, one authority for all TLS tests, and a transport that is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.client import HttpxTransport
+from transport.tiny import Authority, authority
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+T = TypeVar("T", bound=Stoppable)
+Run = Callable[[T], T]
+MakeTransport = Callable[..., HttpxTransport]
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Any], Any]]:
+    """``run(TinyServer(...))`` returns the server and stops it at the end."""
+    with ExitStack() as stack:
+
+        def start(server: Any) -> Any:
+            stack.callback(server.stop)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def transport() -> Iterator[MakeTransport]:
+    """``transport(verify=...)`` gives an HttpxTransport with short time-outs, closed at the end."""
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> HttpxTransport:
+            warn = settings.pop("warn", None)
+            short = {"connect_timeout": 5.0, "first_byte_timeout": 10.0, "read_timeout": 10.0} | settings
+            made = HttpxTransport(NetworkSettings(**short), warn=warn)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    """A self-made authority."""
+    with authority(tmp_path_factory.mktemp("tls")) as made:
+        yield made
