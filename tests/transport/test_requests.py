@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -80,13 +81,21 @@ def test_a_connection_is_used_again_after_a_whole_body(run, transport):
 
 def test_a_late_abort_does_not_touch_the_connection_of_the_next_exchange(run, transport):
     """Once a body has ended its exchange has no hold on the connection that others use now."""
-    server = run(TinyServer(send_body))
+    aborted = threading.Event()
+
+    def halves(conn: socket.socket, request: Request) -> None:
+        conn.sendall(answer(b"first ", length=12))
+        assert request.path == "/first" or aborted.wait(5)
+        conn.sendall(b"second")
+
+    server = run(TinyServer(halves))
     shared = transport()
-    first = shared.exchange(ask(f"{server.base}/f"))
-    assert len(b"".join(first.open().chunks())) == len(BODY)
+    first = shared.exchange(ask(f"{server.base}/first"))
+    assert b"".join(first.open().chunks()) == b"first second"
     second = shared.exchange(ask(f"{server.base}/f")).open()
     first.abort()
-    assert b"".join(second.chunks()) == BODY
+    aborted.set()
+    assert b"".join(second.chunks()) == b"first second"
     assert server.connections == 1
 
 

@@ -201,6 +201,8 @@ class TinySocks(TinyServer):
             stream.read(1)
             given = tuple(stream.read(stream.read(1)[0]) for _ in range(2))
             conn.sendall(b"\x01" + (b"\x00" if given == self._login else b"\x01"))
+            if given != self._login:
+                return
         _, _, _, kind = stream.read(4)
         assert kind == 3, "the proxy resolves names"
         host = stream.read(stream.read(1)[0])

@@ -26,7 +26,6 @@ from resume_dl.transport.wire import WireBackend
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
 """How many connections there are is decided above; idle ones go before most servers would close them."""
-_PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
 class Route(NamedTuple):
@@ -93,19 +92,17 @@ class HttpxTransport:
             return Route(self._wired(httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS)), "")
         address = proxy if "://" in proxy else f"http://{proxy}"
         shown = redact(address)
-        scheme = urlsplit(address).scheme.lower()
-        if scheme not in _PROXY_SCHEMES:
-            raise ConfigurationError(
-                f"the proxy {shown} is of an unknown kind", hint="http, https, socks5 and socks5h proxies can be used."
-            )
-        if scheme == "socks5h":  # the same here: a name is always resolved by the proxy; httpx 0.27 knows only socks5
-            address = "socks5" + address[len("socks5h") :]
         try:
+            scheme = urlsplit(address).scheme.lower()
+            if scheme == "socks5h":  # the same here: the proxy resolves names; httpx 0.27 knows only socks5
+                address = "socks5" + address[len(scheme) :]
             way = httpx.Proxy(address, ssl_context=self._context if scheme == "https" else None)
             pool = httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS, proxy=way)
         except (httpx.InvalidURL, ValueError):
+            # Their own text would show the proxy's password.
             raise ConfigurationError(
-                f"the proxy {shown} is no address that can be used", hint="Write it as http://host:port."
+                f"the proxy {shown} cannot be used",
+                hint="Write it as http://host:port; https, socks5 and socks5h proxies work too.",
             ) from None
         return Route(self._wired(pool), shown)
 

@@ -1,0 +1,129 @@
+"""Every foreign exception becomes one of ours, and none of ours shows a secret."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import ssl
+
+import httpx
+import pytest
+
+from resume_dl.errors import NetworkError, SourceError, StalledError
+from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.failures import FOREIGN, to_ours
+from transport.asking import ask, body_of
+from transport.tiny import TinyServer
+
+SECRET = "hush-hush"
+HTTPX_ERRORS = sorted(
+    (one for _, one in inspect.getmembers(httpx, inspect.isclass) if issubclass(one, Exception)),
+    key=lambda one: one.__name__,
+)
+
+
+def example(kind: type[Exception]) -> Exception:
+    request = httpx.Request("GET", "http://h/f")
+    if kind is httpx.HTTPStatusError:
+        return kind(SECRET, request=request, response=httpx.Response(500, request=request))
+    if kind in {httpx.StreamConsumed, httpx.ResponseNotRead, httpx.RequestNotRead, httpx.StreamClosed}:
+        return kind()
+    return kind(SECRET)
+
+
+def ours(error: Exception, proxy: str = "") -> SourceError:
+    return to_ours(error, host="h", source="http://h/f", network=NetworkSettings(), proxy=proxy)
+
+
+def test_httpx_has_the_classes_that_we_think_it_has():
+    """The walk below is not empty."""
+    assert len(HTTPX_ERRORS) > 20
+
+
+@pytest.mark.parametrize("proxy", ["", "http://proxy:1"])
+@pytest.mark.parametrize("kind", HTTPX_ERRORS)
+def test_each_exception_of_httpx_is_mapped(kind, proxy):
+    """It is caught where requests are sent, becomes a SourceError, and its own text is not shown."""
+    assert issubclass(kind, FOREIGN)
+    mapped = ours(example(kind), proxy)
+    assert isinstance(mapped, SourceError)
+    assert mapped.source == "http://h/f"
+    assert mapped.message.startswith("h: ")
+    assert SECRET not in repr(mapped) + mapped.message + mapped.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable", "reached"),
+    [
+        (httpx.ConnectTimeout("x"), NetworkError, True, False),
+        (httpx.ConnectError("x"), NetworkError, True, False),
+        (httpx.ReadError("x"), NetworkError, True, True),
+        (httpx.RemoteProtocolError("x"), NetworkError, True, True),
+        (httpx.LocalProtocolError("x"), NetworkError, False, True),
+        (httpx.InvalidURL("x"), NetworkError, False, True),
+        (httpx.UnsupportedProtocol("x"), NetworkError, False, True),
+        (ConnectionResetError(104, "reset"), NetworkError, True, True),
+        (UnicodeEncodeError("ascii", "é", 0, 1, "x"), NetworkError, False, True),
+    ],
+)
+def test_what_trying_again_can_mend_is_retryable(error, kind, retryable, reached):
+    """And only what never made a connection counts as not reached."""
+    mapped = ours(error)
+    assert type(mapped) is kind
+    assert (mapped.retryable, mapped.reached) == (retryable, reached)
+
+
+@pytest.mark.parametrize("kind", [httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout])
+def test_waiting_too_long_is_a_stall(kind):
+    """Time-outs after the connect are StalledErrors."""
+    assert type(ours(kind("x"))) is StalledError
+
+
+def test_the_systems_own_reason_is_found_below_the_wrappers():
+    """A name that DNS does not know, a TLS alert and a certificate are told apart."""
+
+    def wrapped(cause: Exception) -> Exception:
+        error = httpx.ConnectError("x")
+        error.__cause__ = httpx.NetworkError("y")
+        error.__cause__.__context__ = cause
+        return error
+
+    assert "DNS" in str(ours(wrapped(socket.gaierror(-2, "Name or service not known"))))
+    alert = ssl.SSLError(1, "x")
+    alert.reason = "TLSV1_ALERT_PROTOCOL_VERSION"
+    assert "TLS: tlsv1 alert protocol version" in str(ours(wrapped(alert)))
+    untrusted = ssl.SSLCertVerificationError(1, "x")
+    untrusted.verify_message = "self-signed certificate"
+    mapped = ours(wrapped(untrusted))
+    assert "self-signed certificate" in str(mapped)
+    assert not mapped.retryable
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{SECRET}@localhost:{{port}}/f",
+        f"http://localhost:{{port}}/t/{SECRET}/f",
+        f"http://localhost:{{port}}/f?token={SECRET}",
+        f"http://user:{SECRET}@localhost:99999/f",
+        f"http://user:{SECRET}@[localhost/f",
+        f"ftp://user:{SECRET}@localhost/f",
+        f"file:///a%00b?token={SECRET}",
+    ],
+)
+def test_no_error_and_no_repr_shows_a_secret(run, transport, caplog, url):
+    """Messages, sources, representations, their causes' texts and the debug log are clean."""
+    caplog.set_level("DEBUG", logger="httpx")
+    caplog.set_level("DEBUG", logger="resume_dl")
+    server = run(TinyServer(lambda conn, _: conn.close()))
+    shared = transport()
+    url = url.format(port=server.port)
+    exchange = shared.exchange(ask(url))
+    with pytest.raises(NetworkError) as caught:
+        body_of(shared, url)
+    shown = [repr(exchange), repr(shared), repr(shared.logins), caught.value.source, caught.value.hint, caplog.text]
+    error: BaseException | None = caught.value
+    while error is not None:
+        shown.append(repr(error))
+        error = error.__cause__
+    assert SECRET not in "".join(shown)
