@@ -1,0 +1,1 @@
+"""Turns specs, lists and files into artifacts."""

@@ -1,0 +1,78 @@
+"""The child process: one JSON object a line in on stdin, one out on stdout for each.
+
+Request ``{"id": n, "op": name, "args": {...}}``; answer ``{"id": n, "ok": true, "result": ...}`` or ``{"id": n,
+"ok": false, "error": {"type": <class of resume_dl.errors>, "message", "hint", "data": {...}}}``. Requests are worked on
+one after the other. At the end of stdin the process ends at once, in the middle of a request too: so it never outlives
+its parent, however that died. What libraries print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+from resume_dl.errors import ConfigurationError, ResumeDLError
+
+Operation = Callable[[Mapping[str, Any]], Any]
+_SHOWN = ("part", "nearest", "needed", "free")
+"""Attributes of errors that travel."""
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    # An interrupt is for the parent: it decides what becomes of this process, and says so by closing stdin.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
+    while True:
+        line = requests.get()
+        answers.write(json.dumps(_answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def _read(stdin: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:
+    for line in stdin:
+        requests.put(line)
+    os._exit(0)
+
+
+def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        result = _operation(request["op"])(request["args"])
+    except ResumeDLError as error:
+        return {"id": request["id"], "ok": False, "error": _describe(error)}
+    except BaseException as error:  # noqa: BLE001 - a panic in Rust is a BaseException; the parent must hear of all
+        text = f"{type(error).__name__}: {error}".strip()
+        return {"id": request["id"], "ok": False, "error": {"type": "bug", "message": text, "hint": "", "data": {}}}
+    return {"id": request["id"], "ok": True, "result": result}
+
+
+def _describe(error: ResumeDLError) -> dict[str, Any]:
+    data = {name: getattr(error, name) for name in _SHOWN if hasattr(error, name)}
+    return {"type": type(error).__name__, "message": error.message, "hint": error.hint, "data": data}
+
+
+def _operation(name: str) -> Operation:
+    """Imported when first asked for: py-rattler takes a tenth of a second, and may be missing or broken."""
+    try:
+        from resume_dl.rattler_worker.operations import OPERATIONS  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(
+            f"py-rattler cannot be loaded: {error}", hint="install it: pip install 'py-rattler>=0.23'"
+        ) from error
+    if name not in OPERATIONS:
+        raise ConfigurationError(f"the worker knows no operation {name!r}")
+    return OPERATIONS[name]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""py-rattler 0.23 to 0.28 behind one face: what is named, missing or new in some of them is decided here only.
+
+Differences found: ``Platform`` became ``Subdir``; a virtual package's build became a ``BuildString``; channel priority
+*flexible* (0.26), ``add_pip_as_python_dependency`` (0.24) and ``MultiSource`` (0.27) are newer. Features are looked
+for, versions are not compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rattler
+from rattler import (
+    Channel,
+    ChannelPriority,
+    GenericVirtualPackage,
+    MatchSpec,
+    PackageFormatSelection,
+    PackageName,
+    PrefixRecord,
+    RepoDataRecord,
+    SparseRepoData,
+    Version,
+    VirtualPackage,
+)
+from rattler.exceptions import InvalidMatchSpecError, SolverError
+from rattler.package_streaming import extract as extract_archive
+from rattler.solver import solve_with_sparse_repodata
+
+__all__ = [
+    "InvalidMatchSpecError",
+    "MatchSpec",
+    "RepoDataRecord",
+    "SolverError",
+    "SparseRepoData",
+    "Version",
+    "detect_virtual_packages",
+    "extract_archive",
+    "host_subdir",
+    "load_repodata",
+    "match_spec",
+    "read_prefix_record",
+    "selection",
+    "solve",
+]
+
+_PARAMETERS = inspect.signature(solve_with_sparse_repodata).parameters
+HAS_FLEXIBLE = hasattr(ChannelPriority, "Flexible")
+HAS_ADD_PIP = "add_pip_as_python_dependency" in _PARAMETERS
+_MultiSource: Any = getattr(rattler, "MultiSource", None)
+_BuildString: Any = getattr(rattler, "BuildString", str)
+
+
+def match_spec(text: str, *, strict: bool = True) -> Any:
+    """A MatchSpec; raises InvalidMatchSpecError."""
+    return MatchSpec(text, strict)
+
+
+def load_repodata(base: str, subdir: str, path: Path) -> Any:
+    """A repodata.json on disk, read lazily; raises OSError where it is missing or not repodata."""
+    return SparseRepoData(Channel(base), subdir, str(path))
+
+
+def read_prefix_record(path: Path) -> Any:
+    """A record of ``conda-meta``; raises OSError or ValueError."""
+    return PrefixRecord.from_path(path)
+
+
+def selection(*, only_tar_bz2: bool) -> Any:
+    """Which archive formats count: conda prefers .conda unless ``use_only_tar_bz2``."""
+    return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
+
+
+def host_subdir() -> str:
+    """This machine's conda platform, ``linux-64``."""
+    # The old name still exists in newer versions, and warns.
+    platform: Any = rattler.Subdir if "Subdir" in vars(rattler) else rattler.Platform
+    return str(platform.current())
+
+
+def detect_virtual_packages() -> list[list[str]]:
+    """This machine's virtual packages as ``[name, version, build]``, without any override."""
+    found = []
+    for package in VirtualPackage.detect():
+        name, version, build = str(package.into_generic()).split("=", 2)
+        found.append([name, version, build])
+    return found
+
+
+def _virtual_package(name: str, version: str, build: str) -> Any:
+    return GenericVirtualPackage(PackageName(name), Version(version), _BuildString(build))
+
+
+def solve(
+    specs: Sequence[Any],
+    repodata: Sequence[tuple[str, Any]],
+    *,
+    priority: str,
+    constraints: Sequence[Any] = (),
+    locked: Sequence[Any] = (),
+    pinned: Sequence[Any] = (),
+    virtual_packages: Sequence[tuple[str, str, str]] = (),
+    add_pip: bool = True,
+    only_tar_bz2: bool = False,
+) -> list[Any]:
+    """One solve; raises SolverError with rattler's explanation.
+
+    ``repodata`` is in the order of priority, each with the name of the multichannel that it belongs to or ``""``.
+    ``flexible`` is rattler's own where it has that, else strict and then disabled.
+    """
+    options: dict[str, Any] = {
+        "constraints": list(constraints),
+        "locked_packages": list(locked),
+        "pinned_packages": list(pinned),
+        "virtual_packages": [_virtual_package(*package) for package in virtual_packages],
+        "package_format_selection": selection(only_tar_bz2=only_tar_bz2),
+    }
+    if HAS_ADD_PIP:
+        options["add_pip_as_python_dependency"] = add_pip
+    sources = _grouped(repodata)
+
+    def run(specs: Sequence[Any], name: str) -> list[Any]:
+        level = getattr(ChannelPriority, name)
+        return asyncio.run(
+            solve_with_sparse_repodata(specs=list(specs), sparse_repodata=sources, channel_priority=level, **options)
+        )
+
+    def with_priority(specs: Sequence[Any]) -> list[Any]:
+        if priority != "flexible":
+            return run(specs, priority.capitalize())
+        if HAS_FLEXIBLE:
+            return run(specs, "Flexible")
+        try:
+            return run(specs, "Strict")
+        except SolverError:
+            return run(specs, "Disabled")
+
+    records = with_priority(specs)
+    if add_pip and not HAS_ADD_PIP:
+        names = {record.name.normalized for record in records}
+        if "python" in names and "pip" not in names:
+            return with_priority([*specs, match_spec("pip")])
+    return records
+
+
+def _grouped(repodata: Sequence[tuple[str, Any]]) -> list[Any]:
+    """Members of one multichannel rank alike in conda; without ``MultiSource`` they rank in their order."""
+    if _MultiSource is None:
+        return [source for _, source in repodata]
+    groups: dict[str, list[Any]] = {}
+    for index, (group, source) in enumerate(repodata):
+        groups.setdefault(group or f"\0{index}", []).append(source)
+    return [members[0] if group.startswith("\0") else _MultiSource(group, members) for group, members in groups.items()]
+
+
+def describe(record: Any) -> dict[str, Any]:
+    """A record's fields as rattler knows them, as JSON values: what stands in for a record that was not found."""
+    import json  # noqa: PLC0415
+
+    fields: Mapping[str, Any] = json.loads(record.to_json())
+    return {name: value for name, value in fields.items() if name not in {"fn", "url", "channel"}}

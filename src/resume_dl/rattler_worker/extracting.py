@@ -1,0 +1,52 @@
+"""Unpacks one archive into a folder that the caller made up and renames afterwards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
+from resume_dl.rattler_worker.adapter import extract_archive
+
+_NO_SPACE = (f"os error {errno.ENOSPC}", "No space left", "os error 112")
+"""112 is ERROR_DISK_FULL of Windows."""
+_DENIED = ("Permission denied", "Read-only file system", "os error 5)")
+
+
+def extract(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Unpack ``archive`` (.conda or .tar.bz2) into ``target``, which must not exist; it is removed on failure.
+
+    rattler lets no member out of the folder, by ``..``, absolute name or link. Answers with the archive's ``sha256``
+    and ``md5`` as hex, the ``unpacked`` size in bytes and the number of ``files``. Raises IntegrityError (not such an
+    archive), OutOfSpaceError or NotWritableError.
+    """
+    archive, target = Path(args["archive"]), Path(args["target"])
+    if not archive.is_file():
+        raise NotWritableError(f"the archive {archive} is not there", hint="run it again")
+    try:
+        target.mkdir(parents=True)
+    except FileExistsError:
+        raise NotWritableError(f"{target} is there already, and would be written over", hint="remove it") from None
+    except OSError as error:
+        raise NotWritableError(f"cannot make the folder {target}: {error.strerror}", hint="check who owns it") from None
+    try:
+        sha256, md5 = extract_archive(archive, target)
+    except Exception as error:  # noqa: BLE001 - what rattler raises differs between its versions
+        free = shutil.disk_usage(target).free
+        shutil.rmtree(target, ignore_errors=True)
+        text = str(error)
+        if any(sign in text for sign in _NO_SPACE):
+            raise OutOfSpaceError(
+                f"no space left to unpack {archive.name}", needed=archive.stat().st_size, free=free, hint="make room"
+            ) from None
+        if any(sign in text for sign in _DENIED):
+            raise NotWritableError(f"cannot unpack {archive.name}: {text}", hint="check who owns the folder") from None
+        raise IntegrityError(
+            f"{archive.name} cannot be unpacked: {text}", hint="the archive is damaged at its source, or hostile"
+        ) from None
+    sizes = [Path(folder, name).lstat().st_size for folder, _, names in os.walk(target) for name in names]
+    return {"sha256": sha256.hex(), "md5": md5.hex(), "unpacked": sum(sizes), "files": len(sizes)}

@@ -1,0 +1,169 @@
+"""One request to solve, with its repodata loaded: what ``solving`` and ``cuda`` ask again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from resume_dl.errors import IntegrityError, InvalidSpecError
+from resume_dl.rattler_worker import adapter
+from resume_dl.rattler_worker.rawrepodata import RawRepodata
+from resume_dl.rattler_worker.specs import Spec, parse_spec
+
+
+def channel_base(index: int) -> str:
+    """The address under which rattler knows channel ``index``: no real one, so none with a login can show up."""
+    return f"https://channel-{index}.invalid/"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """One repodata of one channel and subdir, in rattler's form and as bytes."""
+
+    channel: int
+    group: str
+    subdir: str
+    sparse: Any
+    raw: RawRepodata
+
+
+@dataclass(slots=True)
+class Problem:
+    """What is to be solved. A context manager: it holds files open."""
+
+    specs: list[Spec]
+    files: list[LoadedFile]
+    names: list[str]
+    """The channels' names, by index."""
+    priority: str
+    virtual_packages: list[tuple[str, str, str]]
+    constraints: list[Spec]
+    installed: dict[str, Any]
+    """Name -> record of what the prefix holds."""
+    history: list[Spec]
+    add_pip: bool
+    only_tar_bz2: bool
+    free: frozenset[str] = frozenset()
+    """Installed names that may change without being asked for (aggressive updates)."""
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Problem:  # noqa: PYI034 - typing.Self is of 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()
+
+    def candidates(self, name: str, *, channel: str | None = None) -> list[Any]:
+        """All records of a name, of one channel's base or of all."""
+        selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
+        found: list[Any] = []
+        for file in self.files:
+            if channel is None or channel == channel_base(file.channel):
+                found += file.sparse.load_records(name, selection)
+        return found
+
+    def package_names(self) -> set[str]:
+        """Every name in every repodata."""
+        selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
+        return {name for file in self.files for name in file.sparse.package_names(selection)}
+
+    def solve(
+        self,
+        specs: Sequence[Any],
+        *,
+        constraints: Sequence[Any] = (),
+        locked: Sequence[Any] = (),
+        pinned: Sequence[Any] = (),
+    ) -> list[Any]:
+        """One run of the solver; raises rattler's SolverError."""
+        return adapter.solve(
+            specs,
+            [(file.group, file.sparse) for file in self.files],
+            priority=self.priority,
+            constraints=[*(spec.match for spec in self.constraints), *constraints],
+            locked=locked,
+            pinned=pinned,
+            virtual_packages=self.virtual_packages,
+            add_pip=self.add_pip,
+            only_tar_bz2=self.only_tar_bz2,
+        )
+
+
+def load(args: Mapping[str, Any]) -> Problem:
+    """The problem that ``args`` describe (see ``solving.solve``).
+
+    Raises InvalidSpecError, or IntegrityError for a repodata that cannot be read or holds a hostile name.
+    """
+    with ExitStack() as opened:
+        names = [channel["name"] for channel in args["channels"]]
+        files = [_load_file(file, args["channels"], opened) for file in args["files"]]
+        problem = Problem(
+            specs=[],
+            files=files,
+            names=names,
+            priority=args["priority"],
+            virtual_packages=[(name, version, build) for name, version, build in args["virtual_packages"]],
+            constraints=[parse_spec(text) for text in args["pins"]],
+            installed={record.name.normalized: record for record in map(_read_installed, args["installed"])},
+            history=_understood(args["history"]),
+            add_pip=args["add_pip"],
+            only_tar_bz2=args["only_tar_bz2"],
+            free=frozenset(args["free"]),
+        )
+        problem.specs += [_spec(problem, spec) for spec in args["specs"]]
+        problem._open = opened.pop_all()  # noqa: SLF001 - handed over once everything is loaded
+    return problem
+
+
+def _load_file(file: Mapping[str, Any], channels: Sequence[Mapping[str, Any]], opened: ExitStack) -> LoadedFile:
+    channel = channels[file["channel"]]
+    where = f"{channel['name']}/{file['subdir']}"
+    path = Path(file["path"])
+    try:
+        raw = opened.enter_context(RawRepodata(path, where))
+        raw.check_filenames()
+        sparse = adapter.load_repodata(channel_base(file["channel"]), file["subdir"], path)
+    except (OSError, ValueError) as error:
+        raise IntegrityError(
+            f"the repodata of {where} cannot be read: {error}",
+            hint="it may have come damaged: run it again, with --mirror NAME to take another copy",
+        ) from error
+    opened.callback(sparse.close)
+    return LoadedFile(file["channel"], channel["group"], file["subdir"], sparse, raw)
+
+
+def _read_installed(path: str) -> Any:
+    try:
+        return adapter.read_prefix_record(Path(path))
+    except Exception as error:
+        raise IntegrityError(
+            f"the record of an installed package cannot be read: {path}: {error}",
+            hint="conda cannot read it either: repair that environment, or solve for a new one",
+        ) from error
+
+
+def _understood(texts: Sequence[str]) -> list[Spec]:
+    """The specs of an environment's history that can be read; an old conda wrote some that nothing reads now."""
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_spec(text))
+        except InvalidSpecError:
+            continue
+    return found
+
+
+def _spec(problem: Problem, given: Mapping[str, Any]) -> Spec:
+    """A spec of the user; one that names a channel of several members means the first that can serve it."""
+    text, shown = given["text"], given["shown"]
+    bases = [channel_base(index) for index in given["channels"] or ()]
+    subdir = f"{given['subdir']}" if given["subdir"] else ""
+    found = [parse_spec(text, base=base + subdir, shown=shown) for base in bases] or [parse_spec(text, shown=shown)]
+    for spec in found:
+        if any(spec.match.matches(record) for record in problem.candidates(spec.name, channel=spec.channel)):
+            return spec
+    return found[0]

@@ -1,0 +1,100 @@
+"""Reads a repodata.json as bytes: the original record of one file, and a check of all file names.
+
+A repodata may hold 150 MB; parsing it whole in Python would take a gigabyte for the dozen records that are wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from resume_dl.errors import IntegrityError
+from resume_dl.model.artifact import safe_filename
+
+_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2)"\s*:')
+_COLON = re.compile(rb"\s*:\s*")
+_CHUNK = 1 << 16
+_LARGEST_RECORD = 1 << 24
+_IDENTITY = ("name", "version", "build", "sha256", "md5")
+
+
+class RawRepodata:
+    """One repodata.json on disk, mapped into memory; ``where`` names it in errors. A context manager."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self.where = where
+        with path.open("rb") as file:
+            try:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:
+                raise IntegrityError(
+                    f"the repodata of {where} is empty", hint="run it again, with --mirror NAME to take another copy"
+                ) from None
+
+    def __enter__(self) -> RawRepodata:  # noqa: PYI034 - typing.Self is of 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._map.close()
+
+    def filenames(self) -> Iterator[str]:
+        """Every key that names an archive, as it stands there (JSON escapes are not decoded)."""
+        for found in _KEY_END.finditer(self._map):
+            end = self._map.find(b'"', found.start())
+            start = self._map.rfind(b'"', 0, found.start()) + 1
+            yield self._map[start:end].decode("utf-8", "replace")
+
+    def check_filenames(self) -> None:
+        """Raise IntegrityError if any archive's name is not one plain path component on every platform.
+
+        A name that needs a JSON escape holds a backslash here and is refused too: no real one does.
+        """
+        for name in self.filenames():
+            try:
+                safe_filename(name)
+            except ValueError:
+                raise refused(self.where, f"it names the file {name!r}") from None
+
+    def record(self, filename: str, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The record of ``filename`` as the channel wrote it, or None.
+
+        ``identity`` holds what the record must agree with (name, version, build, digests), as far as it is known.
+        """
+        needle = json.dumps(filename).encode()
+        at = self._map.find(needle)
+        while at >= 0:
+            colon = _COLON.match(self._map, at + len(needle))
+            if colon is not None:
+                record = self._object(colon.end())
+                if record is not None and all(
+                    record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
+                ):
+                    return record
+            at = self._map.find(needle, at + len(needle))
+        return None
+
+    def _object(self, start: int) -> dict[str, Any] | None:
+        length = _CHUNK
+        while True:
+            text = self._map[start : start + length].decode("utf-8", "ignore")
+            try:
+                value = json.JSONDecoder().raw_decode(text)[0]
+            except (ValueError, RecursionError):
+                if length > _LARGEST_RECORD or start + length >= len(self._map):
+                    return None
+                length *= 4
+                continue
+            return value if isinstance(value, dict) else None
+
+
+def refused(where: str, why: str) -> IntegrityError:
+    """The error for an index that tries to reach where it must not."""
+    return IntegrityError(
+        f"the repodata of {where} is refused: {why}",
+        hint="no honest channel has this; leave the channel or the mirror out, and tell whoever runs it",
+    )

@@ -1,0 +1,149 @@
+"""The operation ``solve``: what conda would install, from repodata that lie on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from resume_dl.rattler_worker import adapter
+from resume_dl.rattler_worker.adapter import SolverError, match_spec
+from resume_dl.rattler_worker.cuda import Choice, choose
+from resume_dl.rattler_worker.explain import check_candidates, unsatisfiable
+from resume_dl.rattler_worker.problem import LoadedFile, Problem, channel_base, load
+
+
+def solve(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Solve one request and answer with records, constraints that were applied, and notes for the user.
+
+    ``args``: ``specs`` (each ``text``, ``shown``, ``channels`` (indexes or None), ``subdir``), ``channels`` (``name``,
+    ``group``), ``files`` (``channel`` index, ``subdir``, ``path``) in the order of priority, ``priority``,
+    ``virtual_packages``, ``cuda``, ``pins``, ``installed`` (paths of conda-meta records), ``history``, ``free``,
+    ``add_pip``, ``only_tar_bz2``.
+    Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for a repodata that is
+    damaged or hostile.
+    """
+    with load(args) as problem:
+        check_candidates(problem)
+        cuda: str | None = args["cuda"]
+        try:
+            choice = _into_prefix(problem) if problem.installed else _anew(problem, cuda)
+        except SolverError as error:
+            raise unsatisfiable(problem, error) from error
+        return {
+            "records": [_result(problem, record) for record in choice.records],
+            "constraints": list(choice.constraints),
+            "notes": list(choice.notes),
+        }
+
+
+def _anew(problem: Problem, cuda: str | None) -> Choice:
+    """For a new environment: the specs and nothing else."""
+    specs = [spec.match for spec in problem.specs]
+    free: list[Any] | SolverError
+    try:
+        free = problem.solve(specs)
+    except SolverError as error:
+        free = error
+    if cuda is not None:
+        choice = choose(problem, specs, free, cuda)
+        if choice is not None:
+            return choice
+    if isinstance(free, SolverError):
+        raise free
+    return Choice(free)
+
+
+def _into_prefix(problem: Problem) -> Choice:
+    """For an environment that exists: as conda does, what is installed stays as it is while that can be.
+
+    Tried in turn: all frozen but what is asked for; all preferred but free to change; the same without the specs of
+    earlier commands (conda's history). python keeps its minor version unless it is asked for.
+    """
+    asked = {spec.name for spec in problem.specs}
+    history = [spec for spec in problem.history if spec.name in problem.installed and spec.name not in asked]
+    in_history = {spec.name for spec in history}
+    loose = asked | problem.free
+    names = [match_spec(name) for name in problem.installed if name not in asked and name not in in_history]
+    wanted = [spec.match for spec in problem.specs]
+    earlier = [spec.match for spec in history]
+    by_name = [match_spec(name) for name in in_history]
+    constraints = []
+    python = problem.installed.get("python")
+    if python is not None and "python" not in asked:
+        constraints.append(match_spec(f"python {'.'.join(str(python.version).split('.')[:2])}.*"))
+    kept = [record for name, record in problem.installed.items() if name not in loose]
+    own = [record for name, record in problem.installed.items() if name in asked]
+    attempts: tuple[dict[str, Any], ...] = (
+        {"specs": [*wanted, *earlier, *names], "pinned": kept, "locked": own},
+        {"specs": [*wanted, *earlier, *names], "locked": [*kept, *own]},
+        {"specs": [*wanted, *by_name, *names], "locked": [*kept, *own]},
+    )
+    for number, attempt in enumerate(attempts):
+        try:
+            records = problem.solve(attempt.pop("specs"), constraints=constraints, **attempt)
+        except SolverError:
+            if number + 1 == len(attempts):
+                raise
+            continue
+        return Choice(records)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _result(problem: Problem, record: Any) -> dict[str, Any]:
+    """One record for the parent: where it is from, and what the channel says of it."""
+    filename = record.file_name
+    identity = {
+        "name": record.name.normalized,
+        "version": str(record.version),
+        "build": str(record.build),
+        "sha256": None if record.sha256 is None else record.sha256.hex(),
+        "md5": None if record.md5 is None else record.md5.hex(),
+    }
+    file = _origin(problem, record)
+    if file is None:
+        return {**identity, "installed": True, "filename": filename, "subdir": record.subdir}
+    raw = file.raw.record(filename, identity)
+    return {
+        **identity,
+        "installed": _is_installed(problem, record),
+        "filename": filename,
+        "channel": file.channel,
+        "subdir": file.subdir,
+        "base": _base(record.url, file, filename),
+        "size": record.size,
+        "record": raw if raw is not None else adapter.describe(record),
+    }
+
+
+def _origin(problem: Problem, record: Any) -> LoadedFile | None:
+    """The repodata that a record is from; None for one that only the environment has."""
+    for file in problem.files:
+        if record.channel == channel_base(file.channel) and record.subdir == file.subdir:
+            return file
+    for file in problem.files:  # a record whose own subdir is not that of the repodata
+        if record.channel == channel_base(file.channel) and f"/{file.subdir}/" in record.url:
+            return file
+    return None
+
+
+def _is_installed(problem: Problem, record: Any) -> bool:
+    """Whether the environment has this very build already, from whichever channel."""
+    installed = problem.installed.get(record.name.normalized)
+    return installed is not None and all(
+        str(getattr(installed, part)) == str(getattr(record, part)) for part in ("version", "build", "subdir")
+    )
+
+
+def _base(url: str, file: LoadedFile, filename: str) -> str | None:
+    """None for the usual place; else where the repodata says its files are (``info.base_url``, CEP 15).
+
+    A place below the channel comes back as ``/path``, another as it is.
+    """
+    folder, _, last = url.rpartition("/")
+    if unquote(last) != filename:
+        return url  # never equal to what the parent accepts: refused there
+    own = channel_base(file.channel)
+    if folder == own + file.subdir:
+        return None
+    return urlsplit(folder).path if folder.startswith(own) else folder

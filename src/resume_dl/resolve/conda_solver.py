@@ -1,0 +1,220 @@
+"""``--solver conda``: asks the conda at hand what it would download. Slower, over conda's own network, and never wrong.
+
+``conda create --dry-run --json`` lists what is not in its cache under ``FETCH`` (url, digests, size) and all of it
+under ``LINK``; for what is only linked, the record is read from the package cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from resume_dl.errors import (
+    ChannelNotFoundError,
+    ChannelUnavailableError,
+    ConfigurationError,
+    InvalidSpecError,
+    PackageNotFoundError,
+    ResolutionError,
+    UnsatisfiableError,
+)
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import Channel
+from resume_dl.model.url import RedactedUrl, redact
+from resume_dl.resolve.artifacts import conda_artifact
+from resume_dl.resolve.request import Solution, SolveRequest
+from resume_dl.resolve.specs import split_spec
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
+_KINDS: Mapping[str, type[ResolutionError]] = {
+    "PackagesNotFoundError": PackageNotFoundError,
+    "PackagesNotFoundInChannelsError": PackageNotFoundError,
+    "ResolvePackageNotFound": PackageNotFoundError,
+    "UnsatisfiableError": UnsatisfiableError,
+    "LibMambaUnsatisfiableError": UnsatisfiableError,
+    "RattlerUnsatisfiableError": UnsatisfiableError,
+    "SpecsConfigurationConflictError": UnsatisfiableError,
+    "InvalidMatchSpec": InvalidSpecError,
+    "InvalidSpec": InvalidSpecError,
+    "InvalidVersionSpec": InvalidSpecError,
+    "UnavailableInvalidChannel": ChannelNotFoundError,
+    "ChannelNotAllowed": ChannelNotFoundError,
+    "CondaHTTPError": ChannelUnavailableError,
+    "CondaSSLError": ChannelUnavailableError,
+    "ProxyError": ChannelUnavailableError,
+    "OfflineError": ChannelUnavailableError,
+}
+_OVERRIDABLE = {"__archspec", "__cuda", "__glibc", "__linux", "__osx", "__win"}
+
+
+def solve_with_conda(
+    command: Sequence[str],
+    request: SolveRequest,
+    *,
+    prefix: Path | None = None,
+    pkgs_dirs: Sequence[Path] = (),
+    canonical: Callable[[str], str] = lambda url: url,
+    offline: bool = False,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> Solution:
+    """What the conda that ``command`` runs would download for ``request`` (into ``prefix`` where it is given).
+
+    ``command`` is ``(conda,)`` or ``(python, -m, conda)``. Of the request, ``pinned``, ``installed``,
+    ``default_packages`` and ``aggressive_updates`` are conda's own business and not passed on. ``pkgs_dirs``: where
+    packages that conda has already are looked up. ``canonical`` gives the origin's address of a mirror's. ``env``: the
+    whole environment (default: this process's). Raises a ResolutionError as conda's error says, ConfigurationError
+    where conda cannot be run, IntegrityError for a hostile record.
+    """
+    for text in request.specs:
+        if text.lstrip().startswith("-"):
+            raise InvalidSpecError(
+                f"the spec {text!r} is malformed at '-'", part=text, hint="a spec begins with a name"
+            )
+    with tempfile.TemporaryDirectory(prefix="resume-dl-conda-") as folder:
+        arguments = _arguments(request, prefix, Path(folder, "env"))
+        environment = _environment(request, os.environ if env is None else env, offline=offline)
+        answer = _run([*command, *arguments], environment, timeout)
+    actions = answer.get("actions") or {}
+    if isinstance(actions, list):  # an old form: one entry for each prefix
+        actions = actions[0] if actions else {}
+    fetched = {_stem(record["fn"]): record for record in actions.get("FETCH") or ()}
+    requested = tuple(dict.fromkeys(split_spec(text).name for text in request.specs))
+    artifacts, cached = [], []
+    for link in actions.get("LINK") or ():
+        name = str(link["dist_name"])
+        record = fetched.get(name) or _cached_record(name, pkgs_dirs)
+        if record is None:
+            cached.append(name)
+        else:
+            artifacts.append(_artifact(record, request.channels, canonical))
+    artifacts.sort(key=lambda artifact: (artifact.name, artifact.filename))
+    return Solution(
+        artifacts=tuple(artifacts), notes=_notes(request, cached), requested=requested, already_installed=()
+    )
+
+
+def _arguments(request: SolveRequest, prefix: Path | None, scratch: Path) -> list[str]:
+    if prefix is not None and (prefix / "conda-meta").is_dir():
+        arguments = ["install", "-p", str(prefix)]
+    else:
+        arguments = ["create", "-p", str(scratch)]
+    arguments += ["--dry-run", "--json", "--yes", "--override-channels"]
+    for channel in request.channels:
+        # An argument can be seen by others on this machine: a channel with a login goes by its name, and conda's own
+        # settings know the login.
+        with_login = channel.client_base.has_secret
+        arguments += ["-c", channel.name if with_login else channel.client_base.reveal()]
+    arguments += ["--no-deps"] * request.no_deps + ["--only-deps"] * request.only_deps
+    return [*arguments, *request.specs]
+
+
+def _environment(request: SolveRequest, env: Mapping[str, str], *, offline: bool) -> dict[str, str]:
+    changed = {
+        "CONDA_CHANNEL_PRIORITY": request.channel_priority,
+        "CONDA_USE_ONLY_TAR_BZ2": str(request.use_only_tar_bz2).lower(),
+        "CONDA_SUBDIR": request.platform,
+        "CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY": str(request.add_pip).lower(),
+    }
+    if offline:
+        changed["CONDA_OFFLINE"] = "true"
+    if request.cuda is not None:
+        changed["CONDA_OVERRIDE_CUDA"] = "" if request.cuda == "none" else request.cuda
+    for text in request.virtual_packages:
+        name, _, version = text.partition("=")
+        if name in _OVERRIDABLE:
+            changed[f"CONDA_OVERRIDE_{name[2:].upper()}"] = version.lstrip("=")
+    return {**env, **changed}
+
+
+def _run(command: Sequence[str], env: Mapping[str, str], timeout: float | None) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            command, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot run {command[0]}: {error.strerror or error}", hint="set RESUME_DL_CONDA to a conda that runs"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ChannelUnavailableError(
+            f"conda did not finish the solve within {error.timeout:g} s", hint="use --solver rattler"
+        ) from error
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        said = _scrubbed(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        raise ConfigurationError(
+            f"conda ended with status {done.returncode} and no answer: {said}", hint="does this conda work by itself?"
+        )
+    if done.returncode != 0 and "exception_name" in answer:
+        kind = _KINDS.get(str(answer["exception_name"]), ResolutionError)
+        message = _scrubbed(str(answer.get("message") or answer.get("error") or "no reason given").strip())
+        raise kind(f"conda says: {message}", hint="the same with --solver rattler may say more")
+    return answer
+
+
+def _cached_record(dist_name: str, pkgs_dirs: Sequence[Path]) -> dict[str, Any] | None:
+    for folder in pkgs_dirs:
+        path = folder / dist_name / "info" / "repodata_record.json"
+        try:
+            record = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and {"fn", "url", "name", "version", "build", "subdir"} <= record.keys():
+            return record
+    return None
+
+
+def _artifact(record: Mapping[str, Any], channels: Sequence[Channel], canonical: Callable[[str], str]) -> Artifact:
+    url = str(record["url"])
+    folder = url.rpartition("/")[0]
+    base, _, subdir = folder.rpartition("/")
+    for channel in channels:
+        if base in {b.reveal() for b in (channel.client_base, channel.record_base, channel.canonical_base)}:
+            break
+    else:
+        own = RedactedUrl(canonical(url).rpartition("/")[0].rpartition("/")[0])
+        channel = Channel(redact(own.reveal()), None, own, RedactedUrl(base))
+    return conda_artifact(
+        channel,
+        {
+            "filename": record["fn"],
+            "subdir": subdir,
+            "name": record["name"],
+            "version": record["version"],
+            "build": record["build"],
+            "sha256": record.get("sha256"),
+            "md5": record.get("md5"),
+            "size": record.get("size"),
+            "record": {name: value for name, value in record.items() if name not in {"channel", "url"}},
+        },
+    )
+
+
+def _notes(request: SolveRequest, cached: Sequence[str]) -> tuple[str, ...]:
+    notes = []
+    if request.cuda is not None:
+        notes.append("--solver conda knows --cuda as __cuda only: packages of 2021 and before do not look at it")
+    foreign = [text for text in request.virtual_packages if text.partition("=")[0] not in _OVERRIDABLE]
+    if foreign:
+        notes.append(f"--solver conda cannot be told {', '.join(foreign)}")
+    if cached:
+        notes.append(f"already in conda's package cache, not looked at: {', '.join(sorted(cached))}")
+    return tuple(notes)
+
+
+def _stem(filename: str) -> str:
+    return filename.removesuffix(".conda").removesuffix(".tar.bz2")
+
+
+def _scrubbed(text: str) -> str:
+    return _URL.sub(lambda found: redact(found[0]), text)

@@ -1,0 +1,64 @@
+"""Reads environment.yml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resume_dl.errors import ConfigurationError
+
+_HINT = "as conda env export writes it: name, channels, dependencies"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFile:
+    """What an environment.yml asks for."""
+
+    name: str
+    channels: tuple[str, ...]
+    specs: tuple[str, ...]
+    pip: tuple[str, ...]
+    """The requirements below ``pip:``."""
+
+
+def read_environment_file(path: Path) -> EnvironmentFile:
+    """The environment that a file describes; raises ConfigurationError for another form. ``prefix`` is not heeded."""
+    import yaml  # noqa: PLC0415 - only this command needs it
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not valid YAML: {error}", hint=_HINT) from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{path} is no environment file", hint=_HINT)
+    specs: list[str] = []
+    pip: list[str] = []
+    for entry in _list(document, "dependencies", path):
+        if isinstance(entry, dict) and set(entry) == {"pip"}:
+            pip += _texts(entry, "pip", path)
+        elif isinstance(entry, str):
+            specs.append(entry)
+        else:
+            raise ConfigurationError(f"{path}: {entry!r} is no dependency", hint=_HINT)
+    return EnvironmentFile(
+        str(document.get("name") or ""), _texts(document, "channels", path), tuple(specs), tuple(pip)
+    )
+
+
+def _list(document: dict[str, Any], key: str, path: Path) -> list[Any]:
+    value = document.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ConfigurationError(f"{path}: {key} is no list", hint=_HINT)
+    return value
+
+
+def _texts(document: dict[str, Any], key: str, path: Path) -> tuple[str, ...]:
+    entries = _list(document, key, path)
+    if not all(isinstance(entry, str) for entry in entries):
+        raise ConfigurationError(f"{path}: {key} holds something else than texts", hint=_HINT)
+    return tuple(entries)

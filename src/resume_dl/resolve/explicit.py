@@ -1,0 +1,97 @@
+"""``@EXPLICIT`` lists: what ``conda create --file`` takes without solving. Text in, text out.
+
+Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads ``url#md5`` only; ``url#sha256:hex`` came later,
+and a list that has it fails there. So md5 is written where it is known, and sha256 only where there is nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import unquote, urlsplit
+
+from resume_dl.errors import ConfigurationError, InvalidSpecError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import without_credentials
+from resume_dl.model.url import RedactedUrl, redact
+
+MARK = "@EXPLICIT"
+_HASH = re.compile(r"(?:md5:)?(?P<md5>[0-9a-fA-F]{32})|sha256:(?P<sha256>[0-9a-fA-F]{64})")
+_FILE = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)\.(?:conda|tar\.bz2)")
+_SCHEMES = ("http", "https", "file")
+
+
+def is_explicit(text: str) -> bool:
+    """Whether a file's text is such a list."""
+    return any(line.strip() == MARK for line in text.splitlines())
+
+
+def write_explicit(artifacts: Iterable[Artifact], *, platform: str) -> str:
+    """The list for ``conda create --file``, in an order that does not matter: conda sorts it itself.
+
+    The addresses are those that the user's own conda would ask, without logins.
+    """
+    lines = [
+        "# This file may be used to create an environment using:",
+        "# $ conda create --name <env> --file <this file>",
+    ]
+    lines += [f"# platform: {platform}", MARK]
+    for artifact in artifacts:
+        url = without_credentials(artifact.client_url or artifact.url).reveal()
+        digest = artifact.md5 or (f"sha256:{artifact.sha256}" if artifact.sha256 else "")
+        lines.append(f"{url}#{digest}" if digest else url)
+    return "\n".join(lines) + "\n"
+
+
+def parse_explicit(
+    text: str, *, canonical: Callable[[str], str] = lambda url: url, where: str = "the list"
+) -> tuple[Artifact, ...]:
+    """The artifacts of a list, in its order; without sizes, and without a digest where a line has none.
+
+    ``canonical`` gives the origin's address of a mirror's (``MirrorTable.canonical``). Raises InvalidSpecError,
+    with the line's number, for what is no address of an archive; ConfigurationError where there is no ``@EXPLICIT``.
+    """
+    if not is_explicit(text):
+        raise ConfigurationError(f"{where} has no {MARK} line", hint="conda list --explicit writes such a file")
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return tuple(
+        _artifact(line, f"{where}, line {number}", canonical)
+        for number, line in lines
+        if line and not line.startswith("#") and line != MARK
+    )
+
+
+def _artifact(line: str, where: str, canonical: Callable[[str], str]) -> Artifact:
+    address, mark, fragment = line.partition("#")
+    digest = _HASH.fullmatch(fragment.strip()) if mark else None
+    if mark and digest is None:
+        raise InvalidSpecError(
+            f"{where}: {fragment!r} is no digest", part=fragment, hint="#<md5> or #sha256:<sha256> follows the address"
+        )
+    try:
+        parts = urlsplit(address)
+        filename = unquote(parts.path.rpartition("/")[2])
+        named = _FILE.fullmatch(filename)
+        if parts.scheme not in _SCHEMES or named is None:
+            raise ValueError(address)  # noqa: TRY301 - one way out for all that is wrong with it
+        return Artifact(
+            kind="conda",
+            filename=filename,
+            url=RedactedUrl(canonical(address)),
+            sha256=digest["sha256"].lower() if digest and digest["sha256"] else None,
+            md5=digest["md5"].lower() if digest and digest["md5"] else None,
+            name=named["name"],
+            version=named["version"],
+            build=named["build"],
+            subdir=parts.path.rpartition("/")[0].rpartition("/")[2],
+            channel=redact(canonical(address)).rpartition("/")[0].rpartition("/")[0],
+            client_url=RedactedUrl(address),
+            client_channel=without_credentials(RedactedUrl(address)).reveal().rpartition("/")[0],
+        )
+    except ValueError:
+        shown = redact(address)
+        raise InvalidSpecError(
+            f"{where}: {shown!r} is no address of a conda archive",
+            part=shown,
+            hint="http(s) or file addresses that end in name-version-build.conda or .tar.bz2 are",
+        ) from None

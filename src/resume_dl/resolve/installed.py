@@ -1,0 +1,94 @@
+"""Reads an environment that exists: conda-meta's records, pins and history."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.errors import ConfigurationError
+
+_UPDATE = re.compile(r"# (?:update|install|create) specs: (?P<specs>.+)")
+_REMOVE = re.compile(r"# (?:remove|neutered) specs: (?P<specs>.+)")
+_NAME = re.compile(r"(?:[^\s\[]+::)?(?P<name>[\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What an environment holds."""
+
+    records: tuple[Path, ...] = ()
+    """conda-meta's record of each package that conda installed."""
+    history: tuple[str, ...] = ()
+    """The specs that earlier commands asked for and that conda still heeds, one a name."""
+    pinned: tuple[str, ...] = ()
+    """The specs of ``conda-meta/pinned``."""
+
+
+def read_installed(prefix: Path) -> Installed:
+    """The environment at ``prefix``; empty where nothing is there yet. Raises ConfigurationError.
+
+    Packages that pip installed have no record and are not seen, as for conda's solver.
+    """
+    meta = prefix / "conda-meta"
+    if not meta.is_dir():
+        if prefix.is_dir() and any(prefix.iterdir()):
+            raise ConfigurationError(
+                f"{prefix} is no conda environment", hint="name one, or a folder that is not there yet"
+            )
+        return Installed()
+    records = tuple(sorted(path for path in meta.glob("*.json") if _is_record(path)))
+    return Installed(records, _history(meta / "history"), _lines(meta / "pinned"))
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is a package's record, and not another tool's note (``pixi``, ``state``)."""
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and {"name", "version", "build"} <= record.keys()
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    return tuple(line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+
+
+def _history(path: Path) -> tuple[str, ...]:
+    """As conda's ``History.get_requested_specs_map``: a later spec of a name replaces an earlier one."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    wanted: dict[str, str] = {}
+    for line in text.splitlines():
+        if found := _UPDATE.fullmatch(line.strip()):
+            for spec in _specs(found["specs"]):
+                if name := _name(spec):
+                    wanted[name] = spec
+        elif found := _REMOVE.fullmatch(line.strip()):
+            for spec in _specs(found["specs"]):
+                wanted.pop(_name(spec), None)
+    return tuple(wanted.values())
+
+
+def _specs(text: str) -> list[str]:
+    """A Python list, as conda has written it since 4.4; before, specs with commas between."""
+    if text.startswith("["):
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return []
+        return [spec for spec in value if isinstance(spec, str)]
+    return [spec.strip() for spec in text.split(",") if spec.strip()]
+
+
+def _name(spec: str) -> str:
+    found = _NAME.match(spec)
+    return found["name"].lower() if found else ""

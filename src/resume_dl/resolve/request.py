@@ -1,0 +1,67 @@
+"""What is to be resolved, and what came of it, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import Channel
+from resume_dl.resolve.installed import Installed
+
+
+@dataclass(frozen=True, slots=True)
+class RepodataFile:
+    """One channel's repodata.json for one subdir, uncompressed, on disk."""
+
+    channel: Channel
+    subdir: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveRequest:
+    """A request as conda would understand it on this machine; names and meaning as in condarc where they are there."""
+
+    specs: tuple[str, ...]
+    channels: tuple[Channel, ...]
+    """In the order of priority."""
+    platform: str
+    """The subdir to solve for, ``linux-64``; ``noarch`` is taken too."""
+    channel_priority: str = "flexible"
+    """``strict``, ``flexible`` or ``disabled``."""
+    virtual_packages: tuple[str, ...] = ()
+    """Overrides: ``__glibc=2.17``, ``__archspec=1=x86_64_v3``; an empty version (``__cuda=``) takes one away."""
+    cuda: str | None = None
+    """A driver's CUDA version (``11.0``), ``none``, or None for what this machine has."""
+    pinned: tuple[str, ...] = ()
+    """``pinned_packages``: constraints on what may be installed."""
+    add_pip: bool = True
+    """``add_pip_as_python_dependency``"""
+    use_only_tar_bz2: bool = False
+    installed: Installed = field(default_factory=Installed)
+    """What the environment of ``-p``/``-n`` holds (``read_installed``); empty for a new one."""
+    aggressive_updates: tuple[str, ...] = ()
+    """``aggressive_update_packages``: installed packages that may change without being asked for."""
+    default_packages: tuple[str, ...] = ()
+    """``create_default_packages``: asked for too where the environment is a new one."""
+    no_deps: bool = False
+    only_deps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """What conda would download for a request."""
+
+    artifacts: tuple[Artifact, ...]
+    """Sorted by name; without what the environment has already. ``sources`` is empty."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, tried and dropped: a line each, to be shown."""
+    requested: tuple[str, ...] = ()
+    """The names of the packages that were asked for."""
+    constraints: tuple[str, ...] = ()
+    """Constraints that ``--cuda`` came to: a plain ``conda`` command with the specs alone may choose otherwise."""
+    virtual_packages: tuple[str, ...] = ()
+    """As solved with: ``__glibc=2.17=0``."""
+    already_installed: tuple[str, ...] = ()
+    """``name-version-build`` of what the environment has and keeps."""

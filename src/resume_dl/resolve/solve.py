@@ -1,0 +1,153 @@
+"""Solves a request as conda would, in the worker, and makes artifacts of the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import Channel
+from resume_dl.resolve.artifacts import conda_artifact
+from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
+from resume_dl.resolve.specs import SplitSpec, split_spec
+from resume_dl.resolve.virtual import Target, target
+from resume_dl.resolve.worker import RattlerWorker
+
+__all__ = ["solve"]
+
+PRIORITIES = ("strict", "flexible", "disabled")
+
+
+def solve(
+    request: SolveRequest,
+    repodata: Sequence[RepodataFile],
+    worker: RattlerWorker,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> Solution:
+    """What conda would download for ``request``, given these repodata.
+
+    ``repodata`` need not be in order; the request's channels are. ``env`` is where ``CONDA_OVERRIDE_*`` are looked up
+    (default: this process's). Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, ConfigurationError,
+    IntegrityError (a repodata that is damaged or hostile), WorkerCrashedError (also after ``timeout`` seconds).
+    """
+    if request.channel_priority not in PRIORITIES:
+        raise ConfigurationError(
+            f"{request.channel_priority!r} is no channel priority", hint=f"one of {', '.join(PRIORITIES)}"
+        )
+    specs = _specs(request)
+    virtual = _target(request, worker, os.environ if env is None else env, timeout)
+    answer = worker.request("solve", _arguments(request, specs, repodata, virtual), timeout)
+    requested = tuple(dict.fromkeys(spec.name for spec in specs))
+    kept: list[str] = []
+    artifacts: list[Artifact] = []
+    for fields in answer["records"]:
+        if fields["installed"]:
+            kept.append(f"{fields['name']}-{fields['version']}-{fields['build']}")
+        elif not (request.no_deps and fields["name"] not in requested) and not (
+            request.only_deps and fields["name"] in requested
+        ):
+            artifacts.append(conda_artifact(request.channels[fields["channel"]], fields))
+    artifacts.sort(key=lambda artifact: (artifact.name, artifact.filename))
+    return Solution(
+        artifacts=tuple(artifacts),
+        notes=(*_notes(request, virtual), *answer["notes"], *_undigested(artifacts)),
+        requested=requested,
+        constraints=tuple(answer["constraints"]),
+        virtual_packages=virtual.shown(),
+        already_installed=tuple(sorted(kept)),
+    )
+
+
+def _specs(request: SolveRequest) -> list[SplitSpec]:
+    specs = [split_spec(text) for text in request.specs]
+    if not request.installed.records:
+        named = {spec.name for spec in specs}
+        specs += [spec for spec in map(split_spec, request.default_packages) if spec.name not in named]
+    return specs
+
+
+def _target(request: SolveRequest, worker: RattlerWorker, env: Mapping[str, str], timeout: float | None) -> Target:
+    host = worker.request("virtual_packages", {}, timeout)
+    return target(
+        request.platform,
+        host=host["subdir"],
+        detected=[(name, version, build) for name, version, build in host["packages"]],
+        overrides=request.virtual_packages,
+        cuda=request.cuda,
+        env=env,
+    )
+
+
+def _arguments(
+    request: SolveRequest, specs: Sequence[SplitSpec], repodata: Sequence[RepodataFile], virtual: Target
+) -> dict[str, Any]:
+    order = {channel: index for index, channel in enumerate(request.channels)}
+    unknown = [file.channel.name for file in repodata if file.channel not in order]
+    if unknown:
+        raise ConfigurationError(f"repodata of a channel that was not asked for: {unknown[0]}")
+    # A stable sort: within a channel the caller's order, the platform's own subdir before noarch.
+    files = sorted(repodata, key=lambda file: order[file.channel])
+    return {
+        "specs": [
+            {
+                "text": spec.text,
+                "shown": spec.shown,
+                "channels": None if spec.channel is None else _indexes(spec, request.channels),
+                "subdir": spec.subdir,
+            }
+            for spec in specs
+        ],
+        "channels": [{"name": channel.name, "group": channel.group} for channel in request.channels],
+        "files": [
+            {"channel": order[file.channel], "subdir": file.subdir, "path": str(file.path.absolute())} for file in files
+        ],
+        "priority": request.channel_priority,
+        "virtual_packages": [list(package) for package in virtual.packages],
+        "cuda": request.cuda,
+        "pins": [*request.pinned, *request.installed.pinned],
+        "installed": [str(path.absolute()) for path in request.installed.records],
+        "history": list(request.installed.history),
+        "free": list(request.aggressive_updates),
+        "add_pip": request.add_pip,
+        "only_tar_bz2": request.use_only_tar_bz2,
+    }
+
+
+def _indexes(spec: SplitSpec, channels: Sequence[Channel]) -> list[int]:
+    """The channels that a spec's ``channel::`` means: by name, by the multichannel's name, or by address."""
+    wanted = (spec.channel or "").rstrip("/")
+    found = [
+        index
+        for index, channel in enumerate(channels)
+        if wanted
+        in {
+            channel.name,
+            channel.group,
+            *(base.reveal().rstrip("/") for base in (channel.canonical_base, channel.client_base, channel.record_base)),
+        }
+    ]
+    if not found:
+        raise ConfigurationError(
+            f"the spec {spec.shown!r} names a channel that is not among those given",
+            hint=f"the channels are {', '.join(channel.name for channel in channels)}; add one with -c",
+        )
+    return found
+
+
+def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
+    if not virtual.assumed or request.platform == "noarch":
+        return ()
+    gpu = "" if any(name == "__cuda" for name, _, _ in virtual.packages) else " and no GPU (--cuda)"
+    packages = ", ".join(
+        f"{name}={build if name == '__archspec' else version}" for name, version, build in virtual.packages
+    )
+    return (f"{request.platform} is not this machine: assumed {packages}{gpu}; change it with --virtual-package",)
+
+
+def _undigested(artifacts: Sequence[Artifact]) -> tuple[str, ...]:
+    names = [artifact.filename for artifact in artifacts if artifact.digest is None]
+    return (f"the channel gives no digest for {', '.join(names)}: its bytes cannot be verified",) if names else ()

@@ -1,0 +1,205 @@
+"""The parent's end of the rattler worker: starts it when it is first needed, asks it, and survives its end.
+
+The worker is started by its module's name and never imported: py-rattler stays out of this process, and so do its
+memory, its event loop and its crashes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from resume_dl import errors
+from resume_dl.errors import ResumeDLError, WorkerCrashedError
+
+_START = (
+    "import sys, runpy; "
+    "sys.path[:] = [place for place in sys.path if place]; "  # no module from the folder that we happen to run in
+    "sys.path.append(sys.argv[1]); "
+    "runpy.run_module('resume_dl.rattler_worker', run_name='__main__', alter_sys=True)"
+)
+_PACKAGES = Path(errors.__file__).resolve().parents[1]
+"""Where this package lies: the worker finds it there last, if not by itself."""
+_CREATE_NO_WINDOW = 0x08000000
+_END = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What came of unpacking an archive: its digests as hex, and the unpacked files' size in bytes and number."""
+
+    sha256: str
+    md5: str
+    unpacked: int
+    files: int
+
+
+class RattlerWorker:
+    """One child process that answers one request at a time; a context manager.
+
+    It is started by the first request, and anew by the first after it crashed. ``env`` is its environment (default:
+    this process's). Requests from several threads wait for each other; ``close`` may be called from any thread.
+    """
+
+    def __init__(self, *, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._python = str(python or sys.executable)
+        self._env = env
+        self._asking = threading.Lock()
+        self._child: _Child | None = None
+        self._number = 0
+
+    def __enter__(self) -> RattlerWorker:  # noqa: PYI034 - typing.Self is of 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, or None while none runs."""
+        return None if self._child is None else self._child.process.pid
+
+    def request(self, op: str, args: Mapping[str, Any], timeout: float | None = None) -> Any:
+        """The result of one operation; see ``rattler_worker.operations``.
+
+        Raises what the operation raises (an error of ``resume_dl.errors``), and WorkerCrashedError where the process
+        ended, could not be started, or did not answer within ``timeout`` seconds (it is killed then).
+        """
+        with self._asking:
+            if self._child is None:
+                self._child = _Child(self._python, self._env)
+            self._number += 1
+            try:
+                answer = self._child.ask({"id": self._number, "op": op, "args": args}, timeout)
+            except BaseException:
+                self._drop()
+                raise
+        if answer["ok"]:
+            return answer["result"]
+        raise _error(op, answer["error"])
+
+    def extract(self, archive: Path, target: Path, timeout: float | None = None) -> Extracted:
+        """Unpack ``archive`` into the new folder ``target``; the caller renames it into place.
+
+        Raises IntegrityError, OutOfSpaceError, NotWritableError, WorkerCrashedError (then ``target`` may be half
+        there, and once more in a fresh worker may help).
+        """
+        return Extracted(**self.request("extract", {"archive": str(archive), "target": str(target)}, timeout))
+
+    def close(self) -> None:
+        """End the process, in the middle of a request too. Never raises."""
+        self._drop()
+
+    def _drop(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+
+class _Child:
+    """The process, a thread that reads its answers, and one that keeps the end of what it says on stderr."""
+
+    def __init__(self, python: str, env: Mapping[str, str] | None) -> None:
+        flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
+        try:
+            self.process = subprocess.Popen(
+                [python, "-c", _START, str(_PACKAGES)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=None if env is None else dict(env),
+                creationflags=flags,
+            )
+        except OSError as error:
+            raise WorkerCrashedError(
+                f"cannot start {python}: {error.strerror or error}", hint="is this Python still installed?"
+            ) from error
+        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._said: deque[str] = deque(maxlen=20)
+        self._threads = [
+            threading.Thread(target=target, args=(pipe,), daemon=True)
+            for target, pipe in ((self._read, self.process.stdout), (self._listen, self.process.stderr))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def ask(self, request: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        stdin = self.process.stdin
+        assert stdin is not None  # noqa: S101 - it is a pipe, and the type checker cannot know
+        # A process that has ended cannot be written to; why it ended is told below.
+        with contextlib.suppress(OSError, ValueError):
+            stdin.write(json.dumps(request).encode() + b"\n")
+            stdin.flush()
+        try:
+            line = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            raise WorkerCrashedError(
+                f"the worker did not finish {request['op']} within {timeout:g} s", hint="run it again"
+            ) from None
+        answer: Any = None
+        if line is not _END:
+            with contextlib.suppress(ValueError):
+                answer = json.loads(line)
+        if not isinstance(answer, dict) or answer.get("id") != request["id"]:
+            raise self._crash(str(request["op"]))
+        return answer
+
+    def _crash(self, op: str) -> WorkerCrashedError:
+        self.end()
+        code = self.process.returncode
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"was ended by {signal.Signals(-code).name}"
+                return WorkerCrashedError(f"the worker {how} during {op}", returncode=code, hint="run it again")
+        said = f": {self._said[-1]}" if self._said else ""
+        return WorkerCrashedError(
+            f"the worker ended with status {code} during {op}{said}", returncode=code, hint="run it again"
+        )
+
+    def end(self) -> None:
+        """Close its stdin, at which it ends at once; kill it where it does not. Waits for it and for both threads."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            for line in pipe:
+                self._answers.put(line)
+        self._answers.put(_END)
+
+    def _listen(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            for line in pipe:
+                if text := line.decode("utf-8", "replace").strip():
+                    self._said.append(text)
+
+
+def _error(op: str, described: Mapping[str, Any]) -> ResumeDLError:
+    kind = getattr(errors, described["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, ResumeDLError)):
+        message = f"the worker failed at {op}: {described['message']}"
+        return ResumeDLError(message, hint="this is a bug: please report it")
+    data = {name: tuple(value) if isinstance(value, list) else value for name, value in described["data"].items()}
+    make: Any = kind
+    error: ResumeDLError = make(described["message"], hint=described["hint"], **data)
+    return error
