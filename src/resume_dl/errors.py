@@ -16,6 +16,7 @@
     │  │  ├ HTTPStatusError(status, retry_after)
     │  │  └ RangeError, ContentError
     │  └ SourcesExhaustedError(causes, resumable_bytes)
+    ├ WorkerCrashedError(returncode)           exit 70
     ├ IntegrityError                           exit 4
     │  └ SizeMismatchError, DigestMismatchError(expected, actual)
     ├ StoreError                               exit 5
@@ -95,6 +96,19 @@ class ChannelUnavailableError(ResolutionError):
         self.tried = tried
 
 
+class WorkerCrashedError(ResumeDLError):
+    """The child process that solves and extracts ended or fell silent; ``returncode`` is below 0 for a signal.
+
+    Trying once more in a fresh one may help: nothing of the parent is lost.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, returncode: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.returncode = returncode
+
+
 class TransferError(ResumeDLError):
     """An artifact's bytes could not be fetched."""
 
@@ -112,7 +126,16 @@ class SourceError(TransferError):
 
 
 class NetworkError(SourceError):
-    """No connection, a reset, a TLS failure, or a body that ended early."""
+    """No connection, a reset, a TLS failure, or a body that ended early.
+
+    ``reached`` False: no connection came about at all (name, route, refusal, connect time-out).
+    """
+
+    def __init__(
+        self, message: str, *, source: str = "", retryable: bool = True, hint: str = "", reached: bool = True
+    ) -> None:
+        super().__init__(message, source=source, retryable=retryable, hint=hint)
+        self.reached = reached
 
 
 class StalledError(SourceError):
