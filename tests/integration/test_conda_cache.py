@@ -130,6 +130,7 @@ def assert_nothing_half(pkgs, offer, artifact, before):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but files
 @pytest.mark.parametrize("stale", [False, True])
 def test_killed_at_every_file_operation(offer, tmp_path, stale):
     """Publishing is killed before each of its file operations in turn: nothing half ever has a client's name, and

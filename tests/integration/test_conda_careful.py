@@ -150,8 +150,11 @@ def test_a_part_that_cannot_be_used_stays(ready, offer, served, case):
     lock = FileLock(part.with_suffix(".lock"))
     if case == "locked":
         lock.acquire()
-    create(ready)
+    done = create(ready)
     lock.release()
+    lines = ours(done)
+    assert len(lines) == (case == "locked")
+    assert all("works on this file); conda goes on by itself" in line for line in lines)
     assert asked_for(served) == [offer.wanted[MKL].filename]
     assert (part.read_bytes(), part.with_suffix(".journal").read_bytes()) == (bytes(data), journal)
 

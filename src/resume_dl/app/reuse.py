@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,17 +129,19 @@ def prepare(
             pkgs_dir = first_writable()
             return _settle(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
     for part in at_hand.parts:
-        with suppress(StoreError):  # another process finishes it at this moment, or its journal is of another version
-            handed = _take_part(artifact, part, is_writable=is_writable, first_writable=first_writable)
-            if handed is not None:
-                return handed
+        handed = _take_part(artifact, part, is_writable=is_writable, first_writable=first_writable)
+        if handed is not None:
+            return handed
     return None
 
 
 def _take_part(
     artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool], first_writable: Callable[[], Path]
 ) -> HandOver | None:
-    """A finished part file, under its lock; published by one rename where nothing is in the way."""
+    """A finished part file, under its lock; published by one rename where nothing is in the way.
+
+    Raises LockedError where another process finishes it at this moment.
+    """
     digest = artifact.digest
     pkgs_dir = path.parent.parent
     if digest is None or not is_writable(pkgs_dir):

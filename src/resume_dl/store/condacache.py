@@ -41,7 +41,7 @@ from resume_dl.store.cache_record import (
     without_credentials,
     write_synced,
 )
-from resume_dl.store.cache_urls import URLS, add_url
+from resume_dl.store.cache_urls import add_url
 from resume_dl.store.part import FOLDER, hash_file
 from resume_dl.store.platform import replace, sync_directory
 
@@ -245,17 +245,6 @@ def extraction_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
     folder = pkgs_dir / FOLDER / f"extract-{secrets.token_hex(4)}-{stem(artifact.filename)}"
     folder.mkdir(parents=True)
     return folder
-
-
-def is_writable(pkgs_dir: Path) -> bool:
-    """Whether conda would write here: it asks whether ``urls.txt`` can be, or be made. Changes nothing."""
-    urls = pkgs_dir / URLS
-    if urls.exists():
-        return os.access(urls, os.W_OK) and os.access(pkgs_dir, os.W_OK)
-    existing = pkgs_dir
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    return existing.is_dir() and os.access(existing, os.W_OK)
 
 
 def sweep(pkgs_dir: Path) -> None:
