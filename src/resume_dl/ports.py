@@ -15,7 +15,9 @@ class Response(Protocol):
     """An answer whose head is here and whose body is still on the wire; owned by one worker thread."""
 
     @property
-    def head(self) -> ResponseHead: ...
+    def head(self) -> ResponseHead:
+        """Status and headers."""
+        ...
 
     def chunks(self) -> Iterator[bytes]:
         """Raw body bytes as they come (no decoding), at most 64 KiB a chunk.
@@ -48,15 +50,21 @@ class Exchange(Protocol):
 class Transport(Protocol):
     """The only way to the network."""
 
-    def exchange(self, request: RangeRequest) -> Exchange: ...
+    def exchange(self, request: RangeRequest) -> Exchange:
+        """One request, not sent yet."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Drop every connection. Never raises."""
+        ...
 
 
 class Clock(Protocol):
     """Monotonic seconds."""
 
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Seconds since some moment that does not change while the process runs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,9 @@ class Reporter(Protocol):
         """A machine-readable event for ``--progress json`` (source failures, retries)."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Leave the screen as it should stay."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,9 @@ class PartFile(Protocol):
         """Record the size (and, without a digest, the validator and its source), and reserve the file."""
         ...
 
-    def write(self, offset: int, data: bytes | memoryview) -> None: ...
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Write all of ``data`` at ``offset``; from any thread."""
+        ...
 
     def record_written(self, start: int, end: int, crc32: int, source: str) -> None:
         """Append a *written* record; no sync."""
@@ -148,4 +160,12 @@ class PartFile(Protocol):
 
     def close(self) -> None:
         """Close the handles and release the lock; the bytes stay."""
+        ...
+
+
+class PartStore(Protocol):
+    """A folder of unfinished files."""
+
+    def open(self, artifact: Artifact, *, journaled: bool) -> PartFile:
+        """Lock and open the artifact's part file; raises LockedError or StoreError."""
         ...

@@ -127,6 +127,11 @@ class Download:
         return self.size is not None and self.done.covers(0, self.size)
 
     @property
+    def validator(self) -> str | None:
+        """What If-Range carries for a file without a digest, where its source gave one."""
+        return self._validator
+
+    @property
     def wasted(self) -> int:
         """Body bytes received in this run and thrown away."""
         return self.received - self.kept
@@ -339,10 +344,9 @@ class Download:
         return None
 
     def _on_local_failure(self, event: ev.LocalFailed) -> None:
-        if self.state is State.TRANSFERRING:
+        if event.sync:
             self._syncing = False
-        else:
-            self.state = State.TRANSFERRING
+        self.state = State.TRANSFERRING
         self._end(act.Fail("local", error=event.error))
 
     def _on_timer(self, now: float) -> None:

@@ -86,9 +86,13 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class LocalFailed:
-    """This machine failed (disk, permission); ``error`` goes back to the user through Fail."""
+    """This machine failed (disk, permission); ``error`` goes back to the user through Fail.
+
+    ``sync``: it was SyncData that failed.
+    """
 
     error: Exception
+    sync: bool = False
 
 
 @dataclass(frozen=True, slots=True)

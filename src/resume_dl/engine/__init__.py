@@ -1,0 +1,1 @@
+"""Runs the core's actions and feeds it events; decides nothing."""

@@ -1,0 +1,304 @@
+"""The one loop that takes events in, asks the core, and does what it says."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+
+from resume_dl.core import actions as act
+from resume_dl.core import events as ev
+from resume_dl.core.budget import Budget
+from resume_dl.core.download import Download, State
+from resume_dl.core.policy import Policy
+from resume_dl.core.rate import TokenBucket
+from resume_dl.core.session import Session
+from resume_dl.core.sources import SourceState
+from resume_dl.engine.job import Job, Outcome, SourceReport, error_of
+from resume_dl.engine.pool import Pool
+from resume_dl.engine.worker import RateLimiter, Worker
+from resume_dl.errors import LockedError
+from resume_dl.ports import ArtifactProgress, Clock, PartFile, Reporter, Transport
+
+SLICE = 0.2
+"""The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
+SHOW_EVERY = 0.1
+
+_SHOWN = {
+    State.QUEUED: "waiting",
+    State.PREPARING: "checking",
+    State.LOCKED: "locked",
+    State.TRANSFERRING: "downloading",
+    State.VERIFYING: "verifying",
+    State.PUBLISHING: "verifying",
+}
+
+
+class MonotonicClock:
+    """The process's own clock."""
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+        return time.monotonic()
+
+
+class _Running:
+    """One job with its machine, its part file and its live workers."""
+
+    def __init__(self, job: Job, download: Download) -> None:
+        self.job = job
+        self.download = download
+        self.part: PartFile | None = None
+        self.workers: dict[int, Worker] = {}
+        self.shown_at = float("-inf")
+        self.shown_state = ""
+
+
+class Engine:
+    """Fetches jobs; one call of ``run`` is one session. Used from one thread."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        reporter: Reporter,
+        policy: Policy,
+        *,
+        limit_rate: float | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._transport = transport
+        self._reporter = reporter
+        self._policy = policy
+        self._cancelled = cancelled
+        self._clock = clock or MonotonicClock()
+        self._jitter = jitter
+        self._limiter = RateLimiter(TokenBucket(limit_rate, self._clock.now()), self._clock) if limit_rate else None
+        self._events: SimpleQueue[tuple[str, ev.Event]] = SimpleQueue()
+        self._running: dict[str, _Running] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._on_done: Callable[[Outcome], None] = lambda _: None
+
+    def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
+        """Fetch every job; one outcome a job, in order. ``on_done`` is told each as it ends, in this thread.
+
+        Jobs must have different keys. Raises KeyboardInterrupt only if the caller lets it through ``cancelled``.
+        """
+        self._on_done = on_done or (lambda _: None)
+        self._running, self._outcomes = {}, {}
+        session = Session(self._policy)
+        budget = Budget(self._policy)
+        self._pool = Pool()
+        for job in jobs:
+            sources = [SourceState(str(s.url), s.url.host, s.connections) for s in job.artifact.sources]
+            download = Download(
+                size=job.artifact.size,
+                sources=sources,
+                budget=budget,
+                policy=self._policy,
+                jitter=self._jitter,
+                bound_by_digest=job.artifact.digest is not None,
+            )
+            self._running[job.artifact.key] = _Running(job, download)
+            session.add(job.artifact.key, download)
+        try:
+            self._loop(session)
+        finally:
+            self._pool.close()
+            for running in self._running.values():
+                for worker in list(running.workers.values()):
+                    worker.shut()
+        return [self._outcomes[job.artifact.key] for job in jobs]
+
+    def _loop(self, session: Session) -> None:
+        cancelled = False
+        self._perform(session.fill(self._clock.now()))
+        while not session.over:
+            now = self._clock.now()
+            wait = min(SLICE, max(0.0, session.next_deadline() - now))
+            try:
+                key, event = self._events.get(timeout=wait) if wait > 0 else self._events.get_nowait()
+            except Empty:
+                pass
+            else:
+                self._forget_worker(key, event)
+                self._perform(session.handle(key, event, self._clock.now()))
+                self._show(key)
+            if not cancelled and self._cancelled():
+                cancelled = True
+                self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+            now = self._clock.now()
+            if session.next_deadline() <= now:
+                self._perform(session.tick(now))
+
+    def _forget_worker(self, key: str, event: ev.Event) -> None:
+        if isinstance(event, ev.ConnectionClosed):
+            self._running[key].workers.pop(event.connection, None)
+
+    # ------------------------------------------------------------------ actions
+
+    def _perform(self, actions: list[tuple[str, act.Action]]) -> None:
+        for key, action in actions:
+            try:
+                self._do(key, self._running[key], action)
+            except Exception as error:  # noqa: BLE001 - whatever the store says, the core must hear of it
+                self._events.put((key, ev.LocalFailed(error)))
+
+    def _do(self, key: str, running: _Running, action: act.Action) -> None:
+        part = running.part
+        if isinstance(action, act.Prepare):
+            self._in_pool(key, lambda: self._prepare(running, journaled=action.journaled))
+        elif isinstance(action, act.OpenRange):
+            self._open_range(key, running, action)
+        elif isinstance(action, act.CloseConnection):
+            running.workers[action.connection].shut()
+        elif isinstance(action, act.NoteFailure):
+            self._note_failure(running, action)
+        elif isinstance(action, act.Finish):
+            self._finish(key, running, another=action.another)
+        elif isinstance(action, act.Fail):
+            self._fail(key, running, action)
+        elif part is None:
+            raise AssertionError(f"{action} without a part file")
+        elif isinstance(action, act.FixSize):
+            label = None if action.source is None else running.download.sources[action.source].label
+            part.fix_size(action.size, action.validator, label)
+        elif isinstance(action, act.SyncData):
+            self._in_pool(key, lambda: ev.DataSynced(part.sync_data()), sync=True)
+        elif isinstance(action, act.RecordProgress):
+            part.record_durable(action.mark)
+        elif isinstance(action, act.DiscardPieces):
+            part.discard()
+        elif isinstance(action, act.CheckDigest):
+            self._in_pool(key, lambda: self._check(running, part))
+        else:
+            self._in_pool(key, lambda: self._publish(running, part))
+
+    def _in_pool(self, key: str, call: Callable[[], ev.Event], *, sync: bool = False) -> None:
+        def work() -> None:
+            try:
+                event = call()
+            except Exception as error:  # noqa: BLE001 - it must reach the core
+                event = ev.LocalFailed(error, sync)
+            self._events.put((key, event))
+
+        self._pool.submit(work)
+
+    @staticmethod
+    def _prepare(running: _Running, *, journaled: bool) -> ev.Event:
+        job = running.job
+        try:
+            part = job.store.open(job.artifact, journaled=journaled)
+        except LockedError as error:
+            return ev.LockBusy(error.owner)
+        running.part = part
+        if job.is_published():
+            return ev.FoundPublished()
+        resumed = part.resume()
+        return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source)
+
+    @staticmethod
+    def _check(running: _Running, part: PartFile) -> ev.Event:
+        expected = running.job.artifact.digest
+        if expected is None:
+            raise AssertionError("nothing to check against")
+        actual = part.digest()[expected.algorithm]
+        return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
+
+    @staticmethod
+    def _publish(running: _Running, part: PartFile) -> ev.Event:
+        part.publish(running.job.destination)
+        return ev.Published()
+
+    def _open_range(self, key: str, running: _Running, action: act.OpenRange) -> None:
+        if running.part is None:
+            raise AssertionError("a connection without a part file")
+        worker = Worker(
+            action,
+            source=running.job.artifact.sources[action.source],
+            filename=running.job.artifact.filename,
+            part=running.part,
+            transport=self._transport,
+            post=lambda event: self._events.put((key, event)),
+            clock=self._clock,
+            limiter=self._limiter,
+        )
+        running.workers[action.connection] = worker
+        worker.start()
+
+    # ------------------------------------------------------------------ what people see
+
+    def _note_failure(self, running: _Running, action: act.NoteFailure) -> None:
+        artifact = running.job.artifact
+        mirror = artifact.sources[action.source].mirror
+        self._reporter.message(f"{artifact.filename}: {mirror} {action.failure.message}", level="debug")
+        self._reporter.event(
+            "source_failed",
+            {
+                "filename": artifact.filename,
+                "mirror": mirror,
+                "kind": action.failure.kind.value,
+                "message": action.failure.message,
+            },
+        )
+
+    def _show(self, key: str) -> None:
+        running = self._running[key]
+        download = running.download
+        if download.over:
+            return
+        state = _SHOWN[download.state]
+        now = self._clock.now()
+        if state == running.shown_state and now - running.shown_at < SHOW_EVERY:
+            return
+        running.shown_at, running.shown_state = now, state
+        note = f"waits for {download.lock_owner}" if download.state is State.LOCKED else ""
+        self._tell(key, running, state, note)
+
+    def _tell(self, key: str, running: _Running, state: str, note: str = "") -> None:
+        download = running.download
+        name, size = running.job.artifact.filename, download.size
+        self._reporter.progress(ArtifactProgress(key, name, size, download.done.total, download.resumed, state, note))
+
+    # ------------------------------------------------------------------ ends
+
+    def _finish(self, key: str, running: _Running, *, another: bool) -> None:
+        download = running.download
+        if another and running.part is not None:
+            running.part.close()
+        status = "cached" if another else "resumed" if download.resumed else "downloaded"
+        self._tell(key, running, status)
+        self._end(key, running, status)
+
+    def _fail(self, key: str, running: _Running, fail: act.Fail) -> None:
+        if running.part is not None:
+            running.part.close()
+        artifact = running.job.artifact
+        error = error_of(fail, artifact, artifact.sources)
+        self._tell(key, running, "failed", error.message)
+        self._end(key, running, "failed", fail, error)
+
+    def _end(
+        self, key: str, running: _Running, status: str, fail: act.Fail | None = None, error: Exception | None = None
+    ) -> None:
+        download, artifact = running.download, running.job.artifact
+        reports = tuple(
+            SourceReport(source.mirror, state.kept, dict(state.failures))
+            for source, state in zip(artifact.sources, download.sources, strict=True)
+            if state.received or state.failures
+        )
+        outcome = Outcome(
+            artifact,
+            status,
+            downloaded=download.kept,
+            resumed=download.resumed,
+            wasted=download.wasted,
+            sources=reports,
+            error=error,  # type: ignore[arg-type]
+            reason=fail.reason if fail else "",
+            validator=download.validator,
+        )
+        self._outcomes[key] = outcome
+        self._on_done(outcome)
