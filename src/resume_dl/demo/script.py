@@ -135,9 +135,8 @@ def _play(stage: _Stage, say: Say) -> list[str]:
     code, report = _run(stage, command)
     if code != 0 or report is None:
         return [f"the second run ended with exit code {code}"]
-    problems = _check_files(stage, report)
-    problems += _tell(stage, report, before_kill, say)
-    return problems
+    _tell_mirrors(stage, report, say)
+    return _check_files(stage, report) + _tell_costs(stage, report, before_kill, say)
 
 
 def _command(stage: _Stage) -> list[str]:
@@ -227,34 +226,37 @@ def _check_files(stage: _Stage, report: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _tell(stage: _Stage, report: Mapping[str, Any], before_kill: int, say: Say) -> list[str]:
-    """Print what the mirrors did and what it cost; returns what was not as it should be."""
-    totals = report["totals"]
-    saved = totals["resumed"] + totals["cached"]
-    wasted = stage.sent - stage.total
-    damaged = sum(
-        package.size * mirror.counts.damaged.get(package.filename, 0)
-        for mirror in stage.mirrors
-        for package in stage.packages
-    )
-    say("")
+def _tell_mirrors(stage: _Stage, report: Mapping[str, Any], say: Say) -> None:
+    """Print what each mirror did, as it counted itself, and what the second run kept of it."""
     kept: Counter[str] = Counter()
     for artifact in report["artifacts"]:
         for source in artifact["sources"]:
             kept[source["mirror"]] += source["bytes"]
+    say("")
     say(f"  {'mirror':<11} {'requests':>8} {'sent':>10} {'run 2 kept':>11}  what it did")
     for mirror in stage.mirrors:
         counts = mirror.counts
         wrong = sum(counts.damaged.values())
         did = [f"{counts.dropped} connections dropped"] if counts.dropped else []
         did += [f"{wrong} answers with wrong bytes"] if wrong else []
-        say(
-            f"  {mirror.name:<11} {counts.requests:>8} {_mib(counts.body_bytes):>10} {_mib(kept[mirror.name]):>11}  {', '.join(did) or '-'}"
-        )
+        sizes = f"{_mib(counts.body_bytes):>10} {_mib(kept[mirror.name]):>11}"
+        say(f"  {mirror.name:<11} {counts.requests:>8} {sizes}  {', '.join(did) or '-'}")
+
+
+def _tell_costs(stage: _Stage, report: Mapping[str, Any], before_kill: int, say: Say) -> list[str]:
+    """Print what was saved and wasted; returns what was not as it should be."""
+    totals = report["totals"]
+    saved = totals["resumed"] + totals["cached"]
+    wasted = stage.sent - stage.total
     say("")
     say(f"  saved by resume   {_mib(saved):>10}  of the {_mib(before_kill)} that were sent before the kill")
     say(f"  wasted            {_mib(wasted):>10}  sent beyond the archives' {_mib(stage.total)}")
     say(f"  archives          {len(stage.packages):>10}  in the package cache, every digest compared")
+    damaged = sum(
+        package.size * mirror.counts.damaged.get(package.filename, 0)
+        for mirror in stage.mirrors
+        for package in stage.packages
+    )
     problems = []
     if saved <= 0:
         problems.append("the second run did not use what the first one had left")
