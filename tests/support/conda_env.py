@@ -45,8 +45,18 @@ SHIM = '''\
 import importlib
 import importlib.util
 import sys
+import types
 
 REAL = "conda_lock._vendor."
+
+
+def light_parents():
+    """Packages that lead to the bundled conda without conda-lock's own imports, which take half a second."""
+    spec = importlib.util.find_spec("conda_lock")
+    for name, part in (("conda_lock", ""), ("conda_lock._vendor", "/_vendor")):
+        module = types.ModuleType(name)
+        module.__path__ = [path + part for path in spec.submodule_search_locations]
+        sys.modules[name] = module
 
 
 class BundledConda:
@@ -77,6 +87,7 @@ class BundledConda:
 
 def install():
     if not any(type(finder).__name__ == "BundledConda" for finder in sys.meta_path):
+        light_parents()
         sys.meta_path.insert(0, BundledConda())
 '''
 
