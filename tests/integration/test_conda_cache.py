@@ -7,14 +7,17 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from resume_dl.demo.channel import PackageSpec, build_channel
+from resume_dl.errors import LockedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
+from resume_dl.store.cache_partial import duplicate, place, withdraw_orphans
 from resume_dl.store.cache_record import channel_of, read_json, repodata_record, without_credentials
 from resume_dl.store.cache_urls import add_url, origin_of
 from resume_dl.store.condacache import (
@@ -264,3 +267,57 @@ def test_a_record_without_a_channel_is_made_of_the_archive(offer):
     record = repodata_record(artifact, read_json(offer.extracted / package.filename / "info/index.json"))
     assert record["sha256"] == package.sha256
     assert (record["name"], record["depends"], record["channel"]) == ("mkl", [], f"{BASE}/linux-64")
+
+
+# --- the complete .partial
+
+
+@pytest.mark.skipif(os.name == "nt", reason="conda's lock is another one on Windows")
+def test_a_partial_that_a_conda_works_on_is_left_alone(tmp_path):
+    """While another process holds conda's lock (one byte at offset 21) its .partial is neither replaced nor removed."""
+    (tmp_path / FOLDER).mkdir()
+    partial = tmp_path / "a-1-0.conda.partial"
+    partial.write_bytes(b"prefix")
+    holder = "import fcntl,sys;f=open(sys.argv[1],'r+b');fcntl.lockf(f,fcntl.LOCK_EX,1,21);print(1,flush=True);input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, str(partial)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "1\n"
+        verified = tmp_path / FOLDER / "copy-1"
+        verified.write_bytes(b"whole")
+        with pytest.raises(LockedError):
+            place(tmp_path, "a-1-0.conda", verified)
+        assert partial.read_bytes() == b"prefix"
+        process.communicate("\n")
+    verified.write_bytes(b"whole")
+    handed = place(tmp_path, "a-1-0.conda", verified)
+    assert partial.read_bytes() == b"whole"
+    withdraw_orphans(tmp_path)
+    assert partial.exists()  # its maker, this process, lives
+    handed.withdraw()
+    assert not partial.exists()
+    assert not list((tmp_path / FOLDER).iterdir())
+
+
+def test_a_partial_that_conda_took_is_not_removed(tmp_path):
+    """What has another inode under the .partial's name is not ours to withdraw."""
+    (tmp_path / FOLDER).mkdir()
+    verified = tmp_path / FOLDER / "copy-1"
+    verified.write_bytes(b"whole")
+    handed = place(tmp_path, "a-1-0.conda", verified)
+    (tmp_path / "a-1-0.conda.partial").rename(tmp_path / "a-1-0.conda")
+    (tmp_path / "a-1-0.conda.partial").write_bytes(b"a new prefix")
+    handed.withdraw()
+    assert (tmp_path / "a-1-0.conda.partial").read_bytes() == b"a new prefix"
+
+
+def test_duplicates_are_linked_only_where_harmless(tmp_path):
+    """A plain file gets a second name; a symbolic link, and whatever must not be shared, is copied."""
+    source, link = tmp_path / "source", tmp_path / "link"
+    source.write_bytes(b"bytes")
+    link.symlink_to(source)
+    assert duplicate(source, tmp_path / "pkgs").samefile(source)
+    for copy in (duplicate(link, tmp_path / "pkgs"), duplicate(source, tmp_path / "pkgs", link=False)):
+        assert not copy.is_symlink()
+        assert not copy.samefile(source)
+        assert copy.read_bytes() == b"bytes"
