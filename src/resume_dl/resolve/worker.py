@@ -145,6 +145,7 @@ class _Child:
         try:
             line = self._answers.get(timeout=timeout)
         except queue.Empty:
+            self.process.kill()
             raise WorkerCrashedError(
                 f"the worker did not finish {request['op']} within {timeout:g} s", hint="run it again"
             ) from None

@@ -1,0 +1,168 @@
+"""@EXPLICIT lists, environment.yml, conda's history, and what can be told of a repodata file."""
+
+from __future__ import annotations
+
+import pytest
+
+from resume_dl.demo.zstd import raw_frame
+from resume_dl.errors import ConfigurationError, IntegrityError, InvalidSpecError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve.environment_file import read_environment_file
+from resume_dl.resolve.explicit import is_explicit, parse_explicit, write_explicit
+from resume_dl.resolve.installed import read_installed
+from resume_dl.resolve.repodata import can_unpack_zst, newest_timestamp, unpack_zst
+from resume_dl.resolve.specs import channels_of_specs, split_spec
+from support import records
+from support.records import record
+
+MD5, SHA256 = "0123456789abcdef" * 2, "0123456789abcdef" * 4
+
+
+def artifact(**fields):
+    base = "https://conda.anaconda.org/pytorch/linux-64"
+    fields.setdefault("filename", "pytorch-1.7.1-py3.8_cpu_0.tar.bz2")
+    return Artifact(kind="conda", url=RedactedUrl(f"{base}/{fields['filename']}"), subdir="linux-64", **fields)
+
+
+def test_a_list_holds_what_the_users_conda_asks():
+    """The client's address without its login; md5 where known (conda 24 reads no other), sha256 only alone."""
+    client = RedactedUrl("https://u:p@m.example/t/secret/pytorch/linux-64/pytorch-1.7.1-py3.8_cpu_0.tar.bz2")
+    text = write_explicit(
+        [
+            artifact(md5=MD5, sha256=SHA256, client_url=client),
+            artifact(filename="a-1-0.conda", sha256=SHA256),
+            artifact(filename="b-1-0.conda"),
+        ],
+        platform="linux-64",
+    )
+    assert is_explicit(text)
+    assert text.splitlines()[-5:] == [
+        "# platform: linux-64",
+        "@EXPLICIT",
+        f"https://m.example/pytorch/linux-64/pytorch-1.7.1-py3.8_cpu_0.tar.bz2#{MD5}",
+        f"https://conda.anaconda.org/pytorch/linux-64/a-1-0.conda#sha256:{SHA256}",
+        "https://conda.anaconda.org/pytorch/linux-64/b-1-0.conda",
+    ]
+
+
+def test_a_list_is_read_back():
+    """Name, version, build, subdir, digest and both addresses; no size."""
+    text = (
+        f"# c\n@EXPLICIT\n\nhttps://m.example/cloud/pytorch/linux-64/py-torch-1.7.1-py3.8_cpu_0.tar.bz2#{MD5.upper()}\n"
+    )
+    text += f"https://m.example/cloud/pytorch/noarch/a-1-0.conda#sha256:{SHA256}\nfile:///x/noarch/b-1-0.conda\n"
+    swap = str.maketrans({})
+    first, second, third = parse_explicit(
+        text, canonical=lambda url: url.translate(swap).replace("m.example/cloud", "conda.anaconda.org")
+    )
+    assert (first.name, first.version, first.build, first.subdir) == ("py-torch", "1.7.1", "py3.8_cpu_0", "linux-64")
+    assert (first.md5, first.sha256, first.size) == (MD5, None, None)
+    assert str(first.url) == "https://conda.anaconda.org/pytorch/linux-64/py-torch-1.7.1-py3.8_cpu_0.tar.bz2"
+    assert str(first.client_url) == "https://m.example/cloud/pytorch/linux-64/py-torch-1.7.1-py3.8_cpu_0.tar.bz2"
+    assert first.client_channel == "https://m.example/cloud/pytorch/linux-64"
+    assert (second.sha256, second.md5) == (SHA256, None)
+    assert third.digest is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numpy=1.19",
+        "https://x.example/linux-64/..%2f..%2fa-1-0.conda",
+        "https://x.example/linux-64/a-1-0.zip",
+        "https://x.example/linux-64/a-1-0.conda#abc",
+        "ftp://x.example/linux-64/a-1-0.conda",
+        "https://u:hunter2@x.example/linux-64/nonsense",
+    ],
+)
+def test_a_bad_line_is_named(line):
+    """The line's number and the part refused, without secrets; nothing with a path in its name passes."""
+    with pytest.raises(InvalidSpecError, match="line 2") as caught:
+        parse_explicit(f"@EXPLICIT\n{line}\n")
+    assert "hunter2" not in caught.value.message
+    with pytest.raises(ConfigurationError, match="no @EXPLICIT"):
+        parse_explicit(line)
+
+
+def test_environment_yml(tmp_path):
+    """Channels, conda's and pip's dependencies; another form is refused with the file's name."""
+    path = tmp_path / "environment.yml"
+    path.write_text("name: e\nchannels: [pytorch, nodefaults]\ndependencies:\n- pytorch=1.7\n- pip:\n  - tqdm==4\n")
+    found = read_environment_file(path)
+    assert (found.name, found.channels, found.specs, found.pip) == (
+        "e",
+        ("pytorch", "nodefaults"),
+        ("pytorch=1.7",),
+        ("tqdm==4",),
+    )
+    for text in ("- a", "dependencies: a", "dependencies: [{conda: x}]", "channels: [1]", "a: [", "dependencies: [1]"):
+        path.write_text(text)
+        with pytest.raises(ConfigurationError, match=r"environment\.yml"):
+            read_environment_file(path)
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_environment_file(tmp_path / "nosuch.yml")
+
+
+def test_history_as_conda_reads_it(tmp_path):
+    """A later spec of a name replaces an earlier one, removal forgets it, old and new forms of the list are read."""
+    meta = tmp_path / "conda-meta"
+    meta.mkdir()
+    (meta / "history").write_text(
+        "==> 2017 <==\n# update specs: a, b 1.*\n"
+        "==> 2021 <==\n# update specs: [\"conda-forge::a[version='>=2']\", 'c']\n# remove specs: ['b']\n"
+        "# update specs: [broken\n"
+    )
+    (meta / "not-a-record.json").write_text("{}")
+    found = read_installed(tmp_path)
+    assert found.history == ("conda-forge::a[version='>=2']", "c")
+    assert found.records == ()
+
+
+def test_the_newest_record(tmp_path):
+    """Timestamps come in milliseconds and, in old records, in seconds; none is 0; no file is an integrity error."""
+    path = records.write(
+        tmp_path / "r.json", [record("a", "1", timestamp=1607375946777), record("b", "1", timestamp=1)]
+    )
+    assert newest_timestamp(path) == 1607375946.777
+    old = records.write(tmp_path / "old.json", [record("a", "1", timestamp=1500000000)])
+    assert newest_timestamp(old) == 1500000000.0
+    assert newest_timestamp(records.write(tmp_path / "none.json", [])) == 0.0
+    (tmp_path / "empty.json").write_bytes(b"")
+    for name in ("empty.json", "nosuch.json"):
+        with pytest.raises(IntegrityError):
+            newest_timestamp(tmp_path / name)
+
+
+def test_zst(tmp_path):
+    """A .zst is unpacked; a cut or foreign one is an integrity error; the module that can is a dependency of ours."""
+    assert can_unpack_zst()
+    text = records.PYTORCH.read_bytes()
+    packed = tmp_path / "repodata.json.zst"
+    packed.write_bytes(raw_frame(text))
+    assert unpack_zst(packed, tmp_path / "repodata.json") == len(text)
+    assert (tmp_path / "repodata.json").read_bytes() == text
+    for data in (raw_frame(text)[:-100], b"<html>", b""):
+        packed.write_bytes(data)
+        with pytest.raises(IntegrityError):
+            unpack_zst(packed, tmp_path / "repodata.json")
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "channel", "subdir", "name"),
+    [
+        ("numpy", "numpy", None, None, "numpy"),
+        ("conda-forge::NumPy>=1", "NumPy>=1", "conda-forge", None, "numpy"),
+        ("conda-forge/linux-64::numpy", "numpy", "conda-forge", "linux-64", "numpy"),
+        ("https://x.example/a/b::numpy=1", "numpy=1", "https://x.example/a/b", None, "numpy"),
+        ("numpy[channel=conda-forge]", "numpy", "conda-forge", None, "numpy"),
+        ("numpy[channel='conda-forge', build=x]", "numpy[build=x]", "conda-forge", None, "numpy"),
+        ('numpy[build=x,channel="a/b"]', "numpy[build=x]", "a/b", None, "numpy"),
+        ("numpy[build=x,channel=a,version=1]", "numpy[build=x,version=1]", "a", None, "numpy"),
+    ],
+)
+def test_specs_and_their_channels(spec, text, channel, subdir, name):
+    """A spec is parted from its channel in every form; what else it says stays."""
+    parts = split_spec(spec)
+    assert (parts.text, parts.channel, parts.subdir, parts.name) == (text, channel, subdir, name)
+    assert channels_of_specs((spec, spec)) == ((channel,) if channel else ())
