@@ -1,0 +1,176 @@
+"""Channels' repodata over our own transport: from any mirror, resumable, kept, and asked for again only if changed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from resume_dl.engine.engine import Engine
+from resume_dl.engine.job import Job, Outcome
+from resume_dl.errors import ChannelNotFoundError, ChannelUnavailableError
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.channel import Channel
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import Reporter
+from resume_dl.resolve.repodata import can_unpack_zst, newest_timestamp, unpack_zst
+from resume_dl.resolve.request import RepodataFile
+from resume_dl.store.part import PartStore
+
+_ZST, _JSON = "repodata.json.zst", "repodata.json"
+
+Wanted = tuple[Channel, str]
+"""A channel and a subdir."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Which sources may be used: every mirror and upstream, or fewer."""
+
+    table: MirrorTable
+    upstream: bool = True
+    only: frozenset[str] | None = None
+
+    def of(self, url: RedactedUrl) -> tuple[Source, ...]:
+        """The sources of the file whose canonical address is ``url``, best first."""
+        return self.table.sources(url, upstream=self.upstream, only=self.only)
+
+
+class RepodataFetcher:
+    """Keeps one copy of each repodata in ``folder``; ``offline`` uses what is there and asks nobody."""
+
+    def __init__(self, engine: Engine, places: Places, folder: Path, reporter: Reporter, *, offline: bool) -> None:
+        self._engine = engine
+        self._places = places
+        self._folder = folder
+        self._reporter = reporter
+        self._offline = offline
+        self._formats = (_ZST, _JSON) if can_unpack_zst() else (_JSON,)
+
+    def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
+        """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
+
+        Raises ChannelNotFoundError, ChannelUnavailableError, Interrupted or StoreError.
+        """
+        found: dict[Wanted, RepodataFile] = {}
+        missing = list(wanted)
+        tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
+        for name in self._formats:
+            indexes = {each: self._index(each[0].file_url(each[1], name), name) for each in missing}
+            for each, index in indexes.items():
+                tried[each] += [str(source.url) for source in index.sources]
+            answers = self._get(indexes)
+            found |= {each: RepodataFile(each[0], each[1], path) for each, path in answers.items()}
+            missing = [each for each in missing if each not in answers]
+        have = {channel for channel, _ in found}
+        for channel, subdir in missing:
+            if channel not in have:
+                places = tuple(place for each, urls in tried.items() if each[0] == channel for place in urls)
+                what = "has not been fetched before" if self._offline else "has no repodata anywhere"
+                raise ChannelNotFoundError(
+                    f"the channel {channel.name} {what} (tried {', '.join(places) or 'no address: no mirror has it'})",
+                    tried=places,
+                    hint="check its name, or run without --offline" if self._offline else "check the channel's name",
+                )
+            self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
+        return [found[each] for each in wanted if each in found]
+
+    def fresher(self, files: Sequence[RepodataFile]) -> list[RepodataFile]:
+        """The same files, each the newest of all mirrors' copies; the very same list where none is newer.
+
+        A mirror that is behind serves an old index: asked for when a spec has no candidate, or an archive is nowhere.
+        """
+        if self._offline:
+            return list(files)
+        return [self._freshest(file) for file in files]
+
+    def _freshest(self, file: RepodataFile) -> RepodataFile:
+        best, newest = file, newest_timestamp(file.path)
+        name = self._formats[0]
+        for source in self._places.of(file.channel.file_url(file.subdir, name)):
+            index = replace(self._index(source.url, name), sources=(source,))
+            try:
+                answer = self._get({(file.channel, file.subdir): index})
+            except ChannelUnavailableError:
+                continue
+            for path in answer.values():
+                stamp = newest_timestamp(path)
+                if stamp > newest:
+                    best, newest = RepodataFile(file.channel, file.subdir, path), stamp
+                    self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
+        return best
+
+    def _index(self, url: RedactedUrl, name: str) -> Artifact:
+        return Artifact(kind="index", filename=name, url=url, sources=self._places.of(url))
+
+    def _get(self, indexes: Mapping[Wanted, Artifact]) -> dict[Wanted, Path]:
+        """Paths of the uncompressed copies of those that exist."""
+        paths = {index.key: self._folder / f"{index.key}.json" for index in indexes.values()}
+        if self._offline:
+            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        jobs = {index.key: self._job(index) for index in indexes.values()}
+        outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
+        there: dict[Wanted, Path] = {}
+        for each, index in indexes.items():
+            outcome = outcomes[index.key]
+            if outcome.reason == "lacking":
+                continue
+            if outcome.error is not None and outcome.reason != "unchanged":
+                raise self._unavailable(each, outcome)
+            if outcome.error is None:
+                self._keep(index, jobs[index.key].destination, outcome)
+            there[each] = paths[index.key]
+        return there
+
+    def _job(self, index: Artifact) -> Job:
+        validator, label = self._note(index)
+        if validator is not None:
+            # the validator is one source's: that one is asked first, for the others it means nothing
+            first = [source for source in index.sources if str(source.url) == label]
+            if first:
+                rest = [source for source in index.sources if source not in first]
+                index = replace(index, sources=(*first, *rest))
+            else:
+                validator = None
+        store = PartStore(self._folder / "parts")
+        return Job(index, store, self._folder / f"{index.key}-{index.filename}.new", known_validator=validator)
+
+    def _keep(self, index: Artifact, new: Path, outcome: Outcome) -> None:
+        target = self._folder / f"{index.key}.json"
+        if index.filename.endswith(".zst"):
+            unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
+            unpack_zst(new, unpacked)
+            new.unlink()
+            new = unpacked
+        new.replace(target)
+        served = {report.mirror for report in outcome.sources if report.bytes}
+        label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
+        note = {"url": str(index.url), "source": label, "validator": outcome.validator}
+        target.with_suffix(".note").write_text(json.dumps(note), encoding="utf-8")
+
+    def _note(self, index: Artifact) -> tuple[str | None, str]:
+        target = self._folder / f"{index.key}.json"
+        try:
+            note = json.loads(target.with_suffix(".note").read_text(encoding="utf-8"))
+            if target.is_file() and isinstance(note["validator"], str):
+                return note["validator"], str(note["source"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None, ""
+
+    def _unavailable(self, each: Wanted, outcome: Outcome) -> Exception:
+        error = outcome.error
+        if error is None or outcome.reason in {"cancelled", "local", "locked"}:
+            return error or AssertionError("an outcome without an error")
+        channel, subdir = each
+        kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
+        hint = "check the line and the proxy settings, then run it again: what came is kept"
+        return ChannelUnavailableError(
+            f"the index of {channel.name}/{subdir} cannot be had: {error.message}",
+            tried=tuple(str(source.url) for source in outcome.artifact.sources),
+            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
+        )

@@ -1,0 +1,107 @@
+"""What a run came to, as the one JSON object of interface.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from resume_dl.engine.job import SourceReport
+from resume_dl.errors import ResumeDLError, worst_exit_code
+from resume_dl.model.artifact import Artifact
+
+
+@dataclass(slots=True)
+class ArtifactResult:
+    """One artifact's end. Counts in bytes, as interface.md defines them."""
+
+    artifact: Artifact
+    status: str
+    path: Path | None = None
+    downloaded: int = 0
+    resumed: int = 0
+    wasted: int = 0
+    sources: tuple[SourceReport, ...] = ()
+    error: ResumeDLError | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object in ``artifacts``."""
+        artifact = self.artifact
+        return {
+            "name": artifact.name,
+            "version": artifact.version,
+            "build": artifact.build,
+            "subdir": artifact.subdir,
+            "channel": artifact.channel,
+            "kind": artifact.kind,
+            "filename": artifact.filename,
+            "url": str(artifact.url),
+            "size": artifact.size,
+            "sha256": artifact.sha256,
+            "md5": artifact.md5,
+            "path": None if self.path is None else str(self.path),
+            "status": self.status,
+            "sources": [
+                {
+                    "mirror": source.mirror,
+                    "bytes": source.bytes,
+                    "failures": [kind for kind, count in source.failures.items() for _ in range(count)],
+                }
+                for source in self.sources
+            ],
+            "error": None if self.error is None else error_json(self.error),
+        }
+
+
+@dataclass(slots=True)
+class RunResult:
+    """A whole run's end."""
+
+    command: str
+    artifacts: list[ArtifactResult] = field(default_factory=list)
+    elapsed: float = 0.0
+    error: ResumeDLError | None = None
+    notes: tuple[str, ...] = ()
+    next_command: str = ""
+    """The conda command that uses exactly these files."""
+
+    @property
+    def exit_code(self) -> int:
+        """By the order of interface.md where several outcomes hold."""
+        errors: Sequence[ResumeDLError | None] = [self.error, *(result.error for result in self.artifacts)]
+        return worst_exit_code([error.exit_code for error in errors if error is not None])
+
+    def as_json(self) -> dict[str, Any]:
+        """The object on stdout with ``--json``."""
+        code = self.exit_code
+        return {
+            "schema": 1,
+            "command": self.command,
+            "ok": code == 0,
+            "exit_code": code,
+            "elapsed": round(self.elapsed, 3),
+            "error": None if self.error is None else error_json(self.error),
+            "totals": {
+                "artifacts": len(self.artifacts),
+                "bytes": sum(result.artifact.size or 0 for result in self.artifacts),
+                "downloaded": sum(result.downloaded for result in self.artifacts),
+                "resumed": sum(result.resumed for result in self.artifacts),
+                "cached": sum(result.artifact.size or 0 for result in self.artifacts if result.status == "cached"),
+                "wasted": sum(result.wasted for result in self.artifacts),
+            },
+            "artifacts": [result.as_json() for result in self.artifacts],
+            "notes": list(self.notes),
+            "next_command": self.next_command,
+        }
+
+
+def error_json(error: ResumeDLError) -> dict[str, Any]:
+    """An error as interface.md has it."""
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "resumable_bytes": error.resumable_bytes,
+    }

@@ -1,0 +1,96 @@
+"""What every command that downloads has to know first: settings read, mirrors chosen, transport and engine made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from pathlib import Path
+
+from resume_dl.app.repodata import Places
+from resume_dl.core.policy import Policy
+from resume_dl.engine.engine import Engine
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.ports import Reporter
+from resume_dl.settings.conda_config import load_conda_settings
+from resume_dl.settings.mirrors import load_mirrors
+from resume_dl.settings.network import load_network
+from resume_dl.settings.paths import Paths, find_paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferOptions:
+    """The common options of interface.md; rates in bytes a second, times in seconds."""
+
+    mirrors_file: Path | None = None
+    mirrors: tuple[str, ...] = ()
+    upstream: bool = True
+    connections: int | None = None
+    per_host: int | None = None
+    limit_rate: float | None = None
+    give_up_after: float | None = None
+    wait: bool = True
+    offline: bool = False
+
+    def policy(self) -> Policy:
+        """The core's policy with what the user has set."""
+        policy = Policy(wait_for_lock=self.wait)
+        if self.connections is not None:
+            policy = changed(policy, connections=self.connections, files_in_flight=self.connections)
+        if self.per_host is not None:
+            policy = changed(policy, per_host=self.per_host, per_host_is_explicit=True)
+        if self.give_up_after is not None:
+            policy = changed(policy, give_up_after=self.give_up_after, unreached_give_up=self.give_up_after)
+        return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One command's surroundings."""
+
+    paths: Paths
+    conda: CondaSettings
+    table: MirrorTable
+    options: TransferOptions
+    env: Mapping[str, str]
+
+    @property
+    def places(self) -> Places:
+        """The mirrors that may be used. Raises ConfigurationError for an unknown name."""
+        only = frozenset(self.options.mirrors) or None
+        known = set(self.table.names()) | {"upstream"}
+        for name in sorted(only or ()):
+            if name not in known:
+                raise ConfigurationError(
+                    f"there is no mirror named {name!r}", hint=f"known: {', '.join(sorted(known))}"
+                )
+        return Places(self.table, upstream=self.options.upstream, only=only)
+
+
+def load_setup(options: TransferOptions, env: Mapping[str, str], *, prefix: Path | None = None) -> Setup:
+    """Read every setting. Raises ConfigurationError."""
+    paths = find_paths(env)
+    table = load_mirrors(override=options.mirrors_file, user=paths.mirrors_file)
+    return Setup(paths, load_conda_settings(paths, env, prefix=prefix), table, options, env)
+
+
+@contextmanager
+def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> Iterator[Engine]:
+    """An engine on a transport that is closed in the end."""
+    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load, dry looks need it not
+
+    network = load_network(setup.env, setup.conda)
+    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    try:
+        yield Engine(
+            transport,
+            reporter,
+            setup.options.policy(),
+            limit_rate=setup.options.limit_rate,
+            cancelled=cancelled,
+        )
+    finally:
+        transport.close()
