@@ -1,0 +1,107 @@
+"""A stream that progress can be written to without ever failing, and what may stand on it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TextIO
+
+from resume_dl.model.url import redact
+
+_LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+
+
+class Console:
+    """Writes whole lines and, for tqdm, parts of them. Broken streams are given up silently, odd characters replaced.
+
+    ``level`` is the least that ``message`` shows: ``debug``, ``info``, ``warning`` or ``error``.
+    """
+
+    def __init__(self, stream: TextIO, level: str = "info") -> None:
+        self._stream = stream
+        self._least = _LEVELS[level]
+        self._broken = False
+
+    def shows(self, level: str) -> bool:
+        """Whether messages of this level are wanted; an unknown one counts as info."""
+        return _LEVELS.get(level, 1) >= self._least
+
+    def line(self, text: str) -> None:
+        """One line (or several), as it may be seen."""
+        self.write(presentable(text) + "\n")
+        self.flush()
+
+    def write(self, text: str) -> int:
+        """Write ``text`` unchanged, if the stream still takes it. Never raises."""
+        if not self._broken:
+            try:
+                self._write(text)
+            except (OSError, ValueError):  # the reader went away, or the stream was closed
+                self._broken = True
+        return len(text)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding or "ascii"
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+
+    def flush(self) -> None:
+        """Let others see what was written. Never raises."""
+        if not self._broken:
+            try:
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._broken = True
+
+    def can_show(self, text: str) -> bool:
+        """Whether the stream's encoding has these characters."""
+        try:
+            text.encode(self._stream.encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            return False
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        # encoding, isatty and fileno, by which tqdm learns the screen's width.
+        return getattr(self._stream, name)
+
+
+def labelled(text: str, level: str) -> str:
+    """A message's line: warnings and errors say what they are."""
+    return f"{level}: {text}" if level in {"warning", "error"} else text
+
+
+def presentable(text: str) -> str:
+    """``text`` without what could drive a terminal or show a credential; line breaks and tabs stay.
+
+    A second net: messages are made without secrets. It costs microseconds, and a token in a log costs more.
+    """
+    return _URL.sub(lambda match: _shown_url(match[0]), _CONTROL.sub("�", text))
+
+
+def _shown_url(url: str) -> str:
+    plain = url.partition("#")[0]
+    shown = redact(plain)
+    return url if shown == plain else shown
+
+
+def size_text(count: float) -> str:
+    """Bytes as people read them, in decimal units: ``812.3 MB``."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 999.95 or (unit == "bytes" and count < 1000):
+            return f"{count:.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds as people read them: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

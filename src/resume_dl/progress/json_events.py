@@ -1,0 +1,74 @@
+"""One JSON object a line, for programs that show a run in their own way."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.ports import ArtifactProgress
+from resume_dl.progress.console import Console, presentable
+
+
+class JsonReporter:
+    """``ports.Reporter`` as events: ``plan``, ``progress``, ``message``, and whatever kinds ``event`` is given.
+
+    Each object has ``event`` (its kind) and ``elapsed`` (seconds since the reporter was made); all characters are
+    ASCII, so that no encoding can break a line. Values that JSON does not know are shown by their ``str``.
+    """
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._started = clock()
+
+    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+        """All files with their sizes, in bytes."""
+        files = [{"key": one.key, "filename": one.filename, "size": one.size, "kind": one.kind} for one in artifacts]
+        self._emit("plan", {"artifacts": files, "total_bytes": total_bytes, "cached_bytes": cached_bytes})
+
+    def progress(self, progress: ArtifactProgress) -> None:
+        """One file's state and counts."""
+        self._emit(
+            "progress",
+            {
+                "key": progress.key,
+                "filename": progress.filename,
+                "size": progress.size,
+                "done": progress.done,
+                "resumed": progress.resumed,
+                "state": progress.state,
+                "note": progress.note,
+            },
+        )
+
+    def message(self, text: str, *, level: str = "info") -> None:
+        """A message, if its level is wanted."""
+        if self._console.shows(level):
+            self._emit("message", {"level": level, "text": text})
+
+    def event(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Any other event; ``fields`` cannot hide its kind and time."""
+        self._emit(kind, fields)
+
+    def close(self) -> None:
+        """Every line is complete already."""
+
+    def _emit(self, kind: str, fields: Mapping[str, Any]) -> None:
+        record: dict[str, Any] = {"event": kind, "elapsed": round(self._clock() - self._started, 3)}
+        record.update((name, value) for name, value in _shown(fields).items() if name not in record)
+        self._console.write(json.dumps(record, ensure_ascii=True) + "\n")
+        self._console.flush()
+
+
+def _shown(value: Any) -> Any:
+    """``value`` as JSON can hold it, every text in it presentable."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {presentable(str(name)): _shown(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_shown(one) for one in value]
+    return presentable(str(value))

@@ -1,0 +1,76 @@
+"""Nothing that is written can fail, drive a terminal, or show a credential."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from resume_dl.progress.console import Console, duration_text, presentable, size_text
+
+
+def test_a_stream_whose_reader_went_away_is_given_up_silently():
+    """A broken pipe is met once and then left alone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w", encoding="utf-8")
+    console = Console(stream)
+    console.line("one")
+    console.line("two")
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_closed_stream_is_given_up_silently():
+    """Also one that was closed before."""
+    stream = io.StringIO()
+    stream.close()
+    Console(stream).line("one")
+
+
+def test_characters_that_the_stream_cannot_show_are_replaced():
+    """An ASCII log gets a question mark, not an exception."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    console = Console(stream)
+    console.line("grün \udcff")
+    assert raw.getvalue() == b"gr?n ?" + os.linesep.encode()
+    assert not console.can_show("█")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[2Jb\rc\x07", "a�[2Jb�c�"),
+        ("right\u202eleft", "right�left"),
+        ("two\n\tlines", "two\n\tlines"),
+        ("see https://me:SECRET@h/f, now", "see https://***@h/f, now"),
+        ("(https://h/t/SECRET/f)", "(https://h/t/***/f)"),
+        ("https://h/f?token=SECRET#x", "https://h/f?token=***"),
+        ("https://docs.example/page#part", "https://docs.example/page#part"),
+    ],
+)
+def test_what_is_shown_is_safe(text, shown):
+    """Control characters and credentials in addresses are replaced; the rest stays as it is."""
+    assert presentable(text) == shown
+
+
+def test_sizes_and_durations():
+    """Decimal units with one figure, and never 1000.0 of one."""
+    assert [size_text(n) for n in (0, 999, 1000, 999_949, 999_950, 812_345_678, 4_200_000_000)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.0 kB",
+        "999.9 kB",
+        "1.0 MB",
+        "812.3 MB",
+        "4.20 GB",
+    ]
+    assert [duration_text(s) for s in (0, 59.4, 59.6, 3599, 7500)] == [
+        "0 s",
+        "59 s",
+        "1 min 0 s",
+        "59 min 59 s",
+        "2 h 5 min",
+    ]
