@@ -13,7 +13,7 @@ from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.failures import FOREIGN, to_ours
 from transport.asking import ask, body_of
-from transport.tiny import TinyServer
+from transport.tiny import Request, TinyServer, answer
 
 SECRET = "hush-hush"
 HTTPX_ERRORS = sorted(
@@ -113,8 +113,7 @@ def test_the_systems_own_reason_is_found_below_the_wrappers():
 )
 def test_no_error_and_no_repr_shows_a_secret(run, transport, caplog, url):
     """Messages, sources, representations, their causes' texts and the debug log are clean."""
-    caplog.set_level("DEBUG", logger="httpx")
-    caplog.set_level("DEBUG", logger="resume_dl")
+    caplog.set_level("DEBUG")
     server = run(TinyServer(lambda conn, _: conn.close()))
     shared = transport()
     url = url.format(port=server.port)
@@ -127,3 +126,18 @@ def test_no_error_and_no_repr_shows_a_secret(run, transport, caplog, url):
         shown.append(repr(error))
         error = error.__cause__
     assert SECRET not in "".join(shown)
+
+
+def test_a_debug_log_of_everything_shows_no_secret(run, transport, caplog):
+    """Not even where a redirect leads, nor the request's own login."""
+    caplog.set_level("DEBUG")
+
+    def signed(conn: socket.socket, request: Request) -> None:
+        if "signature" in request.path:
+            conn.sendall(answer(b"x"))
+        else:
+            conn.sendall(answer(b"", 302, Location=f"/f?signature={SECRET}"))
+
+    server = run(TinyServer(signed))
+    assert body_of(transport(), f"http://user:{SECRET}@localhost:{server.port}/t/{SECRET}/f") == b"x"
+    assert SECRET not in caplog.text

@@ -46,6 +46,8 @@ class HttpxTransport:
     """
 
     def __init__(self, network: NetworkSettings, *, warn: Callable[[str], None] | None = None) -> None:
+        # Its debug lines hold whole answer heads, and so the signed addresses that redirects lead to.
+        logging.getLogger("httpcore").setLevel(logging.INFO)
         self.network = network
         self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
         self._lock = threading.Lock()
