@@ -47,6 +47,11 @@ def gone(pid, within=5.0):
     return not alive(pid)
 
 
+def unpacked(folder):
+    """Bytes in a folder that another process may be writing to."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def archive(folder, *members, name="a-1-0.tar.bz2"):
     """A .tar.bz2 of (name, type, text or link target)."""
     path = folder / name
@@ -156,28 +161,31 @@ def test_what_libraries_print_does_not_disturb(tmp_path):
 
 
 @posix
-def test_it_never_outlives_its_parent(tmp_path):
-    """The parent is killed while the worker unpacks: the worker ends at once, without finishing."""
-    big = write_package(PackageSpec(name="big", version="1", build="0", payload_size=150 << 20), tmp_path)
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "unpacking"])
+def test_it_never_outlives_its_parent(tmp_path, busy):
+    """The parent is killed: the worker ends at once, also in the middle of unpacking an archive."""
+    size = 300 << 20
+    big = write_package(PackageSpec(name="big", version="1", build="0", payload_size=size), tmp_path) if busy else "x"
     program = textwrap.dedent(f"""
-        import sys, threading
+        import sys
         sys.path.insert(0, {str(SOURCE)!r})
         from pathlib import Path
         from resume_dl.resolve.worker import RattlerWorker
         worker = RattlerWorker()
         worker.request("parse_specs", {{"specs": []}})
         print(worker.pid, flush=True)
-        worker.extract(Path({str(big)!r}), Path({str(tmp_path / "out")!r}))
-        print("finished", flush=True)
+        if {busy}:
+            worker.extract(Path({str(big)!r}), Path({str(tmp_path / "out")!r}))
+        sys.stdin.read()
     """)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         pid = int(parent.stdout.readline())
         deadline = time.monotonic() + 10
-        while not any((tmp_path / "out").rglob("*")) and time.monotonic() < deadline:
+        while busy and unpacked(tmp_path / "out") == 0 and time.monotonic() < deadline:
             time.sleep(0.001)
         parent.kill()
         assert gone(pid)
-        assert b"finished" not in parent.stdout.read()
+        assert unpacked(tmp_path / "out") < size
 
 
 def test_an_interrupt_is_for_the_parent(worker):

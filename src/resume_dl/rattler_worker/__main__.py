@@ -2,8 +2,8 @@
 
 Request ``{"id": n, "op": name, "args": {...}}``; answer ``{"id": n, "ok": true, "result": ...}`` or ``{"id": n,
 "ok": false, "error": {"type": <class of resume_dl.errors>, "message", "hint", "data": {...}}}``. Requests are worked on
-one after the other. At the end of stdin the process ends at once, in the middle of a request too: so it never outlives
-its parent, however that died. What libraries print goes to stderr.
+one after the other. At the end of stdin the process ends at once, in the middle of a request too (``lifeline`` says
+how): so it never outlives its parent, however that died. What libraries print goes to stderr.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """py-rattler 0.23 to 0.28 behind one face: what is named, missing or new in some of them is decided here only.
 
-Differences found: channel priority *flexible* and ``add_pip_as_python_dependency`` came with 0.26, ``MultiSource`` with 0.27,
-``Platform`` became ``Subdir`` in 0.27, and a virtual package's build a ``BuildString`` in 0.28. Features are looked for,
-versions are not compared. (0.23, 0.24, 0.25, 0.26, 0.27.1 and 0.28 pass the same tests.)
+Differences found: channel priority *flexible* and ``add_pip_as_python_dependency`` came with 0.26, ``MultiSource`` with
+0.27, ``Platform`` became ``Subdir`` in 0.27, and a virtual package's build a ``BuildString`` in 0.28. Features are
+looked for, versions are not compared. (0.23, 0.24, 0.25, 0.26, 0.27.1 and 0.28 pass the same tests.)
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
 from resume_dl.rattler_worker.adapter import extract_archive
+from resume_dl.rattler_worker.lifeline import ends_with_parent
 
 _NO_SPACE = (f"os error {errno.ENOSPC}", "No space left", "os error 112")
 """112 is ERROR_DISK_FULL of Windows."""
@@ -34,7 +35,8 @@ def extract(args: Mapping[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise NotWritableError(f"cannot make the folder {target}: {error.strerror}", hint="check who owns it") from None
     try:
-        sha256, md5 = extract_archive(archive, target)
+        with ends_with_parent():
+            sha256, md5 = extract_archive(archive, target)
     except Exception as error:  # noqa: BLE001 - what rattler raises differs between its versions
         free = shutil.disk_usage(target).free
         shutil.rmtree(target, ignore_errors=True)
