@@ -220,6 +220,15 @@ def test_an_untrusted_certificate_is_final_and_says_so(run, transport, tls):
     assert body_of(transport(verify=False), f"{server.base}/f") == BODY
 
 
+@pytest.mark.parametrize("kind", ["folder", "system"])
+def test_other_places_of_trust(run, transport, tls, tmp_path, kind):
+    """An OpenSSL folder without our authority, and the system's store, are used and do not trust it."""
+    server = run(TinyServer(send_body, tls.server))
+    settings = {"verify": tmp_path} if kind == "folder" else {"system_store": True}
+    with pytest.raises(NetworkError, match="not trusted"):
+        body_of(transport(**settings), f"{server.base}/f")
+
+
 def test_tls_to_a_plain_port_is_a_network_error(run, transport):
     """A server that does not speak TLS is named as such and may be tried again."""
 
