@@ -43,8 +43,6 @@ class _Stage:
     packages: tuple[BuiltPackage, ...]
     """What ``pytorch=1.7`` needs, whole."""
     mirrors: tuple[FlakyMirror, ...]
-    upstream: FlakyMirror
-    """Where the canonical URLs point; it must never be asked."""
 
     @property
     def pkgs(self) -> Path:
@@ -92,28 +90,21 @@ def _stage(folder: Path) -> Iterator[_Stage]:
         FlakyMirror("dropping", root, Flaws(rate=4 * _MIB, drop_after=5 * _MIB)),
         FlakyMirror("corrupting", root, Flaws(rate=4 * _MIB, damage=damage)),
     )
-    upstream = FlakyMirror("upstream", root)
-    servers = (*mirrors, upstream)
-    for server in servers:
-        server.start()
+    (folder / "mirrors.toml").write_text(_mirrors_toml(mirrors), encoding="utf-8")
+    for mirror in mirrors:
+        mirror.start()
     try:
-        stage = _Stage(folder, wanted, mirrors, upstream)
-        (folder / "mirrors.toml").write_text(_mirrors_toml(stage), encoding="utf-8")
-        yield stage
+        yield _Stage(folder, wanted, mirrors)
     finally:
-        for server in servers:
-            server.stop()
+        for mirror in mirrors:
+            mirror.stop()
 
 
-def _mirrors_toml(stage: _Stage) -> str:
-    """Origins that point at this machine too, so that nothing could go outside even by mistake."""
-
-    def bases(mirror: FlakyMirror) -> str:
-        return "".join(f'"conda:{channel}" = "{mirror.base}/{channel}"\n' for channel in ("pytorch", "pkgs/main"))
-
-    text = f"schema = 1\n\n[origins]\n{bases(stage.upstream)}"
-    for mirror in stage.mirrors:
-        text += f'\n[[mirror]]\nname = "{mirror.name}"\n[mirror.carries]\n{bases(mirror)}'
+def _mirrors_toml(mirrors: Sequence[FlakyMirror]) -> str:
+    text = "schema = 1\n"
+    for mirror in mirrors:
+        text += f'\n[[mirror]]\nname = "{mirror.name}"\n[mirror.carries]\n'
+        text += "".join(f'"conda:{channel}" = "{mirror.base}/{channel}"\n' for channel in ("pytorch", "pkgs/main"))
     return text
 
 
@@ -147,7 +138,7 @@ def _command(stage: _Stage) -> list[str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The child's environment: no settings of this user, no proxy, every folder inside ``folder``."""
+    """The child's environment: no settings of this user, every folder inside ``folder``, no way to other machines."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -161,7 +152,10 @@ def _environment(folder: Path) -> dict[str, str]:
         place.mkdir(exist_ok=True)
     condarc = own["HOME"] / ".condarc"
     condarc.touch()
-    return kept | {name: str(place) for name, place in own.items()} | {"CONDARC": str(condarc)}
+    # Nothing listens there: what would go beyond loopback in spite of --no-upstream fails instead.
+    nowhere = {f"{scheme}_PROXY": "http://127.0.0.1:9" for scheme in ("HTTP", "HTTPS", "ALL")}
+    loopback = {"NO_PROXY": "127.0.0.1", "CONDARC": str(condarc)}
+    return kept | {name: str(place) for name, place in own.items()} | nowhere | loopback
 
 
 def _run_and_kill(stage: _Stage, command: Sequence[str]) -> tuple[int, str]:
@@ -221,8 +215,6 @@ def _check_files(stage: _Stage, report: Mapping[str, Any]) -> list[str]:
             problems.append(f"{package.filename} has a wrong digest")
         if not (stage.pkgs / package.spec.stem / "info" / "repodata_record.json").is_file():
             problems.append(f"{package.filename} is not unpacked as conda needs it")
-    if stage.upstream.counts.requests:
-        problems.append("the canonical servers were asked in spite of --no-upstream")
     return problems
 
 
