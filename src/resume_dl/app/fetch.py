@@ -145,7 +145,7 @@ class _Fetch:
             raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
         if is_explicit(text):
             explicit += parse_explicit(text, canonical=self.setup.table.canonical, where=str(path))
-        elif path.suffix in {".yml", ".yaml"} and path.name not in {"conda-lock.yml"}:
+        elif path.suffix in {".yml", ".yaml"} and path.name != "conda-lock.yml":
             environment = read_environment_file(path)
             specs += environment.specs
             channels += [name for name in environment.channels if name not in channels]
@@ -254,8 +254,8 @@ class _Fetch:
         else:
             planned = plan_folder(artifacts, self.folder)
         space = space_for(planned, self.folder, unpack=unpack)
-        cached = sum(each.artifact.size or 0 for each in planned if each.state != "missing")
-        self.reporter.plan(artifacts, space.download, cached)
+        total = sum(artifact.size or 0 for artifact in artifacts)
+        self.reporter.plan(artifacts, total, total - space.download)
         notes = tuple(note for _, solution in solutions for note in solution.notes)
         result = RunResult("fetch", notes=notes)
         if self.request.dry_run:

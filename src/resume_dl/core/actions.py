@@ -96,7 +96,8 @@ class Finish:
 class Fail:
     """The download is over without its file; release its lock. Not answered.
 
-    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``lacking``, ``digest``, ``locked`` or ``local``.
+    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``lacking``, ``unchanged``, ``digest``, ``locked`` or
+    ``local``.
     """
 
     reason: str

@@ -293,9 +293,13 @@ class Download:
     def _on_failure(self, connection: Connection, failure: Failure, now: float) -> None:
         index = connection.source
         source = self.sources[index]
-        self._out.append(act.NoteFailure(index, failure))
+        if failure.kind is not FailureKind.UNCHANGED:
+            self._out.append(act.NoteFailure(index, failure))
         if failure.kind is FailureKind.LOCAL:
             self._end(act.Fail("local", ((index, failure),)))
+            return
+        if failure.kind is FailureKind.UNCHANGED:
+            self._end(act.Fail("unchanged", ((index, failure),)))
             return
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
             self._budget.host(source.host).reached = True
@@ -362,8 +366,7 @@ class Download:
             if not self.connections and self._waits_for_room(now):
                 self._last_progress_at = now  # others have the line; that is no failure of this file
             else:
-                reached = any(self._budget.host(source.host).reached for source in self.sources)
-                self._end(act.Fail("exhausted" if reached else "unreachable", self._causes()))
+                self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
 
     # ------------------------------------------------------------------ decisions
 
@@ -527,9 +530,13 @@ class Download:
         return connection.opened_at + self._policy.first_byte_seconds
 
     def _give_up_at(self) -> float:
-        reached = any(self._budget.host(source.host).reached for source in self.sources)
-        patience = self._policy.give_up_after if reached else self._policy.unreached_give_up
+        patience = self._policy.give_up_after if self._reached else self._policy.unreached_give_up
         return self._last_progress_at + patience
+
+    @property
+    def _reached(self) -> bool:
+        """Whether any source that is still of use has answered in this run."""
+        return any(self._budget.host(source.host).reached for source in self.sources if source.usable)
 
     def _causes(self) -> tuple[tuple[int, Failure], ...]:
         return tuple((i, s.last_failure) for i, s in enumerate(self.sources) if s.last_failure is not None)

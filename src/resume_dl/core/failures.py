@@ -20,6 +20,7 @@ class FailureKind(Enum):
     RANGE_WRONG = "wrong range"  # another range than asked for, 416: only as one stream from 0
     CONTENT = "not the file"  # HTML, an encoded body, wrong magic: not this source for this file
     CHANGED = "changed"  # without a digest: another version than the bytes we hold
+    UNCHANGED = "unchanged"  # 304: the copy that the caller has is still the right one
     FATAL = "not trusted"  # a certificate that does not verify, a bad URL: trying again cannot help
     LOCAL = "this machine"  # disk full, no permission: the download ends
 

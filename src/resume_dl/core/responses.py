@@ -115,6 +115,8 @@ def _check_whole(head: ResponseHead, size: int | None) -> Accepted | Failure:
 
 def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -> Failure:
     status = head.status
+    if status == 304:
+        return Failure(FailureKind.UNCHANGED, "has not changed")
     if status == 416:
         match = _UNSATISFIED.fullmatch(head.headers.get("content-range", "").strip())
         if match and size is not None and int(match[1]) != size:

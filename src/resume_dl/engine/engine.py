@@ -224,6 +224,7 @@ class Engine:
             post=lambda event: self._events.put((key, event)),
             clock=self._clock,
             limiter=self._limiter,
+            known_validator=running.job.known_validator,
         )
         running.workers[action.connection] = worker
         worker.start()

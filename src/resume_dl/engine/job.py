@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.core.actions import Fail
@@ -34,6 +34,8 @@ class Job:
     store: PartStore
     destination: Path
     is_published: Callable[[], bool] = _never
+    known_validator: str | None = None
+    """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class Outcome:
     error: ResumeDLError | None = None
     reason: str = ""
     validator: str | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> ResumeDLError:

@@ -53,6 +53,7 @@ class Worker(threading.Thread):
         post: Callable[[Event], None],
         clock: Clock,
         limiter: RateLimiter | None,
+        known_validator: str | None = None,
     ) -> None:
         super().__init__(name=f"connection-{order.connection}", daemon=True)
         self._order = order
@@ -62,7 +63,8 @@ class Worker(threading.Thread):
         self._post = post
         self._clock = clock
         self._limiter = limiter
-        self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range)
+        headers = conditional(known_validator) if order.whole else {}
+        self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, headers)
         self._exchange: Exchange = transport.exchange(self._request)
         self._fence = threading.Lock()
         self._closed = threading.Event()
@@ -189,6 +191,13 @@ class Worker(threading.Thread):
             self._part.record_written(self._record_start, self._record_end, self._crc, self._label)
         self._record_start = self._record_end
         self._crc = 0
+
+
+def conditional(validator: str | None) -> dict[str, str]:
+    """The headers that ask for a file only if it is not the one with ``validator`` (RFC 9110 13.1.2, 13.1.3)."""
+    if validator is None:
+        return {}
+    return {"If-None-Match": validator} if validator.startswith('"') else {"If-Modified-Since": validator}
 
 
 def failure_of(error: SourceError) -> Failure:

@@ -66,11 +66,21 @@ class _Match(NamedTuple):
 
 
 class MirrorTable:
-    """Origins and mirrors, in the order in which mirrors are offered. Immutable; equal tables compare equal."""
+    """Origins and mirrors, in the order in which mirrors are offered. Immutable; equal tables compare equal.
 
-    __slots__ = ("_bases", "mirrors", "origins")
+    ``aliases`` (base -> origin) are further addresses of origins that are recognised and never asked: where an origin
+    was given another canonical base (``replaced_bases``), conda's own name for it still leads to it.
+    """
 
-    def __init__(self, origins: Mapping[str, str], mirrors: tuple[Mirror, ...] = ()) -> None:
+    __slots__ = ("_bases", "aliases", "mirrors", "origins")
+
+    def __init__(
+        self,
+        origins: Mapping[str, str],
+        mirrors: tuple[Mirror, ...] = (),
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self.aliases: Mapping[str, str] = dict(aliases or {})
         self.origins: Mapping[str, str] = {name: base.rstrip("/") for name, base in origins.items()}
         self.mirrors: tuple[Mirror, ...] = tuple(mirrors)
         # Whoever is entered later wins: an active mirror over a retired one, a canonical address over both.
@@ -81,6 +91,8 @@ class MirrorTable:
         for origin in (*(origin for mirror in self.mirrors for origin in mirror.carries), *self.origins):
             if origin.startswith(_CONDA):
                 self._enter(f"{CHANNEL_ALIAS}/{origin.removeprefix(_CONDA)}", origin)
+        for base, origin in self.aliases.items():
+            self._enter(base, origin)
         for origin, base in self.origins.items():
             self._enter(base, origin)
 
@@ -185,7 +197,12 @@ class MirrorTable:
         """
         theirs = {mirror.name: mirror for mirror in other.mirrors}
         merged = [_extend(mirror, theirs.pop(mirror.name, None)) for mirror in self.mirrors]
-        return MirrorTable({**self.origins, **other.origins}, (*merged, *theirs.values()))
+        return MirrorTable({**self.origins, **other.origins}, (*merged, *theirs.values()), self.replaced_bases(other))
+
+    def replaced_bases(self, other: MirrorTable) -> dict[str, str]:
+        """Base -> origin: the canonical addresses here of origins that ``other`` serves from elsewhere."""
+        moved = {base: name for name, base in self.origins.items() if other.origins.get(name, base) != base}
+        return {**self.aliases, **moved}
 
     def names(self) -> Iterable[str]:
         """The mirrors' names, in order."""

@@ -37,7 +37,7 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
     shipped = _table(shipped_file())
     if override is not None:
         given = _table(override)
-        return MirrorTable({**shipped.origins, **given.origins}, given.mirrors)
+        return MirrorTable({**shipped.origins, **given.origins}, given.mirrors, shipped.replaced_bases(given))
     if user is not None and user.is_file():
         return shipped.merge(_table(user))
     return shipped

@@ -1,0 +1,1 @@
+"""What lies on this machine's disk: part files, journals, locks, and conda's package cache."""

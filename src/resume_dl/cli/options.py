@@ -1,0 +1,89 @@
+"""The options that every downloading command has, and how their values are read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmg]?)i?b?(?:/s)?", re.IGNORECASE)
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|m|h|d|)", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Rate(click.ParamType[float, str]):
+    """Bytes a second: ``2M``, ``500k``; powers of ten."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Bytes a second."""
+        found = _RATE.fullmatch(str(value).strip())
+        if found is None or float(found["number"]) <= 0:
+            self.fail(f"{value!r} is no rate; write it as 500k or 2M (bytes a second)", param, ctx)
+        return float(found["number"]) * _UNITS[found["unit"].lower()]
+
+
+class Duration(click.ParamType[float, str]):
+    """Seconds: ``90``, ``10m``, ``2h``, ``never``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; infinity for never."""
+        if str(value).strip().lower() == "never":
+            return math.inf
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no duration; write it as 90s, 10m, 2h or never", param, ctx)
+        return float(found["number"]) * _SECONDS[found["unit"].lower()]
+
+
+def option(*names: str, **settings: Any) -> Callable[[_Command], _Command]:
+    """A click option that also reads ``RESUME_DL_<NAME>``."""
+    long = next(name for name in names if name.startswith("--"))
+    variable = "RESUME_DL_" + long[2:].split("/")[0].replace("-", "_").upper()
+    return click.option(*names, envvar=variable, **settings)
+
+
+_PATH = click.Path(path_type=Path)
+
+_TRANSFER = (
+    option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own."),
+    option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable."),
+    option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins."),
+    option("--connections", type=click.IntRange(1, 64), metavar="N", help="Connections in all.  [default: 8]"),
+    option("--per-host", "per_host", type=click.IntRange(1, 16), metavar="N", help="To one host.  [default: 2]"),
+    option("--limit-rate", "limit_rate", type=Rate(), help="Over everything, as 500k or 2M bytes a second."),
+    option("--give-up-after", "give_up_after", type=Duration(), help="Without progress; or never.  [default: 10m]"),
+    option("--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file."),
+    option("--offline", is_flag=True, help="Ask nobody; use what is here."),
+)
+_OUTPUT = (
+    option("--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there."),
+    option("--progress", type=click.Choice(["bar", "plain", "json", "none"]), help="How progress goes to stderr."),
+    option("--quiet", is_flag=True, help="Errors only."),
+    option("--verbose", is_flag=True, help="Every failure of every source."),
+    option("--debug", is_flag=True, help="A traceback where something goes wrong."),
+)
+
+
+def output_options(command: _Command) -> _Command:
+    """``--json``, ``--progress``, ``--quiet``, ``--verbose``, ``--debug``."""
+    for add in reversed(_OUTPUT):
+        command = add(command)
+    return command
+
+
+def transfer_options(command: _Command) -> _Command:
+    """What every command that downloads has, output options included."""
+    command = output_options(command)
+    for add in reversed(_TRANSFER):
+        command = add(command)
+    return command
