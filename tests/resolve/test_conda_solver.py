@@ -12,8 +12,10 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.conda_solver import solve_with_conda
 from resume_dl.resolve.request import RepodataFile, SolveRequest
 from resume_dl.resolve.solve import solve
+from support import records
 from support.channels import build_pytorch_channels
 from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
+from support.records import record
 
 pytestmark = pytest.mark.conda
 
@@ -113,3 +115,43 @@ def test_a_conda_that_does_not_run(tmp_path, channels):
     )
     assert "-c one a" in (tmp_path / "seen").read_text()
     assert "hunter2" not in json.dumps((tmp_path / "seen").read_text())
+
+
+@pytest.mark.parametrize("priority", ["strict", "flexible", "disabled"])
+def test_both_solvers_understand_priorities_alike(test_conda, tmp_path, worker, priority):  # noqa: F811
+    """Two channels that overlap: the real conda and we take the same builds under each priority, or both fail."""
+    content = {
+        "one": [record("a", "1"), record("b", "1"), record("d", "1"), record("d", "1", extension=".conda")],
+        "two": [record("a", "2"), record("b", "2"), record("c", "1", depends=["b >=2", "a", "d"])],
+    }
+    channels = []
+    for name, packages in content.items():
+        base = RedactedUrl((tmp_path / name).as_uri())
+        channels.append(Channel(name, None, base, base))
+        records.write(tmp_path / name / "linux-64" / "repodata.json", packages)
+        records.write(tmp_path / name / "noarch" / "repodata.json", [], subdir="noarch")
+    files = [
+        RepodataFile(channel, "linux-64", tmp_path / channel.name / "linux-64" / "repodata.json")
+        for channel in channels
+    ]
+    cases = [(("a", "b"), False), (("c",), False), (("c", "a=2"), False)]
+    if priority == "flexible":
+        cases.append((("a", "d"), True))
+    for specs, bz2 in cases:
+        request = SolveRequest(
+            specs=specs,
+            channels=tuple(channels),
+            platform="linux-64",
+            channel_priority=priority,
+            use_only_tar_bz2=bz2,
+        )
+        found = []
+        for answer in (
+            lambda: solve(request, files, worker, env={}),  # noqa: B023 - called at once
+            lambda: solve_with_conda([str(test_conda.python), "-m", "conda"], request, env=test_conda.environment()),  # noqa: B023
+        ):
+            try:
+                found.append({str(artifact.url) for artifact in answer().artifacts})
+            except ResolutionError as error:
+                found.append(error.exit_code)
+        assert found[0] == found[1], specs
