@@ -16,11 +16,12 @@ from resume_dl.model.channel import Channel
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import can_unpack_zst, newest_timestamp, unpack_zst
+from resume_dl.resolve.repodata import newest_timestamp, unpack_zst
 from resume_dl.resolve.request import RepodataFile
 from resume_dl.store.part import PartStore
 
-_ZST, _JSON = "repodata.json.zst", "repodata.json"
+_FORMATS = ("repodata.json.zst", "repodata.json")
+"""Asked for in this order; the packed one is an eighth of the other."""
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
@@ -48,7 +49,6 @@ class RepodataFetcher:
         self._folder = folder
         self._reporter = reporter
         self._offline = offline
-        self._formats = (_ZST, _JSON) if can_unpack_zst() else (_JSON,)
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
         """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
@@ -58,7 +58,7 @@ class RepodataFetcher:
         found: dict[Wanted, RepodataFile] = {}
         missing = list(wanted)
         tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
-        for name in self._formats:
+        for name in _FORMATS:
             indexes = {each: self._index(each[0].file_url(each[1], name), name) for each in missing}
             for each, index in indexes.items():
                 tried[each] += [str(source.url) for source in index.sources]
@@ -89,7 +89,7 @@ class RepodataFetcher:
 
     def _freshest(self, file: RepodataFile) -> RepodataFile:
         best, newest = file, newest_timestamp(file.path)
-        name = self._formats[0]
+        name = _FORMATS[0]
         for source in self._places.of(file.channel.file_url(file.subdir, name)):
             index = replace(self._index(source.url, name), sources=(source,))
             try:

@@ -110,6 +110,16 @@ def run(
     return (result if error is None else None), result.exit_code
 
 
+def guarded(call: Callable[[], None]) -> int:
+    """Run a command that downloads nothing; returns its exit code, its error shown."""
+    try:
+        call()
+    except ResumeDLError as error:
+        show_error(error)
+        return error.exit_code
+    return 0
+
+
 def _errors(result: RunResult) -> list[ResumeDLError]:
     """What to tell, each once: files that were stopped together share one line."""
     errors = [error for error in (result.error, *(each.error for each in result.artifacts)) if error is not None]

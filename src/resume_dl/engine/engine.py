@@ -24,6 +24,7 @@ from resume_dl.ports import ArtifactProgress, Clock, PartFile, Reporter, Transpo
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_EVERY = 0.1
+SHOW_ALL_EVERY = 1.0
 
 _SHOWN = {
     State.QUEUED: "waiting",
@@ -113,7 +114,7 @@ class Engine:
         return [self._outcomes[job.artifact.key] for job in jobs]
 
     def _loop(self, session: Session) -> None:
-        cancelled = False
+        cancelled, shown_at = False, self._clock.now()
         self._perform(session.fill(self._clock.now()))
         while not session.over:
             now = self._clock.now()
@@ -132,6 +133,10 @@ class Engine:
             now = self._clock.now()
             if session.next_deadline() <= now:
                 self._perform(session.tick(now))
+            if now - shown_at >= SHOW_ALL_EVERY:
+                shown_at = now
+                for each in self._running:  # a line that stands still must look so
+                    self._show(each)
 
     def _forget_worker(self, key: str, event: ev.Event) -> None:
         if isinstance(event, ev.ConnectionClosed):
@@ -248,7 +253,7 @@ class Engine:
     def _show(self, key: str) -> None:
         running = self._running[key]
         download = running.download
-        if download.over:
+        if download.over or download.state is State.QUEUED:
             return
         state = _SHOWN[download.state]
         now = self._clock.now()

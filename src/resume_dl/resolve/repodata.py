@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import mmap
 import re
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
-from resume_dl.errors import ConfigurationError, IntegrityError, NotWritableError
+from resume_dl.errors import IntegrityError, NotWritableError
+
+if TYPE_CHECKING:
+    import zstandard
 
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d{1,15})')
 _MILLISECONDS = 253402300799
 """Larger values are in milliseconds (as in conda-build#1988), smaller ones in seconds."""
-_ZSTD_MODULES = ("compression.zstd", "backports.zstd")
 _CHUNK = 1 << 20
 _LARGEST = 4 << 30
 """Bytes; the largest real repodata is below 0.5 GB."""
@@ -36,46 +37,36 @@ def newest_timestamp(path: Path) -> float:
 def unpack_zst(source: Path, target: Path) -> int:
     """Unpack a ``.zst`` file to ``target`` (written over); the unpacked size in bytes.
 
-    Raises IntegrityError (not zstd, cut off, or larger than 4 GiB), NotWritableError, or ConfigurationError where this
-    Python has no zstd: then ``repodata.json`` must be fetched instead (see ``can_unpack_zst``).
+    Raises IntegrityError (not zstd, cut off, or larger than 4 GiB) or NotWritableError.
     """
-    zstd = _zstd()
-    if zstd is None:
-        raise ConfigurationError(
-            "this Python cannot unpack zstd", hint="install it: pip install backports.zstd, or use Python 3.14"
-        )
+    import zstandard  # noqa: PLC0415 - needed only where an index has come
+
     try:
         file = target.open("wb")
     except OSError as error:
         raise NotWritableError(f"cannot write {target}: {error.strerror}", hint="check who owns the folder") from error
-    with file:
+    with file, source.open("rb") as data:
         try:
-            with zstd.open(source, "rb") as data:
-                return _copy(data, file)
-        except (OSError, EOFError, zstd.ZstdError) as error:
+            return _unpack(data, file, zstandard.ZstdDecompressor())
+        except (OSError, zstandard.ZstdError) as error:
             raise IntegrityError(f"{source.name} cannot be unpacked: {error}", hint="run it again") from error
 
 
-def can_unpack_zst() -> bool:
-    """Whether ``repodata.json.zst`` is of use here; an eighth of the bytes of ``repodata.json``."""
-    return _zstd() is not None
-
-
-def _copy(data: IO[bytes], file: IO[bytes]) -> int:
-    size = 0
-    while chunk := data.read(_CHUNK):
-        size += len(chunk)
+def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor) -> int:
+    """Frame by frame: the library's own stream reader takes a file that is cut off for a whole one."""
+    size, frame = 0, None
+    chunk = data.read(_CHUNK)
+    while chunk:
+        frame = frame or decompressor.decompressobj()
+        unpacked = frame.decompress(chunk)
+        size += len(unpacked)
         if size > _LARGEST:
             raise OSError(f"more than {_LARGEST} bytes come out of it")
-        file.write(chunk)
+        file.write(unpacked)
+        chunk = b""
+        if frame.eof:
+            chunk, frame = frame.unused_data, None
+        chunk = chunk or data.read(_CHUNK)
+    if frame is not None or size == 0:
+        raise OSError("it is cut off")
     return size
-
-
-def _zstd() -> Any:
-    """The standard library's zstd (3.14), or the same from the package index."""
-    for name in _ZSTD_MODULES:
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    return None

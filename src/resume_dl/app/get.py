@@ -1,0 +1,124 @@
+"""Any URL, resumable: verified by a digest that the user gives, or said to be unverified."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from resume_dl.app.plan import plan_folder
+from resume_dl.app.report import ArtifactResult, RunResult
+from resume_dl.app.setup import Setup, engine_for
+from resume_dl.engine.job import Job
+from resume_dl.errors import ConfigurationError, NotWritableError, TransferError
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.digest import Digest
+from resume_dl.model.mirror import GIVEN
+from resume_dl.model.url import RedactedUrl, redact
+from resume_dl.ports import Reporter
+from resume_dl.store.part import FOLDER, PartStore, hash_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRequest:
+    """What ``resume-dl get`` was asked for."""
+
+    urls: tuple[str, ...]
+    sha256: str | None = None
+    md5: str | None = None
+    output: Path | None = None
+    mirror_urls: tuple[str, ...] = ()
+    """The same bytes elsewhere; only with one URL."""
+
+
+def get(
+    request: GetRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+) -> RunResult:
+    """Download each URL into the current folder (or ``output``). Raises ConfigurationError or StoreError."""
+    started = time.monotonic()
+    targets = _targets(request, setup)
+    planned = {each.artifact.key: each for path, artifact in targets for each in plan_folder([artifact], path.parent)}
+    artifacts = [artifact for _, artifact in targets]
+    reporter.plan(artifacts, sum(a.size or 0 for a in artifacts), 0)
+    result = RunResult("get")
+    if setup.options.offline:
+        raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
+    jobs, results = [], {}
+    for path, artifact in targets:
+        there = planned[artifact.key]
+        if there.state == "cached":
+            results[artifact.key] = ArtifactResult(artifact, "cached", there.path)
+        else:
+            jobs.append(_job(path, artifact))
+    with engine_for(setup, reporter, cancelled) as engine:
+        for outcome in engine.run(jobs):
+            path = next(path for path, artifact in targets if artifact.key == outcome.artifact.key)
+            results[outcome.artifact.key] = ArtifactResult(
+                outcome.artifact,
+                outcome.status,
+                path if outcome.error is None else None,
+                outcome.downloaded,
+                outcome.resumed,
+                outcome.wasted,
+                outcome.sources,
+                outcome.error,
+            )
+    result.artifacts = [results[artifact.key] for artifact in artifacts]
+    unverified = [each for each in result.artifacts if each.error is None and each.artifact.digest is None]
+    result.notes = tuple(
+        f"{each.artifact.filename} is not verified: no digest was given; its sha256 is {hash_file(each.path, 'sha256')}"
+        for each in unverified
+        if each.path is not None
+    )
+    for note in result.notes:
+        reporter.message(note, level="warning")
+    result.elapsed = time.monotonic() - started
+    return result
+
+
+def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
+    if len(request.urls) > 1 and (request.output or request.sha256 or request.md5 or request.mirror_urls):
+        raise ConfigurationError("-o, --sha256, --md5 and --mirror-url speak of one file", hint="get one URL at a time")
+    targets = []
+    if strange := [url for url in request.urls if urlsplit(url).scheme not in {"http", "https", "file"}]:
+        raise ConfigurationError(
+            f"{redact(strange[0])}: not an address", hint="it begins with https://, http:// or file://"
+        )
+    for url in dict.fromkeys(request.urls):
+        try:
+            parts = urlsplit(url)
+            name = unquote(parts.path.rpartition("/")[2])
+            path = (request.output or Path(name)).absolute()
+            for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
+                if value:
+                    Digest(algorithm, value.lower())
+            artifact = Artifact(
+                kind="file",
+                filename=path.name,
+                url=RedactedUrl(url),
+                sha256=request.sha256 and request.sha256.lower(),
+                md5=request.md5 and request.md5.lower(),
+                name=path.name,
+                sources=_sources(url, request, setup),
+            )
+        except ValueError as error:
+            raise ConfigurationError(f"{redact(url)}: {error}", hint="see resume-dl get --help") from None
+        if path.is_dir() or not path.parent.is_dir():
+            raise NotWritableError(f"{path} cannot be written: no such place for a file", hint="name a file with -o")
+        targets.append((path, artifact))
+    return targets
+
+
+def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
+    given = [Source(GIVEN, RedactedUrl(each)) for each in request.mirror_urls]
+    found = {source.url.reveal(): source for source in (*setup.places.of(RedactedUrl(url)), *given)}
+    return tuple(found.values())
+
+
+def _job(path: Path, artifact: Artifact) -> Job:
+    def is_published() -> bool:
+        return any(each.state == "cached" for each in plan_folder([artifact], path.parent))
+
+    return Job(artifact, PartStore(path.parent / FOLDER), path, is_published)

@@ -1,0 +1,28 @@
+"""``resume-dl clean``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from resume_dl.cli.run import guarded
+from resume_dl.cli.status import show
+
+_DIR = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("clean")
+@click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Look here too; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
+    """Remove unfinished downloads that nobody works on; finished packages stay."""
+
+    def call() -> None:
+        from resume_dl.app.leftovers import clean, folders  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
+
+        show("clean", clean(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
+
+    return guarded(call)

@@ -1,0 +1,47 @@
+"""``resume-dl get``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resume_dl.cli.options import option, transfer_options
+from resume_dl.cli.run import Cancelled, run, say, transfer_of
+
+if TYPE_CHECKING:
+    from resume_dl.app.report import RunResult
+    from resume_dl.ports import Reporter
+
+
+@click.command("get")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@option("--sha256", metavar="HEX", help="What the file must hash to.")
+@option("--md5", metavar="HEX", help="The same where only an MD5 is known.")
+@option("-o", "--output", "output", type=click.Path(path_type=Path), help="The file to write.")
+@option("--mirror-url", "mirror_url", multiple=True, metavar="URL", help="The same bytes elsewhere; repeatable.")
+@transfer_options
+def command(urls: tuple[str, ...], **options: Any) -> int:
+    """Download any URL, resumable; verified where a digest is given."""
+    from resume_dl.app.get import GetRequest, get  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.app.setup import load_setup  # noqa: PLC0415
+
+    request = GetRequest(
+        urls=urls,
+        sha256=options["sha256"],
+        md5=options["md5"],
+        output=options["output"],
+        mirror_urls=tuple(options["mirror_url"]),
+    )
+
+    def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
+        return get(request, load_setup(transfer_of(options), os.environ), reporter, cancelled=cancelled)
+
+    result, code = run("get", options, call)
+    if result is not None and not options["json"] and not options["quiet"]:
+        for each in result.artifacts:
+            if each.path is not None:
+                say(f"{each.status:<10} {each.path}")
+    return code

@@ -1,0 +1,42 @@
+"""``resume-dl mirrors``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from resume_dl.cli.run import guarded, say
+
+
+@click.group("mirrors")
+def command() -> None:
+    """Show the mirrors and what they carry."""
+
+
+@command.command("list")
+@click.option("--mirrors", "mirrors_file", type=click.Path(path_type=Path), help="These instead of the shipped ones.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
+    """List every mirror with the origins it carries, best first."""
+
+    def call() -> None:
+        from resume_dl.settings.mirrors import load_mirrors  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.settings.paths import find_paths  # noqa: PLC0415
+
+        table = load_mirrors(override=mirrors_file, user=find_paths(os.environ).mirrors_file)
+        if as_json:
+            rows = [
+                {"name": m.name, "title": m.title, "status": m.status, "note": m.note, "carries": dict(m.carries)}
+                for m in table.mirrors
+            ]
+            say(json.dumps({"schema": 1, "command": "mirrors", "ok": True, "exit_code": 0, "mirrors": rows}, indent=2))
+            return
+        for mirror in table.mirrors:
+            say(f"{mirror.name:<12} {mirror.title}" + ("" if mirror.active else f"  [retired: {mirror.note}]"))
+            if mirror.active:
+                say(f"{'':<12} {', '.join(mirror.carries)}")
+
+    return guarded(call)

@@ -1,0 +1,52 @@
+"""``resume-dl status``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from resume_dl.cli.run import guarded, say
+
+if TYPE_CHECKING:
+    from resume_dl.app.leftovers import Leftover
+
+_DIR = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("status")
+@click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Look here too; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
+    """Show unfinished downloads: how much of each is safe on disk."""
+
+    def call() -> None:
+        from resume_dl.app.leftovers import find, folders  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
+
+        show("status", find(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
+
+    return guarded(call)
+
+
+def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
+    """The list for people, or as JSON."""
+    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+
+    if as_json:
+        rows = [
+            {"folder": str(each.folder), "key": each.key, "size": each.size, "done": each.done, "busy": each.busy}
+            for each in found
+        ]
+        say(json.dumps({"schema": 1, "command": name, "ok": True, "exit_code": 0, "unfinished": rows}, indent=2))
+        return
+    for each in found:
+        of = "?" if each.size is None else show_bytes(each.size)
+        busy = "  (another process works on it)" if each.busy else ""
+        say(f"{show_bytes(each.done):>9} of {of:>9}  {each.folder / each.key}{busy}")
+    if not found:
+        say("no unfinished downloads")
