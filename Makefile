@@ -23,7 +23,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 bench: $(READY)  ## times; each prints its numbers and fails above its bound
-	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
 nginx:  ## the tests' mirrors; without it the tests that need it are skipped and say so
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { \
