@@ -35,6 +35,7 @@ from resume_dl.resolve.explicit import is_explicit, parse_explicit, write_explic
 from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
 from resume_dl.resolve.solve import solve
+from resume_dl.resolve.specs import channels_of_specs
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.channels import expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
@@ -94,6 +95,7 @@ class _Fetch:
         self.reporter = reporter
         self.engine = engine
         self.cancelled = cancelled
+        self.told: set[str] = set()
         self.folder, self.in_cache = self._destination()
         self.repodata = RepodataFetcher(
             engine, setup.places, setup.paths.cache / "repodata", reporter, offline=self._offline
@@ -127,16 +129,27 @@ class _Fetch:
         if not specs:
             return [], tuple(explicit)
         names = requested_channels(channels, self.setup.conda, override=self.request.override_channels)
+        names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
         with RattlerWorker() as worker:
             for platform in platforms:
                 expanded = expand_channels(names, self.setup.conda, self.setup.table, subdirs=(platform,))
+                self._name_retired(expanded)
                 request = self._solve_request(specs, expanded, platform)
                 solutions.append((platform, self._solve(request, worker, fresh=fresh)))
         for _, solution in solutions:
             for note in solution.notes:
                 self.reporter.message(note, level="info")
         return solutions, tuple(explicit)
+
+    def _name_retired(self, channels: Sequence[Channel]) -> None:
+        """Tell a user whose condarc names a mirror that is gone; its channels are served by the others."""
+        gone = {mirror.name: mirror for c in channels if (mirror := self.setup.table.retired(c.client_base.reveal()))}
+        for mirror in gone.values():
+            if mirror.name not in self.told:
+                self.told.add(mirror.name)
+                text = f"your conda settings name {mirror.title or mirror.name}, which is retired: {mirror.note}"
+                self.reporter.message(text.rstrip(": "), level="warning")
 
     def _read_file(self, path: Path, specs: list[str], channels: list[str], explicit: list[Artifact]) -> None:
         try:
@@ -254,6 +267,7 @@ class _Fetch:
         else:
             planned = plan_folder(artifacts, self.folder)
         space = space_for(planned, self.folder, unpack=unpack)
+        self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
         total = sum(artifact.size or 0 for artifact in artifacts)
         self.reporter.plan(artifacts, total, total - space.download)
         notes = tuple(note for _, solution in solutions for note in solution.notes)

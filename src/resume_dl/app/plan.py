@@ -69,6 +69,13 @@ class Space:
     """Estimated."""
     free: int
 
+    def describe(self) -> str:
+        """All three numbers, for people."""
+        return (
+            f"{show_bytes(self.download)} to download, about {show_bytes(self.unpacked)} unpacked, "
+            f"{show_bytes(self.free)} free"
+        )
+
     def check(self, folder: Path) -> None:
         """Raise OutOfSpaceError with the numbers where it will not fit."""
         needed = self.download + self.unpacked

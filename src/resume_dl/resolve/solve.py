@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
@@ -50,7 +51,8 @@ def solve(
         elif not (request.no_deps and fields["name"] not in requested) and not (
             request.only_deps and fields["name"] in requested
         ):
-            artifacts.append(conda_artifact(request.channels[fields["channel"]], fields))
+            artifact = conda_artifact(request.channels[fields["channel"]], fields)
+            artifacts.append(_with_pip(artifact) if request.add_pip else artifact)
     artifacts.sort(key=lambda artifact: (artifact.name, artifact.filename))
     return Solution(
         artifacts=tuple(artifacts),
@@ -60,6 +62,14 @@ def solve(
         virtual_packages=virtual.shown(),
         already_installed=tuple(sorted(kept)),
     )
+
+
+def _with_pip(artifact: Artifact) -> Artifact:
+    """The record of python as conda keeps it: conda adds pip to its depends when it reads an index (2.x and 3.x)."""
+    depends = artifact.record.get("depends")
+    if artifact.name != "python" or not artifact.version.startswith(("2.", "3.")) or not isinstance(depends, list):
+        return artifact
+    return artifact if "pip" in depends else replace(artifact, record={**artifact.record, "depends": [*depends, "pip"]})
 
 
 def _specs(request: SolveRequest) -> list[SplitSpec]:
