@@ -104,7 +104,7 @@ def test_another_mirror_without_the_plugin(test_conda, user, served, offer):
 
 @pytest.mark.parametrize("plugin", [True, False])
 def test_channels_by_name(test_conda, user, served, offer, plugin):
-    """With channels by name and the mirror in custom_channels conda knows the packages again by their channel's name."""
+    """With channels by name and the mirror in custom_channels conda itself knows the packages again."""
     use_mirror_by_names(test_conda, served, 0)
     files = fetched(user.fetch("pytorch=1.7", "--json"))
     use_mirror_by_names(test_conda, served, 1)
