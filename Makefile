@@ -3,13 +3,15 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && { echo $$python; break; }; done)
 BIN := .venv/bin
 READY := .venv/.ready
+OLDEST := .rattler-venv/.ready
+OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 
-.PHONY: demo test lint format bench nginx clean
+.PHONY: demo test lint format bench nginx oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
 
-test: lint nginx  ## everything that CI checks
+test: lint nginx oldest-rattler  ## everything that CI checks
 	$(BIN)/pytest --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 lint: $(READY)  ## style, types and layers
@@ -25,6 +27,14 @@ format: $(READY)
 bench: $(READY)  ## times; each prints its numbers and fails above its bound
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
+oldest-rattler: $(READY) $(OLDEST)  ## the solver's tests with the oldest py-rattler that pyproject.toml allows
+	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/resolve -k "not conda"
+
+$(OLDEST): pyproject.toml
+	$(PYTHON) -m venv .rattler-venv
+	.rattler-venv/bin/python -m pip install --quiet --disable-pip-version-check py-rattler==0.23.2
+	touch $@
+
 nginx:  ## the tests' mirrors; without it the tests that need it are skipped and say so
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { \
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -39,4 +49,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .conda-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf .venv .conda-venv .rattler-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
