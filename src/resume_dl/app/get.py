@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -65,6 +66,9 @@ def get(
                 outcome.sources,
                 outcome.error,
             )
+    for folder in {path.parent / FOLDER for path, _ in targets}:
+        with suppress(OSError):  # not empty: something is unfinished there
+            folder.rmdir()
     result.artifacts = [results[artifact.key] for artifact in artifacts]
     unverified = [each for each in result.artifacts if each.error is None and each.artifact.digest is None]
     result.notes = tuple(

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -84,15 +85,17 @@ def run(
     stop = Stop()
     result: RunResult | None = None
     error: ResumeDLError | None = None
+    started = time.monotonic()
     try:
         with stop.listening():
             result = call(reporter, stop.cancelled)
     except ResumeDLError as caught:
         if options["debug"]:
             raise
-        error = caught
+        # Ctrl-C reaches our child processes too: what they then fail with is not the story
+        error = _stopped() if stop.cancelled() else caught
     except KeyboardInterrupt:
-        error = Interrupted("stopped at once", hint="run the same command again: what is on disk is kept")
+        error = _stopped()
     except Exception as bug:
         if options["debug"]:
             raise
@@ -102,12 +105,16 @@ def run(
     finally:
         reporter.close()
     if result is None:
-        result = RunResult(command, error=error)
+        result = RunResult(command, error=error, elapsed=time.monotonic() - started)
     for shown in _errors(result):
         show_error(shown)
     if options["json"]:
         say(json.dumps(result.as_json(), indent=2))
     return (result if error is None else None), result.exit_code
+
+
+def _stopped() -> Interrupted:
+    return Interrupted("stopped", hint="run the same command again: what is on disk is kept")
 
 
 def guarded(call: Callable[[], None]) -> int:
