@@ -254,6 +254,7 @@ class _Fetch:
     ) -> dict[str, Artifact]:
         every = [artifact for _, solution in solutions for artifact in solution.artifacts] + list(explicit)
         places = self.setup.places
+        _check_names(every)
         return {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
 
     def _transfer(self, solutions: Sequence[tuple[str, Solution]], explicit: tuple[Artifact, ...]) -> RunResult:
@@ -407,6 +408,19 @@ class _Fetch:
 
 def _quoted(path: Path) -> str:
     return shlex.quote(str(path)) if os.name != "nt" else f'"{path}"'
+
+
+def _check_names(artifacts: Sequence[Artifact]) -> None:
+    """Refuse other bytes under one name: platforms that are fetched together share a folder."""
+    named: dict[str, Artifact] = {}
+    for artifact in artifacts:
+        other = named.setdefault(artifact.filename, artifact)
+        if other.key != artifact.key:
+            raise ConfigurationError(
+                f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "
+                f"{artifact.filename}, and one folder cannot hold both",
+                hint="fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
+            )
 
 
 def _failed(artifact: Artifact, error: ResumeDLError) -> ArtifactResult:
