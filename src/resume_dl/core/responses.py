@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -10,8 +11,9 @@ from email.utils import parsedate_to_datetime
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.model.http import RangeRequest, ResponseHead
 
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
-_UNSATISFIED = re.compile(r"bytes \*/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
+_UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _MAGIC = {
     ".conda": b"PK\x03\x04",
     ".whl": b"PK\x03\x04",
@@ -35,7 +37,7 @@ def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> A
     """Whether the body of this answer may be written; ``size`` is the file's, where known."""
     status, headers = head.status, head.headers
     if status == 206:
-        return _check_body_kind(headers) or _check_partial(request, head, size)
+        return _check_body_kind(headers) or _other_version(request, head) or _check_partial(request, head, size)
     if status == 200:
         refused = _check_body_kind(headers)
         if refused:
@@ -66,12 +68,11 @@ def strong_validator(head: ResponseHead) -> str | None:
     return head.headers.get("last-modified") or None
 
 
-def _check_body_kind(headers: object) -> Failure | None:
-    get = headers.get  # type: ignore[attr-defined]
-    encoding = str(get("content-encoding", "")).strip().lower()
+def _check_body_kind(headers: Mapping[str, str]) -> Failure | None:
+    encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in {"", "identity"}:
         return Failure(FailureKind.CONTENT, f"the body is encoded ({encoding[:20]}) though identity was asked for")
-    content_type = str(get("content-type", "")).strip().lower()
+    content_type = headers.get("content-type", "").strip().lower()
     if content_type.startswith("multipart/byteranges"):
         return Failure(FailureKind.RANGE_WRONG, "answers one range with several parts")
     if content_type.startswith(("text/html", "application/xhtml")):
@@ -102,7 +103,19 @@ def _check_partial(request: RangeRequest, head: ResponseHead, size: int | None) 
         return Failure(
             FailureKind.RANGE_WRONG, f"Content-Length {length} does not fit the range of {end - start} bytes"
         )
+    if known is None:
+        return Failure(FailureKind.RANGE_WRONG, "does not say how long the whole file is")
     return Accepted(start, end, known, strong_validator(head))
+
+
+def _other_version(request: RangeRequest, head: ResponseHead) -> Failure | None:
+    """A 206 that names another validator than If-Range asked for: its server does not know If-Range."""
+    asked = request.if_range
+    if asked is not None:
+        said = head.headers.get("etag" if asked.startswith('"') else "last-modified", asked)
+        if said != asked:
+            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes came")
+    return None
 
 
 def _check_whole(head: ResponseHead, size: int | None) -> Accepted | Failure:
@@ -115,7 +128,7 @@ def _check_whole(head: ResponseHead, size: int | None) -> Accepted | Failure:
 
 def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -> Failure:
     status = head.status
-    if status == 304:
+    if status == 304 and any(name.lower() in {"if-none-match", "if-modified-since"} for name in request.headers):
         return Failure(FailureKind.UNCHANGED, "has not changed")
     if status == 416:
         match = _UNSATISFIED.fullmatch(head.headers.get("content-range", "").strip())
@@ -134,7 +147,7 @@ def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -
 def retry_after(head: ResponseHead) -> float | None:
     """Seconds that Retry-After names, as a number or a date against the answer's own Date (RFC 9110 10.2.3)."""
     text = head.headers.get("retry-after", "").strip()
-    if text.isdigit():
+    if _NUMBER.fullmatch(text):
         return float(text)
     until, since = _http_date(text), _http_date(head.headers.get("date", ""))
     if until is None or since is None:
@@ -145,11 +158,11 @@ def retry_after(head: ResponseHead) -> float | None:
 def _http_date(text: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
 
 
 def _content_length(head: ResponseHead) -> int | None:
     text = head.headers.get("content-length", "").strip()
-    return int(text) if text.isdigit() else None
+    return int(text) if _NUMBER.fullmatch(text) else None
