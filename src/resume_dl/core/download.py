@@ -28,6 +28,8 @@ from resume_dl.core.ranges import RangeSet
 from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import SourceState
 
+_NO_END = 1 << 62
+
 
 class State(Enum):
     """Where a download stands."""
@@ -59,8 +61,9 @@ class Connection:
     stalled: bool = False
 
     def lease(self, size: int | None) -> list[tuple[int, int]]:
-        """The ranges that nobody else may write while this connection lives; open ends reach to ``size``."""
-        return [(start, (end if end is not None else size) or 1 << 62) for start, end in self.gaps]
+        """The ranges that nobody else may write while this connection lives; none reaches beyond ``size``."""
+        most = _NO_END if size is None else size
+        return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
 
 
 class Download:
@@ -110,6 +113,8 @@ class Download:
         self._discarding = False
         self._wrong = ("", "")
         self._high_water = 0
+        self._furthest = 0
+        self._room_since: float | None = None
         self._now = 0.0
         for source in self.sources:
             budget.host(source.host, source.connections)
@@ -204,25 +209,26 @@ class Download:
         if not self._digest:
             labels = [source.label for source in self.sources]
             usable = usable and event.validator is not None and event.bound_source in labels
-            if usable and event.bound_source is not None:
+            if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
                 self._validator = event.validator
-        if not usable and event.ranges:
+        if not event.ranges:
+            return  # a size or validator that no byte stands for may be of an older file
+        if not usable:
             self._out.append(act.DiscardPieces())
             return
-        if usable and event.size is not None:
+        if event.size is not None:
             self.size = event.size
         self.done = RangeSet(event.ranges)
         if self.size is not None:
-            self.done.remove(self.size, 1 << 62)
+            self.done.remove(self.size, _NO_END)
         self.resumed = self._high_water = self.done.total
 
     def _on_lock_busy(self, event: ev.LockBusy, now: float) -> None:
         self.lock_owner = event.owner
-        if self._policy.wait_for_lock and self._ending is None:
-            self.state = State.LOCKED
-            self._retry_lock_at = now + self._policy.lock_retry
-        else:
+        self.state = State.LOCKED
+        self._retry_lock_at = now + self._policy.lock_retry
+        if not self._policy.wait_for_lock:
             self._end(act.Fail("locked", owner=event.owner))
 
     def _on_connection(self, event: ev.BytesWritten | ev.ResponseStarted | ev.ConnectionClosed, now: float) -> None:
@@ -245,7 +251,8 @@ class Download:
         self._take_bytes(connection, event.position, event.received, now)
         failure = event.failure
         if connection.stalled:
-            failure = Failure(FailureKind.STALLED, f"no byte for {self._policy.stall_seconds:g} s")
+            seconds = self._policy.stall_seconds if connection.answered else self._policy.first_byte_seconds
+            failure = Failure(FailureKind.STALLED, f"no byte for {seconds:g} s")
         if failure is not None:
             self._on_failure(connection, failure, now)
 
@@ -253,14 +260,16 @@ class Download:
         connection.answered = True
         connection.last_byte_at = now
         self._budget.host(self.sources[connection.source].host).reached = True
-        if not self._digest and (self._validator is None or not self.done):
+        binds = not self._digest and (self._validator is None or not self.done)
+        if binds:
             self._bound = connection.source
             self._validator = event.validator
-        if self.size is None and event.size is not None:
+        if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
             self._fix_size(event.size, connection.source)
 
     def _fix_size(self, size: int, source: int) -> None:
         self.size = size
+        self.done.remove(size, _NO_END)
         bound = None if self._digest else source
         self._out.append(act.FixSize(size, None if self._digest else self._validator, bound))
 
@@ -286,9 +295,11 @@ class Download:
             self._unsynced += gained
             self._contributors.add(connection.source)
             source.progressed()
-            if self.done.total > self._high_water:  # a file that changes at every request is no progress
-                self._high_water = self.done.total
-                self._last_progress_at = now
+        if self.done.total > self._high_water or position > self._furthest:
+            # a file that changes at every request is no progress; a stream that still runs over bytes we have is
+            self._high_water = max(self._high_water, self.done.total)
+            self._furthest = max(self._furthest, position)
+            self._last_progress_at = now
 
     def _on_failure(self, connection: Connection, failure: Failure, now: float) -> None:
         index = connection.source
@@ -303,9 +314,11 @@ class Download:
             return
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
             self._budget.host(source.host).reached = True
-        if failure.kind is FailureKind.LACKS and self._stated_size is None and self.size is not None and not self.done:
-            self.size = None  # the size came from another source's answer, not from a record: it may be the wrong one
         host_rests = source.failed(failure, now, self._policy, self._jitter)
+        if self.size != self._stated_size and not self.done and not self.connections and source.has_another_size:
+            # the size came from another source's answer, not from a record: it may be the wrong one
+            self.size = None
+            source.dropped = None
         host = self._budget.host(source.host)
         host.not_before = max(host.not_before, host_rests)
         if not self._digest and index == self._bound and self._must_restart(source, failure):
@@ -324,8 +337,6 @@ class Download:
             self._out.append(act.Publish())
             return
         self.state = State.TRANSFERRING
-        self._last_progress_at = now
-        self._high_water = 0
         self._wrong = (event.expected, event.actual)
         wrong = Failure(FailureKind.CONTENT, f"its bytes have digest {event.actual}")
         if len(self._contributors) == 1 and not self.resumed:
@@ -334,18 +345,26 @@ class Download:
             self.sources[liar].failures["wrong bytes"] += 1
             self.sources[liar].last_failure = wrong
             self._out.append(act.NoteFailure(liar, wrong))
-        if self._solo is not None:
-            self._solo_tried.add(self._solo)
-        self._solo = self._next_solo()
         self._restart()
-        if self._solo is None:
+        if not self._next_solo(now):
             self._end(act.Fail("digest", self._causes(), expected=event.expected, actual=event.actual))
 
-    def _next_solo(self) -> int | None:
+    def _next_solo(self, now: float) -> bool:
+        """Let the next single source have the file to itself, with a clean sheet; False where none is left."""
+        if self._solo is not None:
+            self._solo_tried.add(self._solo)
+        self._solo = None
         for index, source in enumerate(self.sources):
-            if source.usable and index not in self._solo_tried:
-                return index
-        return None
+            if index not in self._solo_tried and not source.quarantined:
+                if self._stated_size is None and source.has_another_size:
+                    source.dropped = None  # the size it was measured by came with the wrong bytes
+                if source.usable:
+                    self._solo = index
+                    source.failures_in_a_row = 0
+                    self._last_progress_at = now
+                    self._high_water = self._furthest = 0
+                    return True
+        return False
 
     def _on_local_failure(self, event: ev.LocalFailed) -> None:
         if event.sync:
@@ -358,15 +377,13 @@ class Download:
             self._prepare()
         if self.state is not State.TRANSFERRING:
             return
+        self._note_room(now)
         for connection_id, connection in self.connections.items():
             if not connection.closing and now >= self._silence_ends(connection):
                 connection.stalled = True
                 self._close(connection_id)
         if now >= self._give_up_at():
-            if not self.connections and self._waits_for_room(now):
-                self._last_progress_at = now  # others have the line; that is no failure of this file
-            else:
-                self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
+            self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
 
     # ------------------------------------------------------------------ decisions
 
@@ -391,6 +408,7 @@ class Download:
         else:
             self._sync_if_due(now)
             self._lease(now)
+            self._note_room(now)
             if not self.connections and not any(True for _ in self._allowed()):
                 self._no_source_left(now)
 
@@ -408,13 +426,10 @@ class Download:
             self._out.append(act.Publish())
 
     def _no_source_left(self, now: float) -> None:
-        if self._solo is not None:
-            self._solo_tried.add(self._solo)
-            self._solo = self._next_solo()
-            if self._solo is not None:
-                self._restart()
-                self._advance(now)
-                return
+        if self._solo is not None and self._next_solo(now):
+            self._restart()
+            self._advance(now)
+            return
         lacking = all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in self.sources)
         nobody = not any(source.usable for source in self.sources)
         lied = nobody and any(source.quarantined for source in self.sources)
@@ -434,8 +449,16 @@ class Download:
     def _ready(self, now: float) -> list[SourceState]:
         return [source for source in self._allowed() if source.not_before <= now]
 
+    def _note_room(self, now: float) -> None:
+        """Stop the give-up clock while others have the line: that is no failure of this file."""
+        if self._room_since is not None:
+            self._last_progress_at += now - self._room_since
+        self._room_since = now if not self.connections and self._waits_for_room(now) else None
+
     def _waits_for_room(self, now: float) -> bool:
-        return any(self._budget.host(source.host).not_before <= now for source in self._ready(now))
+        """Whether others' connections are all that keeps us; not where they themselves get no answer."""
+        hosts = [self._budget.host(source.host) for source in self._ready(now)]
+        return any(host.not_before <= now and (host.reached or not host.active) for host in hosts)
 
     def _lease(self, now: float) -> None:
         while not self._budget.exhausted:
@@ -458,13 +481,12 @@ class Download:
         size = self.size
         first = self.done.first_gap()
         if source.one_stream or (first == 0 and not self.done and (size is not None or not self._digest)):
-            gaps: tuple[tuple[int, int | None], ...] = ((0, None),)
-            if size is not None:
-                gaps = tuple(self.done.gaps(0, size))
+            known = self.done.gaps(0, _NO_END if size is None else size)
+            gaps = tuple((start, None if end == _NO_END else end) for start, end in known)
             self._open(source, 0, None, gaps, whole=True, now=now)
         elif size is None:
-            end = self._policy.first_segment if self._digest else None
-            self._open(source, first, end, ((first, end),), now=now)
+            start, end = self.done.gaps(first, first + self._policy.first_segment)[0]
+            self._open(source, start, end, ((start, end),), now=now)
         else:
             start, end = self.done.gaps(0, size)[0]
             self._open(source, start, end, ((start, end),), now=now)
@@ -522,7 +544,14 @@ class Download:
 
     @property
     def _journaled(self) -> bool:
-        return self.size is None or self.size >= self._policy.journal_from
+        """As the store was told when it opened the file."""
+        return self._stated_size is None or self._stated_size >= self._policy.journal_from
+
+    @property
+    def _resumable_bytes(self) -> int:
+        """How many bytes a later run will believe."""
+        bound = self._digest or (self._validator is not None and self.size is not None)
+        return self.done.total if bound and self._journaled else 0
 
     def _silence_ends(self, connection: Connection) -> float:
         if connection.answered:
@@ -576,7 +605,7 @@ class Download:
         end = self._ending
         self.state = State.FAILED
         self._out.append(
-            act.Fail(end.reason, end.causes, self.done.total, end.expected, end.actual, end.owner, end.error)
+            act.Fail(end.reason, end.causes, self._resumable_bytes, end.expected, end.actual, end.owner, end.error)
         )
 
     def _end_well(self, *, another: bool) -> None:

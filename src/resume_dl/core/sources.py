@@ -38,6 +38,11 @@ class SourceState:
         """Whether this file may still be asked of it in this run."""
         return self.dropped is None and not self.quarantined
 
+    @property
+    def has_another_size(self) -> bool:
+        """Whether it was dropped only because its file is not as long as ours was thought to be."""
+        return self.dropped is not None and self.dropped.size is not None
+
     def progressed(self) -> None:
         """Bytes came: whatever failed before has passed."""
         self.failures_in_a_row = 0
