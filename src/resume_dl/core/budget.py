@@ -39,11 +39,6 @@ class Budget:
         """Whether no connection may be opened to any host."""
         return self._active >= self._policy.connections
 
-    @property
-    def any_reached(self) -> bool:
-        """Whether any host has answered in this run: the line is up."""
-        return any(host.reached for host in self._hosts.values())
-
     def may_take(self, name: str, now: float) -> bool:
         """Whether a connection to this host may be opened now."""
         host = self.host(name)

@@ -54,6 +54,8 @@ class Session:
         self._running = [key for key in self._running if not self._downloads[key].over]
         while self._queue and self._in_flight() < self._policy.files_in_flight:
             key = self._queue.pop(0)
+            if self._downloads[key].over:
+                continue  # cancelled while it waited
             self._running.append(key)
             out += self._tagged(key, self._downloads[key].start(now))
         for key in self._running:
