@@ -34,7 +34,7 @@ from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit, write_explicit
 from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
-from resume_dl.resolve.solve import solve
+from resume_dl.resolve.solve import check_specs, solve
 from resume_dl.resolve.specs import channels_of_specs
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.channels import expand_channels, requested_channels
@@ -132,6 +132,7 @@ class _Fetch:
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
         with RattlerWorker() as worker:
+            check_specs(specs, worker)
             for platform in platforms:
                 expanded = expand_channels(names, self.setup.conda, self.setup.table, subdirs=(platform,))
                 self._name_retired(expanded)

@@ -59,7 +59,7 @@ class RepodataFetcher:
         missing = list(wanted)
         tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
         for name in _FORMATS:
-            indexes = {each: self._index(each[0].file_url(each[1], name), name) for each in missing}
+            indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
             for each, index in indexes.items():
                 tried[each] += [str(source.url) for source in index.sources]
             answers = self._get(indexes)
@@ -91,7 +91,7 @@ class RepodataFetcher:
         best, newest = file, newest_timestamp(file.path)
         name = _FORMATS[0]
         for source in self._places.of(file.channel.file_url(file.subdir, name)):
-            index = replace(self._index(source.url, name), sources=(source,))
+            index = replace(self._index((file.channel, file.subdir), source.url, name), sources=(source,))
             try:
                 answer = self._get({(file.channel, file.subdir): index})
             except ChannelUnavailableError:
@@ -103,8 +103,9 @@ class RepodataFetcher:
                     self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
         return best
 
-    def _index(self, url: RedactedUrl, name: str) -> Artifact:
-        return Artifact(kind="index", filename=name, url=url, sources=self._places.of(url))
+    def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
+        sources = self._places.of(url)
+        return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
 
     def _get(self, indexes: Mapping[Wanted, Artifact]) -> dict[Wanted, Path]:
         """Paths of the uncompressed copies of those that exist."""

@@ -239,7 +239,7 @@ class Engine:
     def _note_failure(self, running: _Running, action: act.NoteFailure) -> None:
         artifact = running.job.artifact
         mirror = artifact.sources[action.source].mirror
-        self._reporter.message(f"{artifact.filename}: {mirror} {action.failure.message}", level="debug")
+        self._reporter.message(f"{artifact.title}: {mirror} {action.failure.message}", level="debug")
         self._reporter.event(
             "source_failed",
             {
@@ -265,7 +265,7 @@ class Engine:
 
     def _tell(self, key: str, running: _Running, state: str, note: str = "") -> None:
         download = running.download
-        name, size = running.job.artifact.filename, download.size
+        name, size = running.job.artifact.title, download.size
         self._reporter.progress(ArtifactProgress(key, name, size, download.done.total, download.resumed, state, note))
 
     # ------------------------------------------------------------------ ends

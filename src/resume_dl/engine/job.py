@@ -65,7 +65,7 @@ class Outcome:
 def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> ResumeDLError:
     """The exception a user should see for a download that failed."""
     safe = fail.resumable_bytes
-    name = artifact.filename
+    name = artifact.title
     causes = tuple(f"{sources[index].mirror}: {failure.message}" for index, failure in fail.causes)
     why = "; ".join(dict.fromkeys(causes)) or "there is no source for it"
     again = "run the same command again: what is on disk is kept"

@@ -82,6 +82,13 @@ class Artifact:
         return None
 
     @property
+    def title(self) -> str:
+        """What people call it: the file's name; for an index, whose all have one name, with its channel and subdir."""
+        return (
+            f"{self.channel}/{self.subdir}/{self.filename}" if self.channel and self.kind == "index" else self.filename
+        )
+
+    @property
     def key(self) -> str:
         """The part file's name: ``<algorithm>-<hex>``, or ``url-<hex>`` where there is no digest (invariant 6)."""
         digest = self.digest

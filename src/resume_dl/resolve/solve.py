@@ -16,7 +16,7 @@ from resume_dl.resolve.specs import SplitSpec, split_spec
 from resume_dl.resolve.virtual import Target, target
 from resume_dl.resolve.worker import RattlerWorker
 
-__all__ = ["solve"]
+__all__ = ["check_specs", "solve"]
 
 PRIORITIES = ("strict", "flexible", "disabled")
 
@@ -62,6 +62,11 @@ def solve(
         virtual_packages=virtual.shown(),
         already_installed=tuple(sorted(kept)),
     )
+
+
+def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
+    """Raise InvalidSpecError for the first malformed spec, before anything is asked of the network."""
+    worker.request("parse_specs", {"specs": [split_spec(text).text for text in specs]})
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
