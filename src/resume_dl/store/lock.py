@@ -17,7 +17,7 @@ class FileLock:
     """Held from ``acquire`` to ``release`` or to the end of the process, however it ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._fd = -1
 
     def acquire(self) -> None:
@@ -26,13 +26,13 @@ class FileLock:
         Raises LockedError (``owner`` says who has it) or StoreError where the file system has no locks.
         """
         while True:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             try:
                 got = try_lock(fd)
             except OSError as error:
                 os.close(fd)
                 raise StoreError(
-                    f"the file system of {self._path.parent} has no working locks: {error.strerror}",
+                    f"the file system of {self.path.parent} has no working locks: {error.strerror}",
                     hint="choose a folder on a local disk with --pkgs-dir",
                 ) from error
             if not got:
@@ -46,9 +46,10 @@ class FileLock:
             os.close(fd)  # its last owner removed the file between our open and our lock
         self._fd = fd
         note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": Path(sys.argv[0]).name})
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, note.encode())
+        with suppress(OSError):  # on a full disk the lock holds all the same, only its owner stays unnamed
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)
+            os.write(fd, note.encode())
 
     def release(self, *, remove: bool = False) -> None:
         """Let go; with ``remove`` the lock's file goes too (POSIX: while it is held, so that no two can hold it)."""
@@ -56,22 +57,22 @@ class FileLock:
             return
         if remove and sys.platform != "win32":
             with suppress(OSError):
-                self._path.unlink()
+                self.path.unlink()
         os.close(self._fd)
         self._fd = -1
         if remove and sys.platform == "win32":
             with suppress(OSError):  # another process may have it open by now: then it is that one's
-                self._path.unlink()
+                self.path.unlink()
 
     def _is_current(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), self._path.stat())
+            return os.path.samestat(os.fstat(fd), self.path.stat())
         except FileNotFoundError:
             return False
 
     def _owner(self) -> str:
         try:
-            note = json.loads(self._path.read_text())
+            note = json.loads(self.path.read_text())
             where = "" if note["host"] == socket.gethostname() else f" on {note['host']}"
             return f"process {int(note['pid'])} ({note['program']}){where}"
         except (OSError, ValueError, KeyError, TypeError):

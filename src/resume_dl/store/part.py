@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.errors import NotWritableError, OutOfSpaceError, StoreError
+from resume_dl.errors import JournalError, NotWritableError, OutOfSpaceError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.ports import Resumed
@@ -22,6 +22,8 @@ from resume_dl.store.platform import PositionedFile, replace, sync_directory, sy
 
 FOLDER = ".resume-dl"
 """The folder's name inside a package cache: on the same file system, so that publishing is one rename."""
+_NEW = ".new"
+"""A journal that is being rewritten; never read."""
 _BLOCK = 1 << 20
 _NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
 
@@ -104,12 +106,14 @@ class PartStore:
     def remove(self, key: str) -> int:
         """Remove an unfinished download; returns the bytes its journal had. Raises LockedError where it is at work."""
         lock = FileLock(self.folder / f"{key}.lock")
-        lock.acquire()
-        done = sum(part.done for part in self.unfinished() if part.key == key)
-        for suffix in (".part", ".journal"):
-            with suppress(FileNotFoundError):
-                (self.folder / f"{key}{suffix}").unlink()
-        lock.release(remove=True)
+        with _mapped(lock.path):
+            lock.acquire()
+            try:
+                done = sum(part.done for part in self.unfinished() if part.key == key)
+                for suffix in (".part", ".journal", _NEW):
+                    (self.folder / f"{key}{suffix}").unlink(missing_ok=True)
+            finally:
+                lock.release(remove=True)
         return done
 
     def _adopt_alias(self, key: str, alias: str) -> None:
@@ -121,8 +125,9 @@ class PartStore:
         with suppress(StoreError):  # somebody works on it under the old key: then we begin our own
             lock.acquire()
             with suppress(OSError):
-                # the journal first: a crash in between leaves a part without a journal, which is begun anew
-                replace(old.with_suffix(".journal"), new.with_suffix(".journal"))
+                # the journal first: killed in between, the next run finds it moved and moves the bytes too
+                with suppress(FileNotFoundError):
+                    replace(old.with_suffix(".journal"), new.with_suffix(".journal"))
                 replace(old, new)
             lock.release(remove=True)
 
@@ -149,10 +154,10 @@ class JournaledPart:
     def resume(self) -> Resumed:
         """Read the journal, re-hash what was written and not durable, cut off a torn tail."""
         with _mapped(self.path):
+            contents = self._read_journal()
             if not self._journaled:
                 self._file.reserve(0)
                 return self._begin_size()
-            contents = self._read_journal()
             length = self._file.size
             if contents is None or length < (contents.size or 0):
                 self._file.reserve(0)  # bytes without a whole journal are not trusted
@@ -160,8 +165,10 @@ class JournaledPart:
                 return self._begin_size()
             durable = [w for w in contents.durable if w.end <= length]
             written = [w for w in contents.written if self._still_there(w)]
-            if len(durable) + len(written) < len(contents.durable) + len(contents.written):
-                # a later durable record would make believable what was just disbelieved
+            disbelieved = len(durable) + len(written) < len(contents.durable) + len(contents.written)
+            if disbelieved or self._journal_path.stat().st_size != contents.good_length:
+                # A later durable record would make believable what was just disbelieved; and a new nonce sees to it
+                # that nothing of a torn tail, should a power cut bring it back, is taken for a record.
                 self._rewrite_journal(contents, durable, written)
             else:
                 self._open_journal(contents)
@@ -180,11 +187,11 @@ class JournaledPart:
         """Record the size (and, without a digest, the validator and its source), and reserve the file."""
         with _mapped(self.path), self._mutex:
             self._size = size
+            self._file.reserve(size)  # first: a part file that is shorter than its journal says is not believed
             if self._journaled:
                 self._append(jn.encode_size(self._nonce, size))
                 if validator is not None and source is not None:
                     self._append(jn.encode_validator(self._nonce, self._source_id(source), validator))
-            self._file.reserve(size)
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write all of ``data`` at ``offset``; raises OutOfSpaceError or StoreError."""
@@ -245,8 +252,9 @@ class JournaledPart:
             destination.parent.mkdir(parents=True, exist_ok=True)
             replace(self.path, destination)
             sync_directory(destination.parent)
-            with suppress(OSError):
-                self._journal_path.unlink()
+            for path in (self._journal_path, self._journal_path.with_suffix(_NEW)):
+                with suppress(OSError):
+                    path.unlink()
             sync_directory(self._folder)
         self._lock.release(remove=True)
 
@@ -254,11 +262,11 @@ class JournaledPart:
         """Close the handles and release the lock; the bytes stay, an empty part file goes."""
         self._close_files()
         empty = False
-        with suppress(OSError):
-            contents = self._read_journal() if self._journaled else None
-            empty = contents is None or not (contents.durable or contents.written)
+        with suppress(OSError, JournalError):  # a journal that we cannot read is not ours to remove
+            contents = self._read_journal()
+            empty = not self._journaled or contents is None or not (contents.durable or contents.written)
         if empty:
-            for path in (self.path, self._journal_path):
+            for path in (self.path, self._journal_path, self._journal_path.with_suffix(_NEW)):
                 with suppress(OSError):
                     path.unlink()
         self._lock.release(remove=empty)
@@ -287,7 +295,7 @@ class JournaledPart:
         if durable:
             records.append(jn.encode_durable(nonce, sum(map(len, records))))
         records += [jn.encode_written(nonce, w) for w in written]
-        new = self._journal_path.with_suffix(".new")
+        new = self._journal_path.with_suffix(_NEW)
         with new.open("wb") as file:
             file.write(b"".join(records))
             file.flush()
@@ -304,8 +312,6 @@ class JournaledPart:
     def _open_at(self, length: int) -> None:
         flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self._journal_fd = os.open(self._journal_path, flags)
-        if os.fstat(self._journal_fd).st_size != length:
-            os.ftruncate(self._journal_fd, length)  # a torn tail is cut off, never trusted
         self._journal_length = length
 
     def _append(self, record: bytes) -> None:
@@ -319,7 +325,7 @@ class JournaledPart:
     def _source_id(self, name: str) -> int:
         number = self._sources.get(name)
         if number is None:
-            number = self._sources[name] = len(self._sources)
+            number = self._sources[name] = 1 + max(self._sources.values(), default=-1)
             self._append(jn.encode_source(self._nonce, number, name))
         return number
 

@@ -1,0 +1,184 @@
+"""The lock of a part file, held by real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from resume_dl.errors import LockedError, StoreError
+from resume_dl.store import lock as lock_module
+from resume_dl.store.lock import FileLock
+from resume_dl.store.part import PartStore
+from store.parts import artifact, reopen
+
+HOLD = """
+import sys
+from pathlib import Path
+from resume_dl.store.lock import FileLock
+lock = FileLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
+lock.release(remove=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "key.lock"
+
+
+@pytest.fixture
+def holder(path):
+    """Another process that holds the lock."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_another_process_holds_it(path, holder):
+    """LockedError names who has it, and asks again with the same answer."""
+    for _ in range(2):
+        with pytest.raises(LockedError, match=f"process {holder.pid}") as caught:
+            FileLock(path).acquire()
+        assert caught.value.owner == f"process {holder.pid} (-c)"
+
+
+def test_a_killed_process_holds_nothing(path, holder):
+    """kill -9 lets go of the lock; the file that is left is no obstacle, and names the new owner."""
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    lock = FileLock(path)
+    lock.acquire()
+    assert json.loads(path.read_text())["pid"] == os.getpid()
+    lock.release()
+    assert path.exists()
+
+
+def test_an_orderly_end_removes_it(path, holder):
+    """Released with its file removed, it can be had at once."""
+    holder.stdin.close()
+    holder.wait()
+    assert not path.exists()
+    lock = FileLock(path)
+    lock.acquire()
+    lock.release(remove=True)
+    lock.release(remove=True)
+    assert not path.exists()
+
+
+def test_the_same_process_does_not_hold_it_twice(tmp_path):
+    """Two part files of one key in one process: the second is refused as another process would be."""
+    part = reopen(tmp_path)
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        PartStore(tmp_path).open(artifact(), journaled=True)
+    part.close()
+    reopen(tmp_path).close()
+
+
+@pytest.mark.parametrize("note", ["", "no json", "{}", '{"pid": "x", "host": 1, "program": 2}'])
+def test_an_unreadable_note(path, holder, note):
+    """Whatever the lock's file says, the answer is that it is held."""
+    path.write_text(note)
+    with pytest.raises(LockedError, match="another process"):
+        FileLock(path).acquire()
+
+
+def test_an_owner_on_another_machine_is_named(path, holder):
+    """On a shared file system the host is told too."""
+    path.write_text(json.dumps({"pid": 7, "host": "elsewhere", "program": "resume-dl"}))
+    with pytest.raises(LockedError, match=r"process 7 \(resume-dl\) on elsewhere"):
+        FileLock(path).acquire()
+
+
+def test_removed_between_open_and_lock(path, monkeypatch):
+    """The last owner removes the file after we opened it: the lock that we get is on the file of that name."""
+    real, calls = lock_module.try_lock, []
+
+    def slow(fd):
+        calls.append(fd)
+        if len(calls) == 1:
+            path.unlink()
+        return real(fd)
+
+    monkeypatch.setattr(lock_module, "try_lock", slow)
+    lock = FileLock(path)
+    lock.acquire()
+    assert len(calls) == 2
+    monkeypatch.undo()
+    with pytest.raises(LockedError):
+        FileLock(path).acquire()
+    lock.release(remove=True)
+
+
+def test_many_processes_race_for_it(tmp_path):
+    """Taken and removed over and over by several processes, it is never held by two at once."""
+    program = textwrap.dedent("""
+        import os, sys
+        from pathlib import Path
+        from resume_dl.errors import LockedError
+        from resume_dl.store.lock import FileLock
+        folder = Path(sys.argv[1])
+        got = 0
+        while got < 150:
+            lock = FileLock(folder / "key.lock")
+            try:
+                lock.acquire()
+            except LockedError:
+                continue
+            os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))
+            os.unlink(folder / "inside")
+            got += 1
+            lock.release(remove=True)
+    """)
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program, tmp_path], stderr=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    for run in runs:
+        assert run.communicate(timeout=60)[1] == ""
+        assert run.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks(path, monkeypatch):
+    """Where the system refuses locks altogether, that is said, with what to do; no handle stays open."""
+
+    def none(fd):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(lock_module, "try_lock", none)
+    opened = []
+    real = os.open
+    monkeypatch.setattr(lock_module.os, "open", lambda *args: opened.append(real(*args)) or opened[-1])
+    with pytest.raises(StoreError, match="no working locks: Operation not supported") as caught:
+        FileLock(path).acquire()
+    assert "--pkgs-dir" in caught.value.hint
+    for fd in opened:
+        with pytest.raises(OSError):
+            os.fstat(fd)
+
+
+def test_a_full_disk_is_no_reason_not_to_lock(path, monkeypatch):
+    """The owner's name cannot be written: the lock holds all the same, and is let go of."""
+
+    def full(fd, data):
+        raise OSError(28, "No space left on device")
+
+    lock = FileLock(path)
+    monkeypatch.setattr(lock_module.os, "write", full)
+    lock.acquire()
+    with pytest.raises(LockedError):
+        FileLock(path).acquire()
+    monkeypatch.undo()
+    lock.release()
+    lock.acquire()
+    lock.release(remove=True)
