@@ -121,7 +121,7 @@ class RepodataFetcher:
             if outcome.reason == "lacking":
                 continue
             if outcome.error is not None and outcome.reason != "unchanged":
-                raise self._unavailable(each, outcome)
+                raise self._unavailable(outcome)
             if outcome.error is None:
                 self._keep(index, jobs[index.key].destination, outcome)
             there[each] = paths[index.key]
@@ -163,15 +163,14 @@ class RepodataFetcher:
             pass
         return None, ""
 
-    def _unavailable(self, each: Wanted, outcome: Outcome) -> Exception:
+    def _unavailable(self, outcome: Outcome) -> Exception:
         error = outcome.error
         if error is None or outcome.reason in {"cancelled", "local", "locked"}:
             return error or AssertionError("an outcome without an error")
-        channel, subdir = each
         kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
         hint = "check the line and the proxy settings, then run it again: what came is kept"
         return ChannelUnavailableError(
-            f"the index of {channel.name}/{subdir} cannot be had: {error.message}",
+            f"an index cannot be had: {error.message}",
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
