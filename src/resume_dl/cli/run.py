@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def run(
     command: str, options: Mapping[str, Any], call: Callable[[Reporter, Cancelled], RunResult]
 ) -> tuple[RunResult | None, int]:
     """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code."""
-    from resume_dl.app.report import RunResult  # noqa: PLC0415 - see above
+    from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - see above
     from resume_dl.progress.choose import choose  # noqa: PLC0415
 
     reporter = choose(options["progress"], sys.stderr, quiet=options["quiet"], verbose=options["verbose"])
@@ -90,27 +91,33 @@ def run(
         with stop.listening():
             result = call(reporter, stop.cancelled)
     except ResumeDLError as caught:
-        if options["debug"]:
-            raise
+        _trace(options)
         # Ctrl-C reaches our child processes too: what they then fail with is not the story
         error = _stopped() if stop.cancelled() else caught
     except KeyboardInterrupt:
         error = _stopped()
-    except Exception as bug:
-        if options["debug"]:
-            raise
+    except Exception as bug:  # noqa: BLE001 - a bug is told in one line, with its exit code and the JSON object
+        _trace(options)
         error = ResumeDLError(
             f"a bug in resume-dl: {type(bug).__name__}", hint="run it again with --debug and report what it says"
         )
-    finally:
-        reporter.close()
     if result is None:
         result = RunResult(command, error=error, elapsed=time.monotonic() - started)
-    for shown in _errors(result):
+    as_lines = options["progress"] == "json"
+    for shown in _errors(result) if as_lines else ():
+        reporter.event("error", error_json(shown))  # whoever reads lines of JSON must find nothing else there
+    reporter.close()
+    for shown in () if as_lines else _errors(result):
         show_error(shown)
     if options["json"]:
         say(json.dumps(result.as_json(), indent=2))
     return (result if error is None else None), result.exit_code
+
+
+def _trace(options: Mapping[str, Any]) -> None:
+    """``--debug``: the traceback, and everything else as without it (a bare exception would end in 1: try again)."""
+    if options["debug"]:
+        tell(traceback.format_exc())
 
 
 def _stopped() -> Interrupted:
