@@ -1,0 +1,217 @@
+"""The main job, killed with SIGKILL at random moments and run again until it is done. nginx counts the bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from resume_dl.demo.channel import BuiltPackage
+from resume_dl.store.condacache import is_whole
+from support.channels import build_pytorch_channels
+from support.fetching import User
+
+MIB = 1 << 20
+LARGE = 200 * MIB
+CONNECTIONS = 6
+KILLS = 5
+PATIENCE = 90.0
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and process groups")
+
+
+@dataclass
+class Job:
+    """``fetch pytorch=1.7`` of one user, over and over."""
+
+    user: User
+    root: Path
+    packages: list[BuiltPackage]
+    seen: list[tuple[Path, dict[str, str]]] = field(default_factory=list)
+    """Every extracted folder that was visible after a kill, and what was in it."""
+
+    @property
+    def total(self) -> int:
+        return sum(package.size for package in self.packages)
+
+    @property
+    def on_disk(self) -> int:
+        """About how many bytes are there; counts blocks, because part files have holes."""
+        found = 0
+        for folder in (self.user.pkgs / ".resume-dl", self.user.pkgs):
+            with suppress(OSError):
+                for entry in os.scandir(folder):
+                    with suppress(OSError):
+                        if entry.is_file() and not entry.name.endswith((".journal", ".lock")):
+                            found += entry.stat().st_blocks * 512
+        return found
+
+    def start(self) -> subprocess.Popen[str]:
+        """A run in a process group of its own, so that its children can be killed with it."""
+        options = [*self.user.options, "--connections", str(CONNECTIONS), "--json", "--progress", "none"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "resume_dl", "fetch", *options, "pytorch=1.7"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.user.environment(),
+            cwd=self.user.folder,
+            start_new_session=True,
+        )
+
+    def check_what_is_visible(self) -> None:
+        """Nothing that a client would take is anything but whole and right."""
+        for package in self.packages:
+            archive, folder = self.user.pkgs / package.filename, self.user.pkgs / package.spec.stem
+            if archive.exists():
+                assert digest(archive) == package.sha256, archive.name
+            if folder.exists():
+                self.seen.append((folder, contents(folder)))
+        known = {package.filename for package in self.packages} | {package.spec.stem for package in self.packages}
+        assert self.user.archives() <= known
+
+    def check_the_end(self, report: dict[str, object]) -> None:
+        """Every archive and folder is right, and whatever was visible earlier was as it is now."""
+        assert report["ok"], report
+        self.user.assert_complete(self.packages)
+        for package in self.packages:
+            assert digest(self.user.pkgs / package.filename) == package.sha256
+            assert is_whole(self.user.pkgs / package.spec.stem)
+        for folder, before in self.seen:
+            now = contents(folder)
+            now.pop("info/repodata_record.json")
+            before.pop("info/repodata_record.json")
+            assert before == now, folder.name
+        left = [path.name for path in (self.user.pkgs / ".resume-dl").glob("*")]
+        assert left == []
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if sys.version_info >= (3, 11) else slow_digest(path)
+
+
+def slow_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def wait_for_group(group: int) -> None:
+    """Until every process of a group that was killed, or lost its leader, is gone."""
+    deadline = time.monotonic() + 20
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.02)
+        os.killpg(group, signal.SIGKILL)
+        pytest.fail("a child outlived its parent by 20 s")
+
+
+def wanted(channels: dict[str, object]) -> list[BuiltPackage]:
+    return [p for channel in channels.values() for p in channel.packages if p.spec.version != "1.7.0"]
+
+
+@pytest.fixture(scope="session")
+def large_channels(tmp_path_factory):
+    """Both channels with 200 MB in pytorch, which are stored as they are; built once."""
+    root = tmp_path_factory.mktemp("large")
+    return root, wanted(build_pytorch_channels(root, large=LARGE, medium=3 * MIB))
+
+
+def make_job(tmp_path, nginx, root, packages):
+    user = User(tmp_path / "user")
+    user.mirrors(**{f"mirror{i}": nginx.base(i) for i in range(3)})
+    return Job(user, root, packages)
+
+
+@pytest.mark.slow
+def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_property, capsys):
+    """Over all runs the servers sent no more than the files' size and 1 MiB a connection for each kill."""
+    root, packages = large_channels
+    assert {package.path.name.rpartition(".")[2] for package in packages} == {"conda", "bz2"}
+    assert any("sha256" not in package.record for package in packages)
+    assert max(package.size for package in packages) >= LARGE
+    nginx = nginx_mirrors([root, root, root], rate=2 * MIB)
+    job = make_job(tmp_path, nginx, root, packages)
+    seed = int(os.environ.get("RESUME_DL_TEST_SEED") or random.randrange(1 << 32))
+    chance = random.Random(seed)
+    points = sorted(chance.uniform(0.02, 0.97) for _ in range(KILLS))
+    story = [f"seed {seed}"]
+    sent = 0
+    for number, point in enumerate(points):
+        started = time.monotonic()
+        process = job.start()
+        before, first = job.on_disk, None
+        while job.on_disk < point * job.total:
+            assert process.poll() is None, (seed, point, process.communicate())
+            assert time.monotonic() - started < PATIENCE, (seed, point, job.on_disk)
+            if first is None and job.on_disk > before:
+                first = time.monotonic() - started
+            time.sleep(0.005)
+        if number % 2:
+            process.kill()  # its children must notice
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        wait_for_group(process.pid)
+        job.check_what_is_visible()
+        now = nginx.body_bytes()
+        story.append(
+            f"killed at {point:.2f}: sent {(now - sent) / MIB:.2f} MiB, {time.monotonic() - started:.1f} s, "
+            f"first byte after {first if first is None else round(first, 2)} s"
+        )
+        sent = now
+    with job.start() as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, (seed, out, err)
+    report = json.loads(out)
+    job.check_the_end(report)
+    waste = nginx.body_bytes() - job.total
+    story.append(f"wasted {waste / 1024:.0f} KiB in all, {waste / 1024 / KILLS:.0f} KiB a kill")
+    record_property("story", story)
+    with capsys.disabled():
+        print("\n  " + "\n  ".join(story))
+    assert waste <= KILLS * CONNECTIONS * MIB, story
+    totals = report["totals"]
+    assert totals["downloaded"] + totals["resumed"] + totals["cached"] == job.total
+    assert len({request.mirror for request in nginx.archive_requests()}) == 3
+
+
+def test_killed_while_it_unpacks(nginx_mirrors, tmp_path):
+    """Small files, so that most kills hit between download, unpacking and publishing: nothing half-made is visible."""
+    root = tmp_path / "channels"
+    packages = wanted(build_pytorch_channels(root, large=3 * MIB, medium=2 * MIB))
+    nginx = nginx_mirrors([root, root, root])
+    job = make_job(tmp_path, nginx, root, packages)
+    seed = int(os.environ.get("RESUME_DL_TEST_SEED") or random.randrange(1 << 32))
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for _ in range(8):
+        process = job.start()
+        target = chance.randrange(len(packages))
+        while process.poll() is None and len(job.user.archives()) <= 2 * target:
+            time.sleep(0.001)
+        time.sleep(chance.random() * 0.02)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        wait_for_group(process.pid)
+        job.check_what_is_visible()
+    with job.start() as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, (seed, out, err)
+    job.check_the_end(json.loads(out))
