@@ -125,7 +125,7 @@ class _Fetch:
             self._read_file(path, specs, channels, explicit)
         if not specs and not explicit:
             raise ConfigurationError("nothing to fetch", hint="name a package, as in: resume-dl fetch pytorch=1.7")
-        platforms = self.request.platforms or (self.setup.conda.subdir or native_subdir(),)
+        platforms = self._platforms()
         if not specs:
             return [], tuple(explicit)
         names = requested_channels(channels, self.setup.conda, override=self.request.override_channels)
@@ -372,29 +372,37 @@ class _Fetch:
     def _conclude(
         self, result: RunResult, solutions: Sequence[tuple[str, Solution]], explicit: tuple[Artifact, ...]
     ) -> RunResult:
-        if result.exit_code != 0 or not self.in_cache:
+        artifacts = tuple(artifact for _, solution in solutions for artifact in solution.artifacts) + explicit
+        if result.exit_code != 0 or not artifacts:
+            if result.exit_code == 0:
+                self.reporter.message("nothing to fetch: all of it is installed", level="info")
             return result
-        if not solutions:
-            result.next_command = (
-                f"conda create --name NAME --file {_quoted(self.request.files[0])}" if explicit else ""
-            )
-            return result
-        platform, solution = solutions[0]
-        text = write_explicit(solution.artifacts, platform=platform)
-        lock = self.request.lock
-        if lock is None and not self.request.dry_run:
-            name = hashlib.sha256(text.encode()).hexdigest()[:12]
-            lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
-        if lock is not None:
-            try:
-                lock.parent.mkdir(parents=True, exist_ok=True)
-                lock.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise NotWritableError(
-                    f"{lock} cannot be written: {error.strerror}", hint="choose another file with --lock"
-                ) from error
+        if len(solutions) > 1:
+            return result  # a list, and the command that takes it, is for one platform
+        lock, files = self.request.lock, self.request.files
+        if lock is None and not solutions and len(files) == 1:
+            lock = files[0]
+        else:
+            platform = solutions[0][0] if solutions else self._platforms()[0]
+            text = write_explicit(artifacts, platform=platform)
+            if lock is None and self.in_cache and not self.request.dry_run:
+                name = hashlib.sha256(text.encode()).hexdigest()[:12]
+                lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
+            if lock is not None:
+                try:
+                    lock.parent.mkdir(parents=True, exist_ok=True)
+                    lock.write_text(text, encoding="utf-8")
+                except OSError as error:
+                    result.error = NotWritableError(
+                        f"{lock} cannot be written: {error.strerror}", hint="choose another file with --lock"
+                    )
+                    return result
+        if lock is not None and self.in_cache:
             result.next_command = self._conda_command(lock)
         return result
+
+    def _platforms(self) -> tuple[str, ...]:
+        return self.request.platforms or (self.setup.conda.subdir or native_subdir(),)
 
     def _conda_command(self, lock: Path) -> str:
         """The command that links exactly these files; no solve, so nothing else can be chosen."""
@@ -404,6 +412,8 @@ class _Fetch:
             f"--prefix {_quoted(prefix)}" if self.request.prefix and prefix else f"--name {self.request.name or 'NAME'}"
         )
         settings = "" if self.request.pkgs_dir is None else f"CONDA_PKGS_DIRS={_quoted(self.folder)} "
+        if self._platforms()[0] != (self.setup.conda.subdir or native_subdir()):
+            settings += f"CONDA_SUBDIR={self._platforms()[0]} "
         return f"{settings}conda {'install' if exists else 'create'} {where} --file {_quoted(lock)}"
 
 

@@ -56,6 +56,8 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--prefix and --name are two names for one thing: give one of them")
     if options["no_deps"] and options["only_deps"]:
         raise click.UsageError("--no-deps and --only-deps leave nothing together: give one of them")
+    if options["lock"] and len(options["platform"]) > 1:
+        raise click.UsageError("--lock writes a list for one platform: give one --platform at a time")
     if not specs and not options["file"]:
         raise click.UsageError("nothing to fetch: name a package, as in resume-dl fetch pytorch=1.7")
     request = FetchRequest(
