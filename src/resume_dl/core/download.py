@@ -295,7 +295,7 @@ class Download:
             self._unsynced += gained
             self._contributors.add(connection.source)
             source.progressed()
-        if self.done.total > self._high_water or position > self._furthest:
+        if self.done.total > self._high_water or (came > 0 and position > self._furthest):
             # a file that changes at every request is no progress; a stream that still runs over bytes we have is
             self._high_water = max(self._high_water, self.done.total)
             self._furthest = max(self._furthest, position)
@@ -491,11 +491,13 @@ class Download:
             start, end = self.done.gaps(0, size)[0]
             self._open(source, start, end, ((start, end),), now=now)
 
-    def _worth(self, source: SourceState) -> tuple[float, int, int]:
-        """Faster first; an unmeasured host counts as the fastest, so that each is tried; then the idler, then order."""
+    def _worth(self, source: SourceState) -> tuple[bool, float, int, int]:
+        """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order."""
         host = self._budget.host(source.host)
         speed = math.inf if host.speed is None else host.speed
-        return (speed if host.active == 0 or host.speed is not None else 0.0, -host.active, -self.sources.index(source))
+        speed = 0.0 if host.active and host.speed is None else speed
+        ill = source.failures_in_a_row >= self._policy.solo_failures
+        return (not ill, speed, -host.active, -self.sources.index(source))
 
     def _next_gap(self, source: SourceState) -> tuple[int, int] | None:
         """The next lease in file order, inside the window, as long as this source is likely to need a while for."""
