@@ -215,4 +215,4 @@ class Adversary(RuleBasedStateMachine):
 
 
 TestAdversary = Adversary.TestCase
-TestAdversary.settings = settings(max_examples=settings.default.max_examples * 2, stateful_step_count=60)
+TestAdversary.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=70)
