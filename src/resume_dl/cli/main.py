@@ -52,6 +52,8 @@ def cli(context: click.Context) -> None:
     from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
     from resume_dl.settings.paths import find_paths  # noqa: PLC0415
 
+    if {"-h", "--help"} & set(context.obj or ()):
+        return  # help must come beside a config.toml that is broken: it is what one looks into then
     defaults = load_config(find_paths(os.environ).config_file)
     context.default_map = dict.fromkeys(_COMMANDS, defaults)
 
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code of interface.md."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = cli.main(args=given, prog_name="resume-dl", standalone_mode=False)
+        code = cli.main(args=given, prog_name="resume-dl", standalone_mode=False, obj=given)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:

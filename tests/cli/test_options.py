@@ -1,0 +1,121 @@
+"""How values of options are read, and which of them each command has."""
+
+from __future__ import annotations
+
+import math
+
+import click
+import pytest
+
+from resume_dl.cli import main as cli_main
+from resume_dl.cli.fetch import command as fetch
+from resume_dl.cli.main import main
+from resume_dl.cli.options import Duration, Rate
+from resume_dl.errors import EXIT_CODE_PRECEDENCE, worst_exit_code
+from resume_dl.settings.config import OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("2M", 2e6), ("500k", 5e5), ("1.5m", 1.5e6), ("1G", 1e9), ("12345", 12345.0), ("2MB/s", 2e6), ("2 MiB", 2e6),
+        (2000, 2000.0), ("0.5k", 500.0), (" 2M ", 2e6),
+    ],
+)  # fmt: skip
+def test_rates(text, rate):
+    """Bytes a second, in powers of ten."""
+    assert Rate().convert(text, None, None) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1", "0", "0k", "2T", "2 M M", "inf", "nan", "1e3", "k", True])
+def test_no_rates(text):
+    """Anything else is refused, and the message shows how to write one."""
+    with pytest.raises(click.BadParameter, match="500k or 2M"):
+        Rate().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400), ("never", math.inf), ("NEVER", math.inf),
+     ("0.5s", 0.5), (600, 600.0), ("1.5 m", 90), ("0", 0)],
+)  # fmt: skip
+def test_durations(text, seconds):
+    """Seconds; never is infinity."""
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "5w", "1h30m", "inf", "s", "10 minutes", True])
+def test_no_durations(text):
+    """Anything else is refused, and the message shows how to write one."""
+    with pytest.raises(click.BadParameter, match="90s, 10m, 2h or never"):
+        Duration().convert(text, None, None)
+
+
+def test_every_option_has_its_variable():
+    """Each long option reads RESUME_DL_<NAME>."""
+    for option in fetch.params:
+        if isinstance(option, click.Option) and option.name != "help":
+            long = next(name for name in option.opts if name.startswith("--"))
+            assert option.envvar == "RESUME_DL_" + long[2:].replace("-", "_").upper()
+
+
+def test_every_option_may_stand_in_the_config_file():
+    """config.toml knows each option by its long name."""
+    names = {option.name for option in fetch.params if isinstance(option, click.Option)}
+    longs = {
+        next(name for name in option.opts if name.startswith("--"))[2:].replace("-", "_")
+        for option in fetch.params
+        if isinstance(option, click.Option)
+    }
+    assert names == longs
+    assert names <= OPTIONS
+
+
+def test_interface_options_are_there():
+    """What interface.md promises for fetch from this version on."""
+    promised = {
+        "channel", "override_channels", "platform", "no_deps", "only_deps", "file", "virtual_package", "cuda",
+        "channel_priority", "pkgs_dir", "dest", "no_extract", "dry_run", "prefix", "name", "solver", "lock", "mirrors",
+        "mirror", "no_upstream", "connections", "per_host", "limit_rate", "json", "progress", "give_up_after",
+        "no_wait", "quiet", "verbose", "debug", "offline",
+    }  # fmt: skip
+    assert promised <= {option.name for option in fetch.params}
+
+
+def test_exit_codes_order():
+    """When several hold: 130, 70, 5, 4, 3, 6, 1; and none is 0."""
+    assert worst_exit_code([]) == 0
+    order = [130, 70, 5, 4, 3, 6, 1]
+    assert list(EXIT_CODE_PRECEDENCE[:7]) == order
+    for number, code in enumerate(order):
+        assert worst_exit_code([*order[:number:-1], code]) == code
+    assert worst_exit_code([99]) == 70
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["fetch", "--help"], ["fetch", "-h"]])
+def test_help_and_version(capsys, arguments, monkeypatch, tmp_path):
+    """Help and version end in 0, on stdout alone, even beside a broken config.toml."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("= broken")
+    assert main(arguments) == 0
+    shown = capsys.readouterr()
+    assert shown.out
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize("arguments", [["fecth"], ["fetch", "a", "--nope"], ["fetch"], ["--nope"]])
+def test_wrong_usage(capsys, arguments, monkeypatch, tmp_path):
+    """Wrong usage ends in 2 with a reason on stderr, stdout empty."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Error: " in shown.err or "error: " in shown.err
+
+
+def test_every_listed_command_is_there():
+    """No name in the help leads nowhere."""
+    for name in cli_main._COMMANDS:
+        context = click.Context(cli_main.cli)
+        assert isinstance(cli_main.cli.get_command(context, name), click.Command)
+    assert cli_main.cli.get_command(click.Context(cli_main.cli), "nothing") is None
