@@ -11,7 +11,8 @@ from queue import SimpleQueue
 from resume_dl.errors import IntegrityError, ResumeDLError, StoreError, WorkerCrashedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.store.condacache import Entry, extraction_folder, look, publish_entry, remove
+from resume_dl.store.condacache import Entry, claim_extraction, extraction_folder, look, publish_entry, remove
+from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 
 PROCESSES = 2
@@ -45,6 +46,8 @@ class Extractor:
         self._done: SimpleQueue[Unpacked] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._submitted = 0
+        self._claim: FileLock | None = None
+        self._claiming = threading.Lock()
 
     def submit(self, artifact: Artifact) -> None:
         """Unpack the archive that lies, verified, at ``staged_path`` or under its own name in the package cache."""
@@ -63,6 +66,9 @@ class Extractor:
             while thread.is_alive():
                 thread.join(0.2)  # in slices: a wait without end cannot be interrupted on Windows
         self._threads = []
+        if self._claim is not None:
+            self._claim.release(remove=True)
+            self._claim = None
         results = [self._done.get() for _ in range(self._submitted)]
         self._submitted = 0
         return results
@@ -94,7 +100,10 @@ class Extractor:
         return entry is not None and entry.is_for(artifact)
 
     def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> None:
-        folder = extraction_folder(self._pkgs_dir, artifact)
+        with self._claiming:
+            if self._claim is None:
+                self._claim = claim_extraction(self._pkgs_dir)
+        folder = extraction_folder(self._pkgs_dir, artifact, self._claim)
         try:
             target = folder / "package"
             staged = staged_path(self._pkgs_dir, artifact)

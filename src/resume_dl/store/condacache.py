@@ -27,7 +27,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.errors import LockedError, NotWritableError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.store.cache_record import (
@@ -42,11 +42,13 @@ from resume_dl.store.cache_record import (
     write_synced,
 )
 from resume_dl.store.cache_urls import add_url
+from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, hash_file
 from resume_dl.store.platform import replace, sync_directory
 
 _EXTENSIONS = (".conda", ".tar.bz2")
 _ASIDE = "aside-"
+_EXTRACT = "extract-"
 _TRIES = 5
 
 PlaceArchive = Callable[[Path], None]
@@ -236,21 +238,46 @@ def claim_for_client(entry: Entry, artifact: Artifact) -> Entry:
     return Entry(entry.pkgs_dir, entry.state, entry.archive, entry.extracted, record)
 
 
-def extraction_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
+def claim_extraction(pkgs_dir: Path) -> FileLock:
+    """Marks the extraction folders of this process as in use, until it releases the lock or ends in any way.
+
+    Raises StoreError or OSError.
+    """
+    (pkgs_dir / FOLDER).mkdir(parents=True, exist_ok=True)
+    while True:
+        lock = FileLock(pkgs_dir / FOLDER / f"{_EXTRACT}{secrets.token_hex(8)}.lock")
+        with suppress(LockedError):  # a sweep looks at it this very moment
+            lock.acquire()
+            return lock
+
+
+def extraction_folder(pkgs_dir: Path, artifact: Artifact, claim: FileLock | None = None) -> Path:
     """A new empty folder to extract into, on the cache's file system, under a name that nobody takes.
 
-    The caller renames it by ``publish_entry`` or removes it. Its mode follows the umask, as conda's does. Raises
-    OSError.
+    The caller renames it by ``publish_entry`` or removes it; with ``claim``, ``sweep`` does for a process that was
+    killed. Its mode follows the umask, as conda's does. Raises OSError.
     """
-    folder = pkgs_dir / FOLDER / f"extract-{secrets.token_hex(4)}-{stem(artifact.filename)}"
+    owner = _EXTRACT + secrets.token_hex(4) if claim is None else f"{claim.path.stem}-{secrets.token_hex(4)}"
+    folder = pkgs_dir / FOLDER / f"{owner}-{stem(artifact.filename)}"
     folder.mkdir(parents=True)
     return folder
 
 
 def sweep(pkgs_dir: Path) -> None:
-    """Remove folders that a killed process had put aside; whoever put one aside does not need it any more."""
-    for path in (pkgs_dir / FOLDER).glob(f"{_ASIDE}*"):
+    """Remove what killed processes left: folders put aside, and half-filled ones to extract into.
+
+    Whoever put one aside does not need it any more; one to extract into is in use while its process holds the lock.
+    """
+    ours = pkgs_dir / FOLDER
+    for path in ours.glob(f"{_ASIDE}*"):
         remove(path)
+    for path in ours.glob(f"{_EXTRACT}*.lock"):
+        lock = FileLock(path)
+        with suppress(OSError, StoreError):
+            lock.acquire()
+            for folder in ours.glob(f"{path.stem}-*"):
+                remove(folder)
+            lock.release(remove=True)
 
 
 def remove(path: Path) -> None:
