@@ -23,8 +23,8 @@ SMALL = Policy(
     small_file=24,
     journal_from=8,
     first_segment=8,
-    window=40,
-    sync_bytes=16,
+    window=20,
+    sync_bytes=6,
     segment_seconds=2.0,
 )
 """The real policy in bytes instead of megabytes, so that a whole disk is a few dozen entries."""
