@@ -60,12 +60,13 @@ def test_never_for_this_file(kind: FailureKind) -> None:
 
 @pytest.mark.parametrize("kind", [FailureKind.RANGE_IGNORED, FailureKind.RANGE_WRONG])
 def test_without_ranges_then_without_use(kind: FailureKind) -> None:
-    """A source whose ranges are wrong is asked for one stream; wrong again, it is dropped."""
+    """A source whose ranges are wrong, however many were asked at once, is asked for one stream; then it is dropped."""
     source = SourceState("s", "h")
-    fail(source, kind)
-    assert source.one_stream
-    assert source.usable
-    fail(source, kind)
+    for _ in range(3):
+        fail(source, kind)
+        assert source.one_stream
+        assert source.usable
+    source.failed(Failure(kind, "why"), 100.0, POLICY, lambda: 1.0, whole=True)
     assert not source.usable
 
 

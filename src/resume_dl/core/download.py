@@ -55,6 +55,7 @@ class Connection:
     last_byte_at: float
     position: int
     meter: SpeedMeter
+    whole: bool
     received: int = 0
     answered: bool = False
     closing: bool = False
@@ -314,7 +315,7 @@ class Download:
             return
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
             self._budget.host(source.host).reached = True
-        host_rests = source.failed(failure, now, self._policy, self._jitter)
+        host_rests = source.failed(failure, now, self._policy, self._jitter, whole=connection.whole)
         if self.size != self._stated_size and not self.done and not self.connections and source.has_another_size:
             # the size came from another source's answer, not from a record: it may be the wrong one
             self.size = None
@@ -532,7 +533,7 @@ class Download:
         connection_id = self._next_connection
         self._next_connection += 1
         meter = SpeedMeter(self._policy.speed_half_life, now)
-        self.connections[connection_id] = Connection(index, start, gaps, now, now, start, meter)
+        self.connections[connection_id] = Connection(index, start, gaps, now, now, start, meter, whole)
         if_range = self._validator if not self._digest and not whole else None
         self._out.append(act.OpenRange(connection_id, index, start, end, gaps, whole, self.size, if_range))
 

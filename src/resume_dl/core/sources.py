@@ -47,15 +47,21 @@ class SourceState:
         """Bytes came: whatever failed before has passed."""
         self.failures_in_a_row = 0
 
-    def failed(self, failure: Failure, now: float, policy: Policy, jitter: Callable[[], float]) -> float:
-        """Take a failure in; returns until when the whole host has to rest (0 for no rest)."""
+    def failed(
+        self, failure: Failure, now: float, policy: Policy, jitter: Callable[[], float], *, whole: bool = False
+    ) -> float:
+        """Take a failure in; returns until when the whole host has to rest (0 for no rest).
+
+        ``whole``: it was asked for the whole file, as one stream. Several ranges asked at once are refused at once,
+        and that is no failure of the stream, which comes after them.
+        """
         self.last_failure = failure
         self.failures[failure.kind.value] += 1
         if failure.kind in _NEVER_FOR_THIS_FILE:
             self.dropped = failure
             return 0.0
         if failure.kind in _AS_ONE_STREAM:
-            if self.one_stream:
+            if whole:
                 self.dropped = failure
             self.one_stream = True
             return 0.0
