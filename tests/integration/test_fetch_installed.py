@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
 import pytest
 
 from resume_dl import __version__
+from support.fetching import User
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_pip_install(tmp_path):
+def test_pip_install(tmp_path, offer, nginx_mirrors):
     """The wheel holds all modules and mirrors.toml, its command runs away from the checkout, conda's hook is there."""
     place = tmp_path / "venv"
     venv.EnvBuilder(with_pip=True).create(place)
@@ -48,6 +49,18 @@ def test_pip_install(tmp_path):
     assert "tuna" in refused.stderr  # it knows the shipped mirrors
     entry = "import importlib.metadata as m; print([e.value for e in m.entry_points(group='conda')])"
     assert run(python, "-c", entry).stdout.strip() == "['resume_dl.conda_plugin']"
-    demo = run(command, "demo")
-    assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert sys.version_info >= (3, 10)
+    served = nginx_mirrors([offer.root])
+    user = User(tmp_path / "user")
+    user.mirrors(only=served.base(0))
+    fetched = subprocess.run(
+        [command, "fetch", *user.options, "pytorch=1.7", "--no-deps", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**user.environment(), "PYTHONPATH": ""},
+        check=False,
+    )
+    assert fetched.returncode == 0, fetched.stderr
+    user.assert_complete(
+        [offer.wanted[f"pytorch/{one['filename']}"] for one in json.loads(fetched.stdout)["artifacts"]]
+    )

@@ -200,24 +200,24 @@ def test_mirror(user, served):
 
 def test_offline(user, served, offer):
     """--offline asks nobody: with everything here it is cached, with the index alone it names what is missing."""
-    never = user.fetch(WANTED, "--offline", "--json")
+    never = user.fetch(WANTED, "--no-deps", "--offline", "--json")
     assert never.code == 3, never.err
     assert "has not been fetched before" in never.err
-    assert user.fetch(WANTED, "--dry-run").code == 0
+    assert user.fetch(WANTED, "--no-deps", "--dry-run").code == 0
     served.reset_log()
-    lacking = user.fetch(WANTED, "--offline", "--json")
+    lacking = user.fetch(WANTED, "--no-deps", "--offline", "--json")
     assert lacking.code == 1, lacking.err
     assert set(lacking.statuses.values()) == {"failed"}
     assert "run it without --offline" in lacking.err
     assert served.requests() == []
-    assert user.fetch(WANTED).code == 0
+    assert user.fetch(WANTED, "--no-deps").code == 0
     served.reset_log()
     for arguments in ([], ["--dry-run"]):
-        done = user.fetch(WANTED, "--offline", "--json", *arguments)
+        done = user.fetch(WANTED, "--no-deps", "--offline", "--json", *arguments)
         assert done.code == 0, done.err
         assert set(done.statuses.values()) == {"cached"}
     user.condarc["offline"] = True
-    assert user.fetch(WANTED).code == 0
+    assert user.fetch(WANTED, "--no-deps").code == 0
     assert served.requests() == []
 
 

@@ -165,6 +165,6 @@ def test_solver_conda_chooses_the_same(test_conda, user, served):
     assert served.archive_requests() == []
     done = user.fetch("pytorch=1.7", "--json", "--solver", "conda")
     assert set(done.statuses.values()) == {"downloaded"}
-    again = user.fetch("pytorch=1.7", "--json", "--solver", "conda")
+    again = user.fetch("pytorch=1.7", "--json", "--solver", "conda", "--dry-run")
     assert fetched(again) == fetched(rattler)
     assert set(again.statuses.values()) == {"cached"}
