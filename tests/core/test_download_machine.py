@@ -35,6 +35,8 @@ picks = st.integers(0, 1 << 16)
 class Adversary(RuleBasedStateMachine):
     """Up to three files from up to three hosts."""
 
+    digests = True
+
     @initialize(
         files=st.lists(
             st.tuples(
@@ -51,7 +53,7 @@ class Adversary(RuleBasedStateMachine):
     def begin(self, files: list[tuple[int, list[Server], bool, bool]], jitter: float) -> None:
         self.world = World(SMALL, jitter)
         for length, places, stated, digest in files:
-            self.world.add(length, places, stated=stated, digest=digest)
+            self.world.add(length, places, stated=stated, digest=digest and self.digests)
         self.world.start()
 
     def _owing(self, what: str) -> list[str]:
@@ -68,7 +70,7 @@ class Adversary(RuleBasedStateMachine):
     # ------------------------------------------------------------------ the store answers
 
     @precondition(lambda self: self._owing("prepare"))
-    @rule(pick=picks, resumed=st.lists(st.tuples(st.integers(0, 95), st.integers(1, 12)), max_size=4), how=picks)
+    @rule(pick=picks, resumed=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=4), how=picks)
     def prepared(self, pick: int, resumed: list[tuple[int, int]], how: int) -> None:
         """With a fresh part file, or the journal of an earlier run with honest or other bytes, fitting or not."""
         key = self._owing("prepare")[pick % len(self._owing("prepare"))]
@@ -191,7 +193,7 @@ class Adversary(RuleBasedStateMachine):
     @rule(pick=picks)
     def disk_full(self, pick: int) -> None:
         wires = self._wires()
-        if pick % 32 == 0:
+        if pick % 32 == 17:
             self.world.close(*wires[pick % len(wires)], Failure(FailureKind.LOCAL, "full"))
 
     # ------------------------------------------------------------------ the world goes on
@@ -214,9 +216,9 @@ class Adversary(RuleBasedStateMachine):
 
     @rule(pick=picks)
     def cancelled(self, pick: int) -> None:
-        if pick % 40 == 0:
+        if pick % 40 == 17:
             self.world.tell(None, ev.Cancelled())
-        elif pick % 40 == 1:
+        elif pick % 40 == 18:
             keys = list(self.world.files)
             self.world.tell(keys[pick % len(keys)], ev.Cancelled())
 
@@ -231,5 +233,13 @@ class Adversary(RuleBasedStateMachine):
             self.world.play()
 
 
+class Unverified(Adversary):
+    """Files without a digest only: one source and one validator bind each."""
+
+    digests = False
+
+
 TestAdversary = Adversary.TestCase
-TestAdversary.settings = settings(max_examples=settings.default.max_examples * 5 // 2, stateful_step_count=70)
+TestAdversary.settings = settings(max_examples=settings.default.max_examples * 2, stateful_step_count=70)
+TestUnverified = Unverified.TestCase
+TestUnverified.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=70)

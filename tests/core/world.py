@@ -53,14 +53,13 @@ Byte = tuple[int, int, bool]
 
 @dataclass
 class Wire:
-    """One connection: ``written`` is where the disk is, ``told`` what the core heard of it."""
+    """One connection: ``written`` is where the disk is, which may be more than the core has heard of."""
 
     order: act.OpenRange
     lease: set[int]
     version: int
     written: int
     end: int
-    told: int = 0
     answered: bool = False
     closing: bool = False
 
@@ -81,9 +80,6 @@ class File:
     verified: bool = False
     mark: int = 0
     marks: set[int] = field(default_factory=set)
-    journal_size: int | None = None
-    journal_validator: str | None = None
-    journal_source: int | None = None
     end: act.Finish | act.Fail | None = None
 
     @property
@@ -190,7 +186,6 @@ class World:
                 assert at not in file.believed, "a finished byte is written again"
                 file.disk[at] = (wire.order.source, wire.version, server.honest and at < file.length)
                 file.verified = False
-        wire.told = max(wire.told, 0)
         wire.written = end
 
     def report(self, key: str, connection: int) -> None:
@@ -366,8 +361,6 @@ class World:
         assert (action.source is None) == file.digest
         file.believed = {at for at in file.believed if at < action.size}
         file.disk = {at: byte for at, byte in file.disk.items() if at < action.size}
-        file.journal_size, file.journal_validator = action.size, action.validator
-        file.journal_source = action.source
 
     def _open(self, file: File, action: act.OpenRange) -> None:
         assert file.prepared
@@ -419,8 +412,9 @@ class World:
         assert sum(total.values()) == self.budget._active <= self.policy.connections
         for host, state in self.budget._hosts.items():
             assert total.get(host, 0) == state.active <= state.limit
-        working = [f for f in self.files.values() if f.prepared and f.end is None]
-        assert len(working) <= self.policy.files_in_flight + len(self.files)
-        if not self.session.over:
-            owed = any(file.owed or file.wires for file in self.files.values() if file.end is None)
-            assert owed or math.isfinite(self.session.next_deadline()), "it hangs"
+        unfinished = [file for file in self.files.values() if file.end is None]
+        begun = [file for file in unfinished if file.download.state is not State.QUEUED]
+        assert bool(begun) == bool(unfinished) == (not self.session.over), "nobody begins, or it ends too soon"
+        for file in begun:
+            waits = math.isfinite(file.download.next_deadline())
+            assert file.owed or file.wires or waits, "it hangs"
