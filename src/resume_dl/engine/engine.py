@@ -118,25 +118,35 @@ class Engine:
         self._perform(session.fill(self._clock.now()))
         while not session.over:
             now = self._clock.now()
-            wait = min(SLICE, max(0.0, session.next_deadline() - now))
-            try:
-                key, event = self._events.get(timeout=wait) if wait > 0 else self._events.get_nowait()
-            except Empty:
-                pass
-            else:
+            happened = self._wait(min(SLICE, max(0.0, session.next_deadline() - now)))
+            looked_at = self._clock.now()
+            for key, event in [*happened, *self._at_hand()]:
                 self._forget_worker(key, event)
                 self._perform(session.handle(key, event, self._clock.now()))
                 self._show(key)
             if not cancelled and self._cancelled():
                 cancelled = True
                 self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+            # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
+            # not been heard yet, and who said it must not be taken for silent.
+            if session.next_deadline() <= looked_at:
+                self._perform(session.tick(looked_at))
             now = self._clock.now()
-            if session.next_deadline() <= now:
-                self._perform(session.tick(now))
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
                 for each in self._running:  # a line that stands still must look so
                     self._show(each)
+
+    def _wait(self, seconds: float) -> list[tuple[str, ev.Event]]:
+        """The next event, if one comes in time."""
+        try:
+            return [self._events.get(timeout=seconds) if seconds > 0 else self._events.get_nowait()]
+        except Empty:
+            return []
+
+    def _at_hand(self) -> list[tuple[str, ev.Event]]:
+        """Every event that has been posted by now; only this thread takes them."""
+        return [self._events.get_nowait() for _ in range(self._events.qsize())]
 
     def _forget_worker(self, key: str, event: ev.Event) -> None:
         if isinstance(event, ev.ConnectionClosed):

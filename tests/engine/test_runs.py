@@ -1,0 +1,418 @@
+"""Whole runs of the engine: several mirrors, stops and resumptions, other processes, full disks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from engine.running import DATA, KIB, MIB, NAME, POLICY, Place, artifact
+from faults.behaviours import Drop, Latency, Ok, Rate, Stall
+from resume_dl.errors import (
+    Interrupted,
+    JournalError,
+    LockedError,
+    OutOfSpaceError,
+    SourcesExhaustedError,
+    StoreError,
+)
+from resume_dl.store.part import JournaledPart
+
+
+def mirrors(fault_server, count, *behaviours, data=DATA):
+    server = fault_server(ports=count)
+    server.put(f"/{NAME}", data)
+    if behaviours:
+        server.always(None, *behaviours)
+    return server, artifact(*(server.base(i) for i in range(count)), data=data)
+
+
+def settled(server):
+    """Body bytes that the server has sent, once it has noticed that its client is gone."""
+    sent = -1
+    while sent != server.body_bytes():
+        sent = server.body_bytes()
+        time.sleep(0.1)
+    return sent
+
+
+def after(server, count):
+    """A cancel that comes true when so many body bytes were sent."""
+    return lambda: server.body_bytes() >= count
+
+
+def test_every_mirror_is_used(fault_server, place):
+    """Three slow mirrors share one file; no byte is asked for twice; the counts agree with the servers'."""
+    server, what = mirrors(fault_server, 3, Rate(1.5 * MIB))
+    (outcome,) = place.run(what)
+    assert place.content() == DATA
+    assert (outcome.downloaded, outcome.resumed, outcome.wasted) == (len(DATA), 0, 0)
+    assert server.body_bytes() == len(DATA)
+    assert {report.mirror: report.bytes for report in outcome.sources} == {
+        f"m{i}": server.body_bytes(i) for i in range(3)
+    }
+    assert min(server.body_bytes(i) for i in range(3)) > 0
+
+
+def test_many_files(fault_server, place):
+    """Thirty files of all sizes, empty ones too: all right, none twice, no more connections than allowed."""
+    server = fault_server(ports=2)
+    server.always(None, Latency(0.005))
+    chance = random.Random(1)
+    files = []
+    for number in range(30):
+        data = chance.randbytes(chance.choice([0, 1, 1000, 70 * KIB, 300 * KIB]))
+        server.put(f"/{number}.tar", data)
+        files.append(artifact(server.base(0), server.base(1), data=data + b"", name=f"{number}.tar"))
+    same = Counter(each.key for each in files)
+    files = [each for each in files if same[each.key] == 1]
+    outcomes = place.run(*files)
+    assert [outcome.error for outcome in outcomes] == [None] * len(files)
+    assert [outcome.artifact for outcome in outcomes] == files
+    for each in files:
+        assert hashlib.sha256(place.content(each.filename)).hexdigest() == each.sha256
+    assert server.body_bytes() == sum(each.size for each in files)
+    assert len({one.connection for one in server.requests()}) <= POLICY.connections
+    assert place.left == []
+
+
+def test_an_empty_file(fault_server, place):
+    """No byte to fetch is no trouble."""
+    _server, what = mirrors(fault_server, 1, data=b"")
+    (outcome,) = place.run(what)
+    assert (outcome.error, place.content()) == (None, b"")
+
+
+def test_stopped_and_resumed(fault_server, place):
+    """A stop ends soon and keeps what came; the next run, from another mirror, fetches only the rest."""
+    server, _what = mirrors(fault_server, 2, Rate(2 * MIB))
+    first, second = artifact(server.base(0)), artifact(server.base(1))
+    (outcome,) = place.run(first, cancelled=after(server, MIB))
+    assert type(outcome.error) is Interrupted
+    kept = outcome.error.resumable_bytes
+    assert kept == outcome.downloaded > MIB // 2
+    sent = settled(server)
+    assert place.content() is None
+    (outcome,) = place.run(second)
+    assert (outcome.status, outcome.resumed, outcome.downloaded) == ("resumed", kept, len(DATA) - kept)
+    assert place.content() == DATA
+    assert server.body_bytes(1) == len(DATA) - kept
+    assert sent - kept <= MIB
+
+
+def test_a_stop_in_every_state(fault_server, place):
+    """Whenever the stop comes, each file has an outcome, and the next run finishes."""
+    server, what = mirrors(fault_server, 1, Rate(4 * MIB))
+    others = []
+    for number in range(12):
+        data = bytes([number]) * 500_000
+        server.put(f"/{number}.tar", data)
+        others.append(artifact(server.base(), data=data, name=f"{number}.tar"))
+    started = time.monotonic()
+    for delay in (0.0, 0.02, 0.1, 0.3, 0.6):
+        until = time.monotonic() + delay
+        outcomes = place.run(what, *others, cancelled=lambda until=until: time.monotonic() >= until)
+        assert len(outcomes) == 13
+        assert {type(each.error) for each in outcomes} <= {type(None), Interrupted}
+    assert time.monotonic() - started < 10
+    remaining = [each for each in (what, *others) if place.content(each.filename) is None]
+    assert all(each.error is None for each in place.run(*remaining))
+    assert settled(server) <= sum(each.size for each in (what, *others)) + 5 * 2 * MIB
+    assert place.left == []
+
+
+def test_a_stop_during_a_stall(fault_server, place):
+    """A connection that waits for bytes, or for an answer, does not hold up a stop."""
+    server, what = mirrors(fault_server, 2)
+    server.always(0, Stall(after=1000))
+    server.always(1, Latency(30))
+    until = time.monotonic() + 0.3
+    started = time.monotonic()
+    (outcome,) = place.run(
+        what, cancelled=lambda: time.monotonic() >= until, stall_seconds=30.0, first_byte_seconds=30.0
+    )
+    assert time.monotonic() - started < 3
+    assert outcome.error.resumable_bytes in {1000, 2000}
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from engine.running import NAME, POLICY, Place, artifact
+from resume_dl.engine.job import Job
+folder, base, wait = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "wait"
+place = Place(folder)
+place.job = lambda what: Job(what, __import__("resume_dl.store.part").store.part.PartStore(folder / ".resume-dl"),
+                             folder / NAME, lambda: (folder / NAME).exists())
+print("ready", flush=True)
+sys.stdin.readline()
+(outcome,) = place.run(artifact(base), wait_for_lock=wait)
+print(outcome.status, type(outcome.error).__name__, outcome.downloaded, flush=True)
+notes = {state.note for state in place.told.states if state.state == "locked"}
+print(*sorted(notes), flush=True)
+"""
+
+
+def start(place, server, *, wait):
+    tests = str(Path(__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, place.folder, server.base(), "wait" if wait else "no"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": tests},
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_two_processes_on_one_file(fault_server, place):
+    """One works; the other waits, says for whom, and ends ``cached``; a third that may not wait is told at once."""
+    server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
+    one, two, three = (start(place, server, wait=wait) for wait in (True, True, False))
+    with one, two, three:
+        one.stdin.write("\n")
+        one.stdin.flush()
+        while server.body_bytes() < 100_000:
+            time.sleep(0.01)
+        out = three.communicate("\n", timeout=20)[0].split()
+        assert out[:2] == ["failed", "LockedError"]
+        waited = two.communicate("\n", timeout=20)[0].splitlines()
+        worked = one.communicate(timeout=20)[0].splitlines()
+    assert worked[0] == f"downloaded NoneType {len(DATA)}"
+    assert waited[0] == "cached NoneType 0"
+    assert waited[1] == f"waits for process {one.pid} (-c)"
+    assert server.body_bytes() == len(DATA)
+    assert place.content() == DATA
+    assert place.left == []
+
+
+def test_a_killed_process_is_succeeded(fault_server, place):
+    """Who waits for a process that is killed takes over, and fetches only what it had not recorded."""
+    server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
+    one, two = (start(place, server, wait=True) for _ in range(2))
+    with one, two:
+        for process in (one, two):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            while server.body_bytes() < MIB:
+                time.sleep(0.01)
+        one.kill()
+        one.wait()
+        waited = two.communicate(timeout=20)[0].splitlines()
+    assert waited[0].startswith("resumed NoneType ")
+    assert int(waited[0].split()[2]) < len(DATA) - MIB // 4
+    assert place.content() == DATA
+    assert settled(server) <= len(DATA) + 2 * MIB
+
+
+def test_the_lock_without_waiting(fault_server, place):
+    """``--no-wait``: LockedError names the owner; the bytes of the other are untouched."""
+    server, what = mirrors(fault_server, 1)
+    held = place.job(what).store.open(what, journaled=True)
+    (outcome,) = place.run(what, wait_for_lock=False)
+    assert type(outcome.error) is LockedError
+    assert outcome.error.owner == f"process {os.getpid()} ({Path(sys.argv[0]).name})"
+    held.close()
+    assert server.requests() == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system with 2 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True, check=False, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk(fault_server, small_disk):
+    """The disk fills up: the error says so, what came is kept, and with more room the rest is fetched."""
+    _server, what = mirrors(fault_server, 1, Rate(8 * MIB))
+    place = Place(small_disk)
+    (outcome,) = place.run(what)
+    assert type(outcome.error) is OutOfSpaceError
+    assert outcome.error.resumable_bytes > MIB
+    kept = outcome.error.resumable_bytes
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    (outcome,) = place.run(what)
+    assert (outcome.error, outcome.status) == (None, "resumed")
+    assert kept - 256 * KIB <= outcome.resumed <= kept
+    assert place.content() == DATA
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+def test_a_file_that_may_not_grow(fault_server, place):
+    """A limit on the size of files: an error of ours at once, and nothing is left."""
+    import resource
+
+    _server, what = mirrors(fault_server, 1)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MIB, before[1]))
+    try:
+        (outcome,) = place.run(what)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(outcome.error, StoreError)
+    assert place.left == []
+
+
+def test_limit_rate(fault_server, place):
+    """With a limit of 2 MiB/s, 3 MiB do not come in less than a second; all connections share it."""
+    server, what = mirrors(fault_server, 3)
+    started = time.monotonic()
+    (outcome,) = place.run(what, limit_rate=2.0 * MIB)
+    assert outcome.error is None
+    assert time.monotonic() - started > 1.0
+    assert server.body_bytes() == len(DATA)
+
+
+def test_without_a_digest(fault_server, place):
+    """Nothing but the server's ETag binds the bytes: it is continued by If-Range, and mirrors are not mixed."""
+    server, _ = mirrors(fault_server, 2)
+    server.script(0, [Drop(after=MIB), Ok()])
+    what = artifact(server.base(0), server.base(1), digest=False)
+    (outcome,) = place.run(what)
+    assert (outcome.error, place.content()) == (None, DATA)
+    first, second = server.requests()
+    assert (first.port, second.port) == (0, 0)
+    assert second.headers["if-range"] == outcome.validator
+    assert second.range.startswith(f"bytes={MIB}-")
+    assert server.body_bytes() == len(DATA)
+
+
+def test_without_a_digest_over_two_runs(fault_server, place):
+    """The validator is remembered; the next run continues with the same source only."""
+    server, _ = mirrors(fault_server, 2, Rate(2 * MIB))
+    what = artifact(server.base(0), server.base(1), digest=False)
+    (outcome,) = place.run(what, cancelled=after(server, MIB))
+    kept = outcome.error.resumable_bytes
+    assert kept > MIB // 2
+    (outcome,) = place.run(what)
+    assert (outcome.error, outcome.resumed, place.content()) == (None, kept, DATA)
+    assert "if-range" in server.requests()[-1].headers
+    assert len({one.port for one in server.requests()}) == 1
+
+
+def test_without_a_digest_and_changed(fault_server, place):
+    """The file changes between two runs: it is fetched anew, and no byte of the old one is in it."""
+    server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
+    what = artifact(server.base(0), digest=False, sized=False)
+    (outcome,) = place.run(what, cancelled=after(server, MIB))
+    assert outcome.error.resumable_bytes > 0
+    newer = b"PK\x03\x04" + random.Random(9).randbytes(2 * MIB)
+    server.put(f"/{NAME}", newer)
+    (outcome,) = place.run(what)
+    assert (outcome.error, place.content()) == (None, newer)
+    assert place.left == []
+
+
+@pytest.mark.parametrize("dropping", [False, True])
+def test_without_a_size(fault_server, place, dropping):
+    """A digest and no size: the size comes with the first answer; drops cost nothing."""
+    server, _ = mirrors(fault_server, 1)
+    if dropping:
+        server.always(0, Drop(after=300 * KIB))
+    (outcome,) = place.run(artifact(server.base(), sized=False))
+    assert (outcome.error, place.content()) == (None, DATA)
+    assert server.body_bytes() == len(DATA)
+
+
+def test_a_journal_of_another_version(fault_server, place):
+    """It is left alone, and the run ends with an error that says what to do."""
+    server, what = mirrors(fault_server, 1)
+    folder = place.folder / ".resume-dl"
+    folder.mkdir()
+    head = b"RDLJ\x02\x00\x00\x00abcd"
+    journal = head + zlib.crc32(head).to_bytes(4, "little")
+    (folder / f"{what.key}.journal").write_bytes(journal)
+    (folder / f"{what.key}.part").write_bytes(b"theirs")
+    for _ in range(2):
+        (outcome,) = place.run(what)
+        assert type(outcome.error) is JournalError
+        assert "resume-dl clean" in outcome.error.hint
+    assert (folder / f"{what.key}.journal").read_bytes() == journal
+    assert (folder / f"{what.key}.part").read_bytes() == b"theirs"
+    assert server.requests() == []
+
+
+def test_where_it_cannot_be_published(fault_server, place):
+    """The last step fails: the whole file is kept, and the next run only has to hash it."""
+    server, what = mirrors(fault_server, 1)
+    (place.folder / NAME).mkdir()
+    (outcome,) = place.run(what)
+    assert isinstance(outcome.error, StoreError)
+    assert outcome.error.resumable_bytes == len(DATA)
+    (place.folder / NAME).rmdir()
+    asked = len(server.requests())
+    (outcome,) = place.run(what)
+    assert (outcome.error, outcome.resumed, place.content()) == (None, len(DATA), DATA)
+    assert len(server.requests()) == asked
+
+
+def test_a_slow_disk_is_no_stall(fault_server, place, monkeypatch):
+    """While the engine waits for the disk, bytes go on coming: no connection is taken for stalled."""
+    real = JournaledPart.record_durable
+
+    def slow(part, mark):
+        time.sleep(0.6)
+        real(part, mark)
+
+    monkeypatch.setattr(JournaledPart, "record_durable", slow)
+    server, what = mirrors(fault_server, 2, Rate(0.6 * MIB))
+    (outcome,) = place.run(what, stall_seconds=0.5)
+    assert (outcome.error, place.content()) == (None, DATA)
+    assert [kind for kind, _ in place.told.events] == []
+    assert server.body_bytes() == len(DATA)
+
+
+def test_a_bug_in_the_store_reaches_the_user(fault_server, place, monkeypatch):
+    """An exception that nobody foresaw, in a worker's thread or in the pool, ends its file with an error."""
+    _server, what = mirrors(fault_server, 1)
+
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    for name in ("resume", "fix_size", "write", "record_written", "sync_data", "record_durable", "digest", "publish"):
+        with monkeypatch.context() as patch:
+            patch.setattr(JournaledPart, name, broken)
+            (outcome,) = place.run(what)
+        assert isinstance(outcome.error, StoreError), name
+        assert "a bug" in str(outcome.error)
+        assert place.content() is None
+    (outcome,) = place.run(what)
+    assert (outcome.error, place.content()) == (None, DATA)
+
+
+def test_progress_is_told(fault_server, place):
+    """States come in order, bytes only grow, the last word is the whole file."""
+    _server, what = mirrors(fault_server, 1, Rate(4 * MIB))
+    place.run(what)
+    states = [state.state for state in place.told.states]
+    assert [each for each in dict.fromkeys(states) if each != "checking"] == ["downloading", "verifying", "downloaded"]
+    done = [state.done for state in place.told.states]
+    assert done == sorted(done)
+    assert done[-1] == len(DATA)
+
+
+def test_two_files_and_one_fails(fault_server, place):
+    """A file that nobody has does not hold up the other."""
+    server, what = mirrors(fault_server, 1)
+    missing = artifact(server.base(), data=b"x" * 1000, name="b.tar")
+    good, bad = place.run(what, missing)
+    assert (good.error, place.content()) == (None, DATA)
+    assert type(bad.error) is SourcesExhaustedError
+    assert bad.reason == "lacking"
