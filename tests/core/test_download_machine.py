@@ -240,6 +240,6 @@ class Unverified(Adversary):
 
 
 TestAdversary = Adversary.TestCase
-TestAdversary.settings = settings(max_examples=settings.default.max_examples * 2, stateful_step_count=70)
+TestAdversary.settings = settings(max_examples=settings.default.max_examples * 5 // 4, stateful_step_count=70)
 TestUnverified = Unverified.TestCase
-TestUnverified.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=70)
+TestUnverified.settings = settings(max_examples=settings.default.max_examples * 3 // 4, stateful_step_count=70)
