@@ -20,6 +20,11 @@ class FileLock:
         self.path = path
         self._fd = -1
 
+    @property
+    def held(self) -> bool:
+        """Whether it is ours now."""
+        return self._fd >= 0
+
     def acquire(self) -> None:
         """Take the lock without waiting.
 

@@ -259,8 +259,10 @@ class JournaledPart:
         self._lock.release(remove=True)
 
     def close(self) -> None:
-        """Close the handles and release the lock; the bytes stay, an empty part file goes."""
+        """Close the handles and release the lock; the bytes stay, an empty part file goes. Once only."""
         self._close_files()
+        if not self._lock.held:
+            return  # published, or closed before: what has these names now is another's
         empty = False
         with suppress(OSError, JournalError):  # a journal that we cannot read is not ours to remove
             contents = self._read_journal()

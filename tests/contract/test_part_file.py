@@ -1,0 +1,150 @@
+"""What the engine may expect of any ``ports.PartFile``, whether or not it keeps a journal."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+
+import pytest
+
+from resume_dl.errors import LockedError
+from resume_dl.ports import PartFile, Resumed
+from resume_dl.ports import PartStore as PartStorePort
+from resume_dl.store.part import PartStore
+from store.parts import DATA, SIZE, artifact
+
+
+@pytest.fixture(params=[True, False], ids=["journaled", "not journaled"])
+def journaled(request):
+    return request.param
+
+
+@pytest.fixture
+def store(tmp_path) -> PartStorePort:
+    return PartStore(tmp_path / "parts")
+
+
+@pytest.fixture
+def part(store, journaled):
+    part: PartFile = store.open(artifact(), journaled=journaled)
+    yield part
+    part.close()
+
+
+def fill(part, start=0, end=SIZE):
+    part.write(start, DATA[start:end])
+    part.record_written(start, end, zlib.crc32(DATA[start:end]), "one")
+
+
+def test_it_begins_with_nothing(part):
+    """No ranges; the size that the artifact's record gives."""
+    assert part.resume() == Resumed(size=SIZE)
+
+
+def test_from_first_byte_to_publishing(part, tmp_path):
+    """Written in any order, digested, published into a folder that is made for it; nothing else is left."""
+    part.resume()
+    for start in (7000, 0, 3000):
+        fill(part, start, {7000: SIZE, 0: 3000, 3000: 7000}[start])
+        part.record_durable(part.sync_data())
+    assert part.digest() == {"sha256": hashlib.sha256(DATA).hexdigest()}
+    part.publish(tmp_path / "new" / "file")
+    assert (tmp_path / "new" / "file").read_bytes() == DATA
+    assert list((tmp_path / "parts").iterdir()) == []
+
+
+def test_publishing_replaces(part, tmp_path):
+    """What had the name before is replaced at once."""
+    (tmp_path / "file").write_bytes(b"old")
+    part.resume()
+    fill(part)
+    part.publish(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == DATA
+
+
+def test_any_buffer_and_no_bytes(part):
+    """``write`` takes memory views as they are, and an empty one."""
+    part.resume()
+    part.write(5, memoryview(DATA)[5:50])
+    part.write(5, b"")
+    part.write(0, bytearray(DATA[:5]))
+    part.write(50, DATA[50:])
+    assert part.digest()["sha256"] == artifact().sha256
+
+
+def test_writes_from_several_threads(part):
+    """Threads write and record at once; nothing is lost."""
+    part.resume()
+
+    def work(first):
+        for at in range(first, SIZE, 200):
+            fill(part, at, at + 50)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(0, 200, 50)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        part.record_durable(part.sync_data())
+    for thread in threads:
+        thread.join()
+    assert part.digest()["sha256"] == artifact().sha256
+
+
+def test_after_a_discard_it_is_as_at_the_beginning(part, store, journaled):
+    """Nothing of what was written is there, and a whole new file can be."""
+    part.resume()
+    part.write(0, b"x" * SIZE)
+    part.record_written(0, SIZE, 1, "one")
+    part.discard()
+    fill(part)
+    assert part.digest()["sha256"] == artifact().sha256
+
+
+def test_close_lets_go(store, journaled):
+    """While it is open nobody else has it; after ``close`` the next one has, and a second ``close`` does nothing."""
+    part = store.open(artifact(), journaled=journaled)
+    part.resume()
+    fill(part, 0, 100)
+    with pytest.raises(LockedError):
+        store.open(artifact(), journaled=journaled)
+    part.close()
+    again = store.open(artifact(), journaled=journaled)
+    part.close()
+    assert again.resume() == Resumed(((0, 100),) if journaled else (), SIZE)
+    part.close()
+    fill(again)
+    assert again.digest()["sha256"] == artifact().sha256
+    again.close()
+
+
+def test_close_before_resume(store, journaled):
+    """Opened and closed, as when another process has published the file meanwhile: nothing is changed."""
+    part = store.open(artifact(), journaled=journaled)
+    part.resume()
+    fill(part, 0, 100)
+    part.close()
+    store.open(artifact(), journaled=journaled).close()
+    again = store.open(artifact(), journaled=journaled)
+    assert bool(again.resume().ranges) is journaled
+    again.close()
+
+
+def test_other_artifacts_do_not_mind(part, store, journaled):
+    """Two files at once in one store."""
+    other = store.open(artifact(DATA[::-1]), journaled=journaled)
+    part.resume()
+    other.resume()
+    fill(part)
+    other.write(0, DATA[::-1])
+    assert part.digest() != other.digest()
+    assert other.digest()["sha256"] == hashlib.sha256(DATA[::-1]).hexdigest()
+    other.close()
+
+
+def test_no_digest(store, journaled):
+    """Where the artifact names no digest, none is computed."""
+    part = store.open(artifact(sha256=False), journaled=journaled)
+    part.resume()
+    assert part.digest() == {}
+    part.close()
