@@ -53,6 +53,14 @@ class Done:
         return [json.loads(line) for line in self.err.splitlines()]
 
 
+class Run(subprocess.Popen[str]):
+    """A run that does not outlive its ``with`` block, however that is left: Popen alone would wait for it."""
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        super().__exit__(*error)  # type: ignore[arg-type]
+
+
 class User:
     """``fetch`` and ``run`` start real processes; no conda is asked unless ``env`` names one.
 
@@ -102,12 +110,10 @@ class User:
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
-    def start(
-        self, *arguments: str | Path, env: Mapping[str, str] | None = None, as_root: bool = True
-    ) -> subprocess.Popen[str]:
+    def start(self, *arguments: str | Path, env: Mapping[str, str] | None = None, as_root: bool = True) -> Run:
         """Start ``resume-dl``; with ``as_root`` False file permissions hold, for root too."""
         obey = not as_root and sys.platform == "linux" and os.geteuid() == 0
-        return subprocess.Popen(
+        return Run(
             [sys.executable, "-m", "resume_dl", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -115,7 +121,7 @@ class User:
             text=True,
             env=self.environment(env),
             cwd=self.folder,
-            preexec_fn=_obey_permissions if obey else None,  # noqa: PLW1509 - one call
+            preexec_fn=_obey_permissions if obey else None,
         )
 
     def run(
