@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from engine.running import DATA, KIB, MIB, NAME, POLICY, Place, artifact
-from faults.behaviours import Drop, Latency, Ok, Rate, Stall
+from faults.behaviours import Drop, Latency, Ok, Rate, Stall, Status
+from resume_dl.engine.engine import Engine
 from resume_dl.errors import (
     Interrupted,
     JournalError,
@@ -24,7 +25,9 @@ from resume_dl.errors import (
     SourcesExhaustedError,
     StoreError,
 )
+from resume_dl.model.network import NetworkSettings
 from resume_dl.store.part import JournaledPart
+from resume_dl.transport.client import HttpxTransport
 
 
 def mirrors(fault_server, count, *behaviours, data=DATA):
@@ -416,3 +419,61 @@ def test_two_files_and_one_fails(fault_server, place):
     assert (good.error, place.content()) == (None, DATA)
     assert type(bad.error) is SourcesExhaustedError
     assert bad.reason == "lacking"
+
+
+def test_a_low_limit_is_no_stall(fault_server, place):
+    """At a limit so low that every connection waits for the others, none of them is taken for stalled."""
+    data = b"PK\x03\x04" + random.Random(2).randbytes(400 * KIB)
+    server, what = mirrors(fault_server, 3, data=data)
+    (outcome,) = place.run(what, limit_rate=200.0 * KIB)
+    assert (outcome.error, place.content()) == (None, data)
+    assert [dict(fields) for _, fields in place.told.events] == []
+    assert server.body_bytes() == len(data)
+
+
+def test_an_address_that_is_none(fault_server, place):
+    """A source whose address cannot even be asked fails as a source; the others serve the file."""
+    server, _ = mirrors(fault_server, 1)
+    bad = ("http://[::1", "http://", "gopher://127.0.0.1", "http://127.0.0.1:99999", "http://a\x00b")
+    for base in bad:
+        (outcome,) = place.run(artifact(base))
+        assert outcome.error is not None
+        assert place.content() is None
+    (outcome,) = place.run(artifact(*bad, server.base()))
+    assert (outcome.error, place.content()) == (None, DATA)
+
+
+def test_a_caller_that_fails_is_heard(fault_server, place):
+    """An exception in ``on_done`` is the caller's bug: it comes out of ``run`` instead of vanishing."""
+    _, what = mirrors(fault_server, 1)
+    transport = HttpxTransport(NetworkSettings())
+
+    def broken(_):
+        raise RuntimeError("the caller's bug")
+
+    engine = Engine(transport, place.told, POLICY)
+    with pytest.raises(RuntimeError, match="the caller's bug"):
+        engine.run([place.job(what)], broken)
+    transport.close()
+
+
+def test_a_connection_that_cannot_be_made(fault_server, place, monkeypatch):
+    """The transport itself raises, which it should not: the run ends with an error and does not hang."""
+    _, what = mirrors(fault_server, 1)
+
+    def broken(*_):
+        raise RuntimeError("no exchange")
+
+    monkeypatch.setattr(HttpxTransport, "exchange", broken)
+    until = time.monotonic() + 5
+    (outcome,) = place.run(what, cancelled=lambda: time.monotonic() > until)
+    assert "no exchange" in str(outcome.error)
+
+
+def test_a_part_file_that_cannot_be_closed(fault_server, place, monkeypatch):
+    """The last step of a failed file fails too: its own error is told all the same."""
+    server, what = mirrors(fault_server, 1)
+    server.always(0, Status(404))
+    monkeypatch.setattr(JournaledPart, "close", lambda _: 1 / 0)
+    (outcome,) = place.run(what)
+    assert type(outcome.error) is SourcesExhaustedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from resume_dl.core import actions as act
@@ -12,7 +13,6 @@ from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download, State
 from resume_dl.core.policy import Policy
-from resume_dl.core.rate import TokenBucket
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 from resume_dl.engine.job import Job, Outcome, SourceReport, error_of
@@ -76,7 +76,7 @@ class Engine:
         self._cancelled = cancelled
         self._clock = clock or MonotonicClock()
         self._jitter = jitter
-        self._limiter = RateLimiter(TokenBucket(limit_rate, self._clock.now()), self._clock) if limit_rate else None
+        self._limiter = RateLimiter(limit_rate, self._clock) if limit_rate else None
         self._events: SimpleQueue[tuple[str, ev.Event]] = SimpleQueue()
         self._running: dict[str, _Running] = {}
         self._outcomes: dict[str, Outcome] = {}
@@ -156,6 +156,9 @@ class Engine:
 
     def _perform(self, actions: list[tuple[str, act.Action]]) -> None:
         for key, action in actions:
+            if isinstance(action, act.Finish | act.Fail):
+                self._conclude(key, self._running[key], action)
+                continue
             try:
                 self._do(key, self._running[key], action)
             except Exception as error:  # noqa: BLE001 - whatever the store says, the core must hear of it
@@ -171,10 +174,6 @@ class Engine:
             running.workers[action.connection].shut()
         elif isinstance(action, act.NoteFailure):
             self._note_failure(running, action)
-        elif isinstance(action, act.Finish):
-            self._finish(key, running, another=action.another)
-        elif isinstance(action, act.Fail):
-            self._fail(key, running, action)
         elif part is None:
             raise AssertionError(f"{action} without a part file")
         elif isinstance(action, act.FixSize):
@@ -230,17 +229,21 @@ class Engine:
     def _open_range(self, key: str, running: _Running, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
-        worker = Worker(
-            action,
-            source=running.job.artifact.sources[action.source],
-            filename=running.job.artifact.filename,
-            part=running.part,
-            transport=self._transport,
-            post=lambda event: self._events.put((key, event)),
-            clock=self._clock,
-            limiter=self._limiter,
-            known_validator=running.job.known_validator,
-        )
+        try:
+            worker = Worker(
+                action,
+                source=running.job.artifact.sources[action.source],
+                filename=running.job.artifact.filename,
+                part=running.part,
+                transport=self._transport,
+                post=lambda event: self._events.put((key, event)),
+                clock=self._clock,
+                limiter=self._limiter,
+                known_validator=running.job.known_validator,
+            )
+        except Exception:
+            self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it never was
+            raise
         running.workers[action.connection] = worker
         worker.start()
 
@@ -280,17 +283,19 @@ class Engine:
 
     # ------------------------------------------------------------------ ends
 
-    def _finish(self, key: str, running: _Running, *, another: bool) -> None:
-        download = running.download
-        if another and running.part is not None:
-            running.part.close()
-        status = "cached" if another else "resumed" if download.resumed else "downloaded"
+    def _conclude(self, key: str, running: _Running, action: act.Finish | act.Fail) -> None:
+        """Whatever goes wrong from here on is a bug of ours or the caller's, and must come out of ``run``."""
+        if running.part is not None and (isinstance(action, act.Fail) or action.another):
+            with suppress(Exception):  # the file's own outcome is what counts; its lock falls with the process
+                running.part.close()
+        if isinstance(action, act.Fail):
+            self._fail(key, running, action)
+            return
+        status = "cached" if action.another else "resumed" if running.download.resumed else "downloaded"
         self._tell(key, running, status)
         self._end(key, running, status)
 
     def _fail(self, key: str, running: _Running, fail: act.Fail) -> None:
-        if running.part is not None:
-            running.part.close()
         artifact = running.job.artifact
         error = error_of(fail, artifact, artifact.sources)
         self._tell(key, running, "failed", error.message)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import BytesWritten, ConnectionClosed, Event, LocalFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.policy import KIB
 from resume_dl.core.rate import TokenBucket
 from resume_dl.core.responses import Accepted, check_head, check_magic
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
@@ -18,6 +19,8 @@ from resume_dl.ports import Clock, Exchange, PartFile, Transport
 
 RECORD_EVERY = 128 * 1024
 """A killed process loses what it had not recorded: this much a connection at most (invariant 2)."""
+PORTIONS = 32
+"""A limited second is shared in so many portions: eight connections hear of theirs four times in it."""
 REPORT_BYTES = 256 * 1024
 REPORT_SECONDS = 0.05
 """Counts go to the core at most this often: a queue entry a read would cost as much as the read."""
@@ -26,9 +29,11 @@ REPORT_SECONDS = 0.05
 class RateLimiter:
     """One token bucket for all workers; they sleep what it says, awake to a close."""
 
-    def __init__(self, bucket: TokenBucket, clock: Clock) -> None:
-        self._bucket = bucket
+    def __init__(self, rate: float, clock: Clock) -> None:
+        self._bucket = TokenBucket(rate, clock.now())
         self._clock = clock
+        self.portion = max(KIB, int(rate / PORTIONS))
+        """Bytes to pay for at once: with all connections waiting for each other, none is silent for long."""
         self._lock = threading.Lock()
 
     def pay(self, count: int, closed: threading.Event) -> None:
@@ -138,7 +143,7 @@ class Worker(threading.Thread):
 
     def _receive(self, chunks: object, verdict: Accepted) -> Failure | None:
         reported, reported_at = 0, self._clock.now()
-        for chunk in chunks:  # type: ignore[attr-defined]
+        for chunk in self._portions(chunks):
             self._received += len(chunk)
             if self._position == 0:
                 failure = check_magic(self._filename, chunk[:8])
@@ -153,6 +158,13 @@ class Worker(threading.Thread):
             if self._limiter is not None:
                 self._limiter.pay(len(chunk), self._closed)
         return None
+
+    def _portions(self, chunks: object) -> Iterator[bytes]:
+        """The chunks as they come; with a rate limit cut small, or what is already here would count as a stall."""
+        for chunk in chunks:  # type: ignore[attr-defined]
+            step = len(chunk) if self._limiter is None else self._limiter.portion
+            for at in range(0, len(chunk), max(1, step)):
+                yield chunk[at : at + step]
 
     def _store(self, chunk: bytes, verdict: Accepted) -> bool:
         """Write what of ``chunk`` falls into the lease; False once the connection is fenced."""
