@@ -66,7 +66,7 @@ class Line:
         self.tell(ev.ResponseStarted(connection, self.download.size if size is None else size, validator))
 
     def bytes_to(self, connection: int, position: int) -> None:
-        start = self.download.connections[connection].start
+        start = self.download.connections[connection].lease.start
         self.tell(ev.BytesWritten(connection, position, position - start))
 
     def close(
@@ -75,7 +75,7 @@ class Line:
         live = self.download.connections[connection]
         position = live.position if position is None else position
         failure = None if kind is None else Failure(kind, kind.value, **more)  # type: ignore[arg-type]
-        self.tell(ev.ConnectionClosed(connection, position, position - live.start, failure))
+        self.tell(ev.ConnectionClosed(connection, position, position - live.lease.start, failure))
 
     def wait(self) -> None:
         """Until the next timer."""

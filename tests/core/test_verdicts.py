@@ -132,7 +132,7 @@ def test_dropped_for_a_liar_s_size() -> None:
     while line.download.connections:
         newest = max(line.download.connections)
         line.respond(newest)
-        line.close(newest, line.download.connections[newest].gaps[0][1])
+        line.close(newest, line.download.connections[newest].lease.gaps[0][1])
     line.tell(ev.DataSynced(1))
     assert line.of(act.CheckDigest, ever=True)
     line.tell(WRONG)

@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.leasing import NO_END, Connection, Lease, lone_lease, next_segment
+from resume_dl.core.patience import Patience
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import SourceState
-
-_NO_END = 1 << 62
 
 
 class State(Enum):
@@ -42,29 +41,6 @@ class State(Enum):
     PUBLISHING = auto()
     DONE = auto()
     FAILED = auto()
-
-
-@dataclass(slots=True)
-class Connection:
-    """One request in flight. ``position``: its stream is written up to here; ``gaps`` is its lease."""
-
-    source: int
-    start: int
-    gaps: tuple[tuple[int, int | None], ...]
-    opened_at: float
-    last_byte_at: float
-    position: int
-    meter: SpeedMeter
-    whole: bool
-    received: int = 0
-    answered: bool = False
-    closing: bool = False
-    stalled: bool = False
-
-    def lease(self, size: int | None) -> list[tuple[int, int]]:
-        """The ranges that nobody else may write while this connection lives; none reaches beyond ``size``."""
-        most = _NO_END if size is None else size
-        return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
 
 
 class Download:
@@ -100,7 +76,7 @@ class Download:
         self._jitter = jitter
         self._next_connection = 0
         self._out: list[act.Action] = []
-        self._last_progress_at = 0.0
+        self._patience = Patience()
         self._retry_lock_at = math.inf
         self._syncing = False
         self._last_sync_at = 0.0
@@ -113,9 +89,6 @@ class Download:
         self._ending: act.Fail | None = None
         self._discarding = False
         self._wrong = ("", "")
-        self._high_water = 0
-        self._furthest = 0
-        self._room_since: float | None = None
         self._now = 0.0
         for source in self.sources:
             budget.host(source.host, source.connections)
@@ -144,7 +117,8 @@ class Download:
 
     def start(self, now: float) -> list[act.Action]:
         """The session lets this download begin."""
-        self._now = self._last_progress_at = now
+        self._now = now
+        self._patience.begin(now)
         self._prepare()
         return self._flush()
 
@@ -205,7 +179,8 @@ class Download:
 
     def _on_prepared(self, event: ev.Prepared, now: float) -> None:
         self.state = State.TRANSFERRING
-        self._last_progress_at = self._last_sync_at = now
+        self._last_sync_at = now
+        self._patience.begin(now)
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
             labels = [source.label for source in self.sources]
@@ -222,8 +197,9 @@ class Download:
             self.size = event.size
         self.done = RangeSet(event.ranges)
         if self.size is not None:
-            self.done.remove(self.size, _NO_END)
-        self.resumed = self._high_water = self.done.total
+            self.done.remove(self.size, NO_END)
+        self.resumed = self.done.total
+        self._patience.begin(now, self.resumed)
 
     def _on_lock_busy(self, event: ev.LockBusy, now: float) -> None:
         self.lock_owner = event.owner
@@ -270,7 +246,7 @@ class Download:
 
     def _fix_size(self, size: int, source: int) -> None:
         self.size = size
-        self.done.remove(size, _NO_END)
+        self.done.remove(size, NO_END)
         bound = None if self._digest else source
         self._out.append(act.FixSize(size, None if self._digest else self._validator, bound))
 
@@ -286,7 +262,7 @@ class Download:
             if connection.meter.speed is not None:
                 self._budget.note_speed(source.host, connection.meter.speed)
         before = self.done.total
-        for start, end in connection.lease(self.size):
+        for start, end in connection.lease.ranges(self.size):
             self.done.add(max(start, connection.position), min(end, position))
         connection.position = max(connection.position, position)
         gained = self.done.total - before
@@ -296,11 +272,7 @@ class Download:
             self._unsynced += gained
             self._contributors.add(connection.source)
             source.progressed()
-        if self.done.total > self._high_water or (came > 0 and position > self._furthest):
-            # a file that changes at every request is no progress; a stream that still runs over bytes we have is
-            self._high_water = max(self._high_water, self.done.total)
-            self._furthest = max(self._furthest, position)
-            self._last_progress_at = now
+        self._patience.moved(now, done=self.done.total, came=came, position=position)
 
     def _on_failure(self, connection: Connection, failure: Failure, now: float) -> None:
         index = connection.source
@@ -315,7 +287,7 @@ class Download:
             return
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
             self._budget.host(source.host).reached = True
-        host_rests = source.failed(failure, now, self._policy, self._jitter, whole=connection.whole)
+        host_rests = source.failed(failure, now, self._policy, self._jitter, whole=connection.lease.whole)
         if self.size != self._stated_size and not self.done and not self.connections and source.has_another_size:
             # the size came from another source's answer, not from a record: it may be the wrong one
             self.size = None
@@ -362,8 +334,7 @@ class Download:
                 if source.usable:
                     self._solo = index
                     source.failures_in_a_row = 0
-                    self._last_progress_at = now
-                    self._high_water = self._furthest = 0
+                    self._patience.begin(now)
                     return True
         return False
 
@@ -451,10 +422,8 @@ class Download:
         return [source for source in self._allowed() if source.not_before <= now]
 
     def _note_room(self, now: float) -> None:
-        """Stop the give-up clock while others have the line: that is no failure of this file."""
-        if self._room_since is not None:
-            self._last_progress_at += now - self._room_since
-        self._room_since = now if not self.connections and self._waits_for_room(now) else None
+        """Stop the give-up clock while others have the line."""
+        self._patience.note_room(now, waits=not self.connections and self._waits_for_room(now))
 
     def _waits_for_room(self, now: float) -> bool:
         """Whether others' connections are all that keeps us; not where they themselves get no answer."""
@@ -467,30 +436,21 @@ class Download:
             ranged = [source for source in ready if not source.one_stream]
             if self._digest and self.size is not None and self.size >= self._policy.small_file and ranged:
                 source = max(ranged, key=self._worth)
-                gap = self._next_gap(source)
-                if gap is None:
+                held = [connection.lease for connection in self.connections.values()]
+                speed = self._budget.host(source.host).speed
+                lease = next_segment(self.done, held, self.size, speed, self._policy)
+                if lease is None:
                     return
-                self._open(source, gap[0], gap[1], (gap,), now=now)
+                self._open(source, lease, now)
             elif ready and not self.connections:
-                self._lease_alone(max(ranged or ready, key=self._worth), now)
+                source = max(ranged or ready, key=self._worth)
+                alone = lone_lease(
+                    self.done, self.size, self._policy, one_stream=source.one_stream, by_digest=self._digest
+                )
+                self._open(source, alone, now)
                 return
             else:
                 return
-
-    def _lease_alone(self, source: SourceState, now: float) -> None:
-        """One connection for the whole rest: a small file, one without a size or digest, or a source without ranges."""
-        size = self.size
-        first = self.done.first_gap()
-        if source.one_stream or (first == 0 and not self.done and (size is not None or not self._digest)):
-            known = self.done.gaps(0, _NO_END if size is None else size)
-            gaps = tuple((start, None if end == _NO_END else end) for start, end in known)
-            self._open(source, 0, None, gaps, whole=True, now=now)
-        elif size is None:
-            start, end = self.done.gaps(first, first + self._policy.first_segment)[0]
-            self._open(source, start, end, ((start, end),), now=now)
-        else:
-            start, end = self.done.gaps(0, size)[0]
-            self._open(source, start, end, ((start, end),), now=now)
 
     def _worth(self, source: SourceState) -> tuple[bool, float, int, int]:
         """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order."""
@@ -500,42 +460,17 @@ class Download:
         ill = source.failures_in_a_row >= self._policy.solo_failures
         return (not ill, speed, -host.active, -self.sources.index(source))
 
-    def _next_gap(self, source: SourceState) -> tuple[int, int] | None:
-        """The next lease in file order, inside the window, as long as this source is likely to need a while for."""
-        assert self.size is not None  # noqa: S101 - callers know the size; for the type checker
-        occupied = self.done.copy()
-        for connection in self.connections.values():
-            for start, end in connection.lease(self.size):
-                occupied.add(start, end)
-        lowest = self.done.first_gap()
-        free = occupied.gaps(lowest, min(self.size, lowest + self._policy.window))
-        if not free:
-            return None
-        start, gap_end = free[0]
-        piece = self._policy.piece_size
-        speed = self._budget.host(source.host).speed
-        length = self._policy.first_segment if speed is None else int(speed * self._policy.segment_seconds)
-        end = -(-(start + max(length, piece)) // piece) * piece
-        return start, min(end, gap_end)
-
-    def _open(
-        self,
-        source: SourceState,
-        start: int,
-        end: int | None,
-        gaps: tuple[tuple[int, int | None], ...],
-        *,
-        now: float,
-        whole: bool = False,
-    ) -> None:
+    def _open(self, source: SourceState, lease: Lease, now: float) -> None:
         index = self.sources.index(source)
         self._budget.take(source.host)
         connection_id = self._next_connection
         self._next_connection += 1
         meter = SpeedMeter(self._policy.speed_half_life, now)
-        self.connections[connection_id] = Connection(index, start, gaps, now, now, start, meter, whole)
-        if_range = self._validator if not self._digest and not whole else None
-        self._out.append(act.OpenRange(connection_id, index, start, end, gaps, whole, self.size, if_range))
+        self.connections[connection_id] = Connection(index, lease, now, now, lease.start, meter)
+        if_range = self._validator if not self._digest and not lease.whole else None
+        self._out.append(
+            act.OpenRange(connection_id, index, lease.start, lease.end, lease.gaps, lease.whole, self.size, if_range)
+        )
 
     def _sync_if_due(self, now: float) -> None:
         if not self._unsynced or self._syncing or not self._journaled:
@@ -563,7 +498,7 @@ class Download:
 
     def _give_up_at(self) -> float:
         patience = self._policy.give_up_after if self._reached else self._policy.unreached_give_up
-        return self._last_progress_at + patience
+        return self._patience.ends(patience)
 
     @property
     def _reached(self) -> bool:

@@ -1,0 +1,75 @@
+"""How a file is cut into leases: pure geometry of ranges, sizes and speeds.
+
+In file order inside a window above the lowest unfinished byte, each as long as its connection is likely to need a
+while for; or one connection for the whole rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from resume_dl.core.policy import Policy
+from resume_dl.core.ranges import RangeSet
+from resume_dl.core.rate import SpeedMeter
+
+NO_END = 1 << 62
+"""Stands for the end of a file whose size nobody has told yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What one request asks for (``[start, end)``, or with ``whole`` the file) and may write (``gaps``)."""
+
+    start: int
+    end: int | None
+    gaps: tuple[tuple[int, int | None], ...]
+    whole: bool = False
+
+    def ranges(self, size: int | None) -> list[tuple[int, int]]:
+        """The ranges that nobody else may write while it is held; none reaches beyond ``size``."""
+        most = NO_END if size is None else size
+        return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
+
+
+@dataclass(slots=True)
+class Connection:
+    """One request in flight. ``position``: its stream is written up to here."""
+
+    source: int
+    lease: Lease
+    opened_at: float
+    last_byte_at: float
+    position: int
+    meter: SpeedMeter
+    received: int = 0
+    answered: bool = False
+    closing: bool = False
+    stalled: bool = False
+
+
+def next_segment(done: RangeSet, held: Iterable[Lease], size: int, speed: float | None, policy: Policy) -> Lease | None:
+    """The next lease for a connection of ``speed`` bytes a second; None where the window has no free byte."""
+    occupied = done.copy()
+    for lease in held:
+        for start, end in lease.ranges(size):
+            occupied.add(start, end)
+    lowest = done.first_gap()
+    free = occupied.gaps(lowest, min(size, lowest + policy.window))
+    if not free:
+        return None
+    start, gap_end = free[0]
+    piece = policy.piece_size
+    length = policy.first_segment if speed is None else int(speed * policy.segment_seconds)
+    end = min(-(-(start + max(length, piece)) // piece) * piece, gap_end)
+    return Lease(start, end, ((start, end),))
+
+
+def lone_lease(done: RangeSet, size: int | None, policy: Policy, *, one_stream: bool, by_digest: bool) -> Lease:
+    """The lease of one connection that works alone: for a small file, no size or digest, or a source without ranges."""
+    first = done.first_gap()
+    if one_stream or (first == 0 and not done and (size is not None or not by_digest)):
+        known = done.gaps(0, NO_END if size is None else size)
+        return Lease(0, None, tuple((start, None if end == NO_END else end) for start, end in known), whole=True)
+    start, end = done.gaps(first, first + policy.first_segment if size is None else size)[0]
+    return Lease(start, end, ((start, end),))
