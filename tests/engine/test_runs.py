@@ -171,7 +171,7 @@ def start(place, server, *, wait):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")]))},
     )
     assert process.stdout.readline() == "ready\n"
     return process
