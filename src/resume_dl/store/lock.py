@@ -50,7 +50,7 @@ class FileLock:
                 break
             os.close(fd)  # its last owner removed the file between our open and our lock
         self._fd = fd
-        note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": Path(sys.argv[0]).name})
+        note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": _program()})
         with suppress(OSError):  # on a full disk the lock holds all the same, only its owner stays unnamed
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
@@ -82,3 +82,9 @@ class FileLock:
             return f"process {int(note['pid'])} ({note['program']}){where}"
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"
+
+
+def _program() -> str:
+    """What a user would call this process; ``python -m x`` runs ``x/__main__.py``."""
+    path = Path(sys.argv[0])
+    return path.parent.name if path.name == "__main__.py" else path.name

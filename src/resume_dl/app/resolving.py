@@ -1,0 +1,165 @@
+"""Specs and lists to artifacts: which channels, whose index, which solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from resume_dl.app.repodata import RepodataFetcher
+from resume_dl.app.request import FetchRequest
+from resume_dl.app.setup import Setup
+from resume_dl.engine.engine import Engine
+from resume_dl.errors import ConfigurationError, PackageNotFoundError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import Channel
+from resume_dl.ports import Reporter
+from resume_dl.resolve.conda_solver import solve_with_conda
+from resume_dl.resolve.environment_file import read_environment_file
+from resume_dl.resolve.explicit import is_explicit, parse_explicit
+from resume_dl.resolve.installed import Installed, read_installed
+from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
+from resume_dl.resolve.solve import check_specs, solve
+from resume_dl.resolve.specs import channels_of_specs
+from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.settings.channels import expand_channels, requested_channels
+from resume_dl.settings.condarc import native_subdir
+
+
+class Resolver:
+    """Resolves one request; indexes come through ``engine``."""
+
+    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: Engine) -> None:
+        self._request = request
+        self._setup = setup
+        self._reporter = reporter
+        self._told: set[str] = set()
+        folder = setup.paths.cache / "repodata"
+        self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline)
+
+    @property
+    def offline(self) -> bool:
+        """Whether nobody may be asked."""
+        return self._setup.options.offline or self._setup.conda.offline
+
+    def platforms(self) -> tuple[str, ...]:
+        """The subdirs to solve for."""
+        return self._request.platforms or (self._setup.conda.subdir or native_subdir(),)
+
+    def resolve(self, *, fresh: bool) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
+        """A solution for each platform, and the artifacts of explicit lists; ``fresh``: by the newest of all indexes.
+
+        Raises a ResolutionError, ConfigurationError or IntegrityError.
+        """
+        specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
+        for path in self._request.files:
+            self._read_file(path, specs, channels, explicit)
+        if not specs and not explicit:
+            raise ConfigurationError("nothing to fetch", hint="name a package, as in: resume-dl fetch pytorch=1.7")
+        platforms = self.platforms()
+        if not specs:
+            return [], tuple(explicit)
+        names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
+        names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
+        solutions = []
+        with RattlerWorker() as worker:
+            check_specs(specs, worker)
+            for platform in platforms:
+                expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
+                self._name_retired(expanded)
+                request = self._solve_request(specs, expanded, platform)
+                solutions.append((platform, self._solve(request, worker, fresh=fresh)))
+        for _, solution in solutions:
+            for note in solution.notes:
+                self._reporter.message(note, level="info")
+        return solutions, tuple(explicit)
+
+    def _name_retired(self, channels: Sequence[Channel]) -> None:
+        """Tell a user whose condarc names a mirror that is gone; its channels are served by the others."""
+        gone = {mirror.name: mirror for c in channels if (mirror := self._setup.table.retired(c.client_base.reveal()))}
+        for mirror in gone.values():
+            if mirror.name not in self._told:
+                self._told.add(mirror.name)
+                text = f"your conda settings name {mirror.title or mirror.name}, which is retired: {mirror.note}"
+                self._reporter.message(text.rstrip(": "), level="warning")
+
+    def _read_file(self, path: Path, specs: list[str], channels: list[str], explicit: list[Artifact]) -> None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
+        if is_explicit(text):
+            explicit += parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
+        elif path.suffix in {".yml", ".yaml"} and path.name != "conda-lock.yml":
+            environment = read_environment_file(path)
+            specs += environment.specs
+            channels += [name for name in environment.channels if name not in channels]
+            if environment.pip:
+                self._reporter.message(f"{path}: its pip part is left out", level="warning")
+        else:
+            raise ConfigurationError(
+                f"{path} is neither an environment.yml nor an @EXPLICIT list", hint="other files cannot be read yet"
+            )
+
+    def _solve_request(self, specs: Sequence[str], channels: tuple[Channel, ...], platform: str) -> SolveRequest:
+        conda = self._setup.conda
+        prefix = self.prefix()
+        installed = Installed() if prefix is None else read_installed(prefix)
+        return SolveRequest(
+            specs=tuple(specs),
+            channels=channels,
+            platform=platform,
+            channel_priority=self._request.channel_priority or conda.channel_priority,
+            virtual_packages=self._request.virtual_packages,
+            cuda=self._request.cuda,
+            pinned=conda.pinned_packages,
+            add_pip=conda.add_pip_as_python_dependency,
+            use_only_tar_bz2=conda.use_only_tar_bz2,
+            installed=installed,
+            aggressive_updates=conda.aggressive_update_packages,
+            default_packages=conda.create_default_packages,
+            no_deps=self._request.no_deps,
+            only_deps=self._request.only_deps,
+        )
+
+    def prefix(self) -> Path | None:
+        """The environment of ``-p`` or ``-n``, there or not yet; None where none was named."""
+        if self._request.prefix is not None:
+            return self._request.prefix
+        if self._request.name is None:
+            return None
+        if self._request.name == "base" and self._setup.conda.root_prefix is not None:
+            return self._setup.conda.root_prefix
+        places = [folder / self._request.name for folder in self._setup.conda.envs_dirs]
+        return next((place for place in places if place.is_dir()), places[0] if places else None)
+
+    def _solve(self, request: SolveRequest, worker: RattlerWorker, *, fresh: bool) -> Solution:
+        if self._request.solver == "conda":
+            if not self._setup.conda.conda_command:
+                raise ConfigurationError(
+                    "--solver conda needs a conda, and none was found", hint="set RESUME_DL_CONDA, or leave it out"
+                )
+            return solve_with_conda(
+                self._setup.conda.conda_command,
+                request,
+                prefix=self.prefix(),
+                pkgs_dirs=self._setup.conda.pkgs_dirs,
+                canonical=self._setup.table.canonical,
+                offline=self.offline,
+                env=self._setup.env,
+            )
+        files = self._indexes(request)
+        if fresh:
+            files = self._repodata.fresher(files)
+        try:
+            return solve(request, files, worker, env=self._setup.env)
+        except PackageNotFoundError:
+            # perhaps only this mirror's copy lacks it
+            newer = self._repodata.fresher(files)
+            if newer == files:
+                raise
+            return solve(request, newer, worker, env=self._setup.env)
+
+    def _indexes(self, request: SolveRequest) -> list[RepodataFile]:
+        subdirs = dict.fromkeys((request.platform, "noarch"))
+        self._reporter.message(f"reading the index of {', '.join(c.name for c in request.channels)}", level="info")
+        return self._repodata.fetch([(channel, subdir) for channel in request.channels for subdir in subdirs])

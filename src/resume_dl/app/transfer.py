@@ -1,0 +1,118 @@
+"""Planned artifacts to files: downloaded and verified by the engine, unpacked beside it, put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from resume_dl.app.extract import Extractor, staged_path
+from resume_dl.app.plan import Planned
+from resume_dl.app.report import ArtifactResult
+from resume_dl.engine.engine import Engine
+from resume_dl.engine.job import Job, Outcome
+from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
+from resume_dl.model.artifact import Artifact
+from resume_dl.store.condacache import publish_entry, sweep, verify_file
+from resume_dl.store.part import FOLDER, PartStore
+
+
+class Transfer:
+    """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files."""
+
+    def __init__(
+        self, folder: Path, engine: Engine, cancelled: Callable[[], bool], *, in_cache: bool, offline: bool
+    ) -> None:
+        self._folder = folder
+        self._engine = engine
+        self._cancelled = cancelled
+        self._in_cache = in_cache
+        self._is_offline = offline
+
+    def run(self, planned: Sequence[Planned], *, unpack: bool) -> list[ArtifactResult]:
+        """One result for each, in order; with ``unpack`` they become complete entries."""
+        results = {
+            each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
+            for each in planned
+            if each.state != "missing"
+        }
+        if self._is_offline:
+            for each in planned:
+                if each.state == "missing":
+                    results[each.artifact.key] = _failed(each.artifact, _offline_error(each.artifact))
+        if self._in_cache:
+            sweep(self._folder)
+        extractor = Extractor(self._folder, cancelled=self._cancelled)
+        for each in planned:
+            if each.state == "packed" and unpack:
+                extractor.submit(each.artifact)
+            elif each.state == "packed":
+                self._leave_packed(results[each.artifact.key])
+
+        def done(outcome: Outcome) -> None:
+            results[outcome.artifact.key] = self._settle(outcome, extractor if unpack else None)
+
+        jobs = [self._job(each.artifact) for each in planned if each.artifact.key not in results]
+        for job in jobs:
+            if job.artifact.digest is None:
+                results[job.artifact.key] = _failed(job.artifact, _undigested(job.artifact))
+        self._engine.run([job for job in jobs if job.artifact.digest is not None], done)
+        for unpacked in extractor.finish():
+            if unpacked.error is not None:
+                result = results[unpacked.artifact.key]
+                interrupted = self._cancelled() and result.error is None
+                result.error = Interrupted("stopped before all was unpacked") if interrupted else unpacked.error
+                result.status = "failed"
+        return [results[each.artifact.key] for each in planned]
+
+    def _job(self, artifact: Artifact) -> Job:
+        destination = staged_path(self._folder, artifact) if self._in_cache else self._folder / artifact.filename
+
+        def is_published() -> bool:
+            digest = artifact.digest
+            places = (destination, self._folder / artifact.filename)
+            return digest is not None and any(verify_file(place, digest, artifact.size) for place in places)
+
+        return Job(artifact, PartStore(self._folder / FOLDER), destination, is_published)
+
+    def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
+        artifact = outcome.artifact
+        path = self._folder / artifact.filename
+        result = ArtifactResult(
+            artifact,
+            outcome.status,
+            path if outcome.error is None else None,
+            downloaded=outcome.downloaded,
+            resumed=outcome.resumed,
+            wasted=outcome.wasted,
+            sources=outcome.sources,
+            error=outcome.error,
+        )
+        if outcome.error is None and extractor is not None:
+            extractor.submit(artifact)
+        elif outcome.error is None and self._in_cache:
+            self._leave_packed(result)
+        return result
+
+    def _leave_packed(self, result: ArtifactResult) -> None:
+        """``--no-extract``: the verified archive gets its name, and conda will unpack it."""
+        staged = staged_path(self._folder, result.artifact)
+        try:
+            publish_entry(self._folder, result.artifact, archive=staged if staged.is_file() else None, extracted=None)
+        except ResumeDLError as error:
+            result.status, result.error = "failed", error
+        result.path = self._folder / result.artifact.filename
+
+
+def _failed(artifact: Artifact, error: ResumeDLError) -> ArtifactResult:
+    return ArtifactResult(artifact, "failed", error=error)
+
+
+def _offline_error(artifact: Artifact) -> ResumeDLError:
+    return TransferError(f"{artifact.filename} is not here, and this is --offline", hint="run it without --offline")
+
+
+def _undigested(artifact: Artifact) -> ResumeDLError:
+    return IntegrityError(
+        f"{artifact.filename} has no digest, so it cannot be verified and is not put into a package cache",
+        hint="add #<md5> or #sha256:<sha256> to its line",
+    )
