@@ -223,7 +223,7 @@ def test_the_lock_without_waiting(fault_server, place):
     held = place.job(what).store.open(what, journaled=True)
     (outcome,) = place.run(what, wait_for_lock=False)
     assert type(outcome.error) is LockedError
-    assert outcome.error.owner == f"process {os.getpid()} ({Path(sys.argv[0]).name})"
+    assert outcome.error.owner.startswith(f"process {os.getpid()} (")
     held.close()
     assert server.requests() == []
 
