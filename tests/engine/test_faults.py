@@ -74,7 +74,8 @@ ROWS = [
         requests=5,
     ),
     Row("one byte flipped", [Flip(MIB)], DigestMismatchError, "digest", waste=len(DATA)),
-    Row("one byte flipped once", [Flip(100), Ok()], DigestMismatchError, "digest"),
+    # in whichever of the first ranges arrives first
+    Row("bytes flipped once", [Flip(*range(100, len(DATA), MIB // 8)), Ok()], DigestMismatchError, "digest"),
     Row("wrong Content-Range", [WrongContentRange(shift=5)], waste=BUFFERS),
     Row("bytes of another range", [WrongContentRange(shift=5, body=True)], waste=BUFFERS),
     Row("another total", [WrongContentRange(total=7)], SourcesExhaustedError, "7 bytes", requests=2, waste=BUFFERS),
