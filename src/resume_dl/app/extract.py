@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -15,6 +17,7 @@ from resume_dl.store.condacache import Entry, claim_extraction, extraction_folde
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 
+_STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2)")
 PROCESSES = 2
 """Unpacking is bound by one core and the disk; more would take both from the downloads."""
 
@@ -28,6 +31,13 @@ def staged_path(pkgs_dir: Path, artifact: Artifact) -> Path:
     return pkgs_dir / FOLDER / f"{'' if digest is None else digest.hex[:16]}-{artifact.filename}"
 
 
+def staged_archives(folder: Path) -> list[Path]:
+    """The verified archives that wait in a ``.resume-dl`` folder; those of a killed run wait for the next one."""
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if _STAGED.fullmatch(path.name))
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Unpacked:
     """What became of one archive; ``error`` None when it is a complete entry."""
@@ -37,7 +47,7 @@ class Unpacked:
 
 
 class Extractor:
-    """A context manager; ``submit`` from one thread, ``finish`` waits for all and returns what became of each."""
+    """``submit`` from one thread; ``finish`` waits for all and returns what became of each."""
 
     def __init__(self, pkgs_dir: Path, *, cancelled: Callable[[], bool] = lambda: False) -> None:
         self._pkgs_dir = pkgs_dir

@@ -14,7 +14,7 @@ from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.job import Job
 from resume_dl.errors import ConfigurationError, NotWritableError, TransferError
-from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.artifact import Artifact, Source, safe_filename
 from resume_dl.model.digest import Digest
 from resume_dl.model.mirror import GIVEN
 from resume_dl.model.url import RedactedUrl, redact
@@ -94,7 +94,7 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
         try:
             parts = urlsplit(url)
             name = unquote(parts.path.rpartition("/")[2])
-            path = (request.output or Path(name)).absolute()
+            path = (request.output or Path(safe_filename(name))).absolute()
             for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
                 if value:
                     Digest(algorithm, value.lower())

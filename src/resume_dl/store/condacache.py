@@ -280,6 +280,11 @@ def sweep(pkgs_dir: Path) -> None:
             lock.release(remove=True)
 
 
+def is_unpacking(pkgs_dir: Path) -> bool:
+    """Whether some process unpacks into this cache; right after ``sweep``, which removes what dead ones had claimed."""
+    return any((pkgs_dir / FOLDER).glob(f"{_EXTRACT}*.lock"))
+
+
 def remove(path: Path) -> None:
     """Remove a file or a folder as far as possible, read-only ones too; never raises OSError."""
 

@@ -1,0 +1,137 @@
+"""get, status, clean and mirrors list, as a user runs them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import signal
+
+import pytest
+
+from support.channels import build_pytorch_channels
+from support.fetching import User
+
+pytestmark = pytest.mark.nginx
+MIB = 1 << 20
+
+
+@pytest.fixture
+def user(tmp_path):
+    return User(tmp_path / "user")
+
+
+@pytest.fixture
+def offered(tmp_path):
+    """A folder with one file of 6 MiB, and its sha256."""
+    root = tmp_path / "www"
+    root.mkdir()
+    data = random.Random(7).randbytes(6 * MIB)
+    (root / "data.bin").write_bytes(data)
+    return root, data, hashlib.sha256(data).hexdigest()
+
+
+def unfinished(user):
+    return json.loads(user.run("status", "--json").out)["unfinished"]
+
+
+def test_get_goes_on_after_a_kill(user, offered, nginx_mirrors):
+    """Killed half way, `get` goes on where it was, says so, and leaves nothing but the file."""
+    root, data, sha256 = offered
+    nginx = nginx_mirrors([root], rate=MIB)
+    url = f"{nginx.base(0)}/data.bin"
+    with user.start("get", url, "--sha256", sha256) as process:
+        while not any((user.folder / ".resume-dl").glob("*.part")) or nginx_sent(user) < 2 * MIB:
+            assert process.poll() is None
+        process.kill()
+    before = nginx.body_bytes()
+    done = user.run("get", url, "--sha256", sha256, "--json")
+    assert done.code == 0
+    assert done.artifact("data.bin")["status"] == "resumed"
+    assert (user.folder / "data.bin").read_bytes() == data
+    assert not (user.folder / ".resume-dl").exists()
+    assert nginx.body_bytes() <= len(data) + 2 * MIB
+    assert before < len(data)
+    again = user.run("get", url, "--sha256", sha256, "--json")
+    assert again.artifact("data.bin")["status"] == "cached"
+
+
+def nginx_sent(user):
+    """Bytes that the journal of the one unfinished file holds."""
+    from resume_dl.store.part import PartStore
+
+    return sum(part.done for part in PartStore(user.folder / ".resume-dl").unfinished())
+
+
+def test_get_without_a_digest_says_so(user, offered, nginx_mirrors):
+    """A file that nothing vouches for comes, with its sha256 and the word that it was not verified."""
+    root, data, sha256 = offered
+    done = user.run("get", f"{nginx_mirrors([root]).base(0)}/data.bin", "-o", "other.bin")
+    assert done.code == 0
+    assert (user.folder / "other.bin").read_bytes() == data
+    assert "not verified" in done.err
+    assert sha256 in done.err
+
+
+def test_get_refuses_a_wrong_digest(user, offered, nginx_mirrors):
+    """Wrong bytes: exit 4, no file, and both digests can be read from the report."""
+    root, _, sha256 = offered
+    done = user.run("get", f"{nginx_mirrors([root]).base(0)}/data.bin", "--sha256", "0" * 64, "--json")
+    assert done.code == 4
+    assert done.artifact("data.bin")["error"]["type"] == "DigestMismatchError"
+    assert sha256 in done.err
+    assert not (user.folder / "data.bin").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["ftp://h/x"], ["http://h/"], ["http://h/x", "--md5", "zz"], ["a", "b", "-o", "c"]]
+)
+def test_get_refuses_what_makes_no_sense(user, arguments):
+    """Addresses and digests that cannot be meant are exit 2."""
+    assert user.run("get", *arguments).code == 2
+
+
+def test_status_and_clean(user, tmp_path, nginx_mirrors):
+    """`status` shows what an interrupted fetch left, `clean` removes it, and finished packages stay."""
+    root = tmp_path / "channels"
+    build_pytorch_channels(root, large=8 * MIB, medium=MIB)
+    user.mirrors(one=nginx_mirrors([root], rate=MIB).base(0))
+    assert unfinished(user) == []
+    with user.start("fetch", *user.options, "pytorch=1.7") as process:
+        while not any(row["done"] for row in unfinished(user)):
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    rows = unfinished(user)
+    assert rows
+    assert all(row["done"] <= row["size"] for row in rows if row["size"] is not None)  # small ones have no journal
+    kept = sorted(path.name for path in user.pkgs.iterdir())
+    cleaned = json.loads(user.run("clean", "--json").out)["unfinished"]
+    assert [row["key"] for row in cleaned] == [row["key"] for row in rows]
+    assert unfinished(user) == []
+    assert [name for name in kept if name != ".resume-dl"] == sorted(path.name for path in user.pkgs.iterdir())
+
+
+def test_clean_leaves_what_is_at_work(user, tmp_path, nginx_mirrors):
+    """A download that another process works on is named and not touched; it ends well."""
+    root = tmp_path / "channels"
+    build_pytorch_channels(root, large=8 * MIB, medium=MIB)
+    user.mirrors(one=nginx_mirrors([root], rate=2 * MIB).base(0))
+    with user.start("fetch", *user.options, "pytorch=1.7", "--json") as process:
+        while not any(row["done"] for row in unfinished(user)):
+            assert process.poll() is None
+        rows = json.loads(user.run("clean", "--json").out)["unfinished"]
+        assert rows
+        assert all(row["busy"] for row in rows)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert json.loads(out)["ok"]
+
+
+def test_mirrors_list(user):
+    """The table names each mirror and what it carries, and says which are gone."""
+    done = user.run("mirrors", "list")
+    assert "tuna" in done.out
+    assert "conda:pytorch" in done.out
+    assert "retired" in done.out
+    names = [row["name"] for row in json.loads(user.run("mirrors", "list", "--json").out)["mirrors"]]
+    assert names[0] == "tuna"
