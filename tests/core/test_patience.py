@@ -350,3 +350,20 @@ def test_the_end_is_the_end(event: ev.Event) -> None:
     line.tell(event)
     assert line.out == []
     assert line.download.fill(1.0) == []
+
+
+def test_a_stream_that_never_gets_further_is_given_up() -> None:
+    """A source without ranges that breaks at one place again and again is left after so many tries, bytes kept."""
+    line = Line(policy=Policy(one_stream_failures=3))
+    line.close(0, kind=FailureKind.RANGE_IGNORED)
+    line.close(1, kind=FailureKind.RANGE_IGNORED)
+    for connection in range(2, 6):  # the first of these brings bytes
+        assert [order.whole for order in line.of(act.OpenRange)] == [True]
+        line.respond(connection)
+        line.close(connection, 5 * MIB, FailureKind.BROKEN)
+        if line.download.over:
+            break
+        line.wait()
+    assert connection == 4
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.resumable_bytes) == ("exhausted", 5 * MIB)

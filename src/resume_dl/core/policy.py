@@ -57,5 +57,8 @@ class Policy:
     """--no-wait clears it."""
     solo_failures: int = 3
     """In a refetch from one source after a wrong digest: so many failures without progress, then the next source."""
+    one_stream_failures: int = 8
+    """So many streams from 0 without one new byte: a source without ranges that breaks at one place never gets past
+    it, and each try costs the line all that lies before."""
     speed_half_life: float = 3.0
     """Averages over about as long as a TCP flow needs to settle on a new rate."""

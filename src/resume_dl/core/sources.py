@@ -69,6 +69,9 @@ class SourceState:
             return 0.0
         delay = jitter() * min(policy.backoff_most, policy.backoff_first * 2 ** min(self.failures_in_a_row, 30))
         self.failures_in_a_row += 1
+        broke = whole and self.one_stream and failure.kind in {FailureKind.BROKEN, FailureKind.STALLED}
+        if broke and self.failures_in_a_row >= policy.one_stream_failures:
+            self.dropped = failure
         if failure.kind is FailureKind.THROTTLED and failure.retry_after is not None:
             delay = max(delay, min(failure.retry_after, policy.retry_after_most))
         self.not_before = now + delay
