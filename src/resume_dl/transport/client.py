@@ -8,7 +8,6 @@ import ssl
 import threading
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,20 +18,13 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import redact
 from resume_dl.ports import Exchange
 from resume_dl.transport.credentials import Logins
-from resume_dl.transport.exchange import HttpxExchange
+from resume_dl.transport.exchange import HttpxExchange, Route
 from resume_dl.transport.file_transport import FileExchange
 from resume_dl.transport.trust import tls_context
 from resume_dl.transport.wire import WireBackend
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
 """How many connections there are is decided above; idle ones go before most servers would close them."""
-
-
-class Route(NamedTuple):
-    """One way out: the pool, and the proxy it goes through, redacted (empty: direct)."""
-
-    pool: httpx.HTTPTransport
-    proxy: str
 
 
 class HttpxTransport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,11 +19,15 @@ from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
 from resume_dl.transport.wire import Grip
 
-if TYPE_CHECKING:
-    from resume_dl.transport.client import Route
-
 _DRAINED = 64 * 1024
 """A redirect's own body up to this many bytes is read, so that its connection can be used again."""
+
+
+class Route(NamedTuple):
+    """One way out: the pool, and the proxy it goes through, redacted (empty: direct)."""
+
+    pool: httpx.HTTPTransport
+    proxy: str
 
 
 class HttpxExchange:
