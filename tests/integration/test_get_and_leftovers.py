@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -84,7 +86,7 @@ def test_get_refuses_a_wrong_digest(user, offered, nginx_mirrors):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["ftp://h/x"], ["http://h/"], ["http://h/x", "--md5", "zz"], ["a", "b", "-o", "c"]]
+    "arguments", [["ftp://h/x"], ["http://h/"], ["http://h/x", "--md5", "zz"], ["http://[::1/x"], ["a", "b", "-o", "c"]]
 )
 def test_get_refuses_what_makes_no_sense(user, arguments):
     """Addresses and digests that cannot be meant are exit 2."""
@@ -135,3 +137,43 @@ def test_mirrors_list(user):
     assert "retired" in done.out
     names = [row["name"] for row in json.loads(user.run("mirrors", "list", "--json").out)["mirrors"]]
     assert names[0] == "tuna"
+
+
+def test_get_replaces_only_what_it_may(user, offered, nginx_mirrors):
+    """Devices, pipes, folders, read-only files and, unless named by -o, files that are there stay as they are."""
+    root, data, sha256 = offered
+    url = f"{nginx_mirrors([root]).base(0)}/data.bin"
+    os.mkfifo(user.folder / "pipe")
+    (user.folder / "folder").mkdir()
+    (user.folder / "precious").write_text("mine")
+    (user.folder / "precious").chmod(0o444)
+    for name in ("pipe", "folder", "precious", "missing/x", "x" * 300, "/dev/null"):
+        assert user.run("get", url, "-o", name).code == 5, name
+    assert (user.folder / "pipe").is_fifo()
+    assert (user.folder / "precious").read_text() == "mine"
+    assert not Path("/dev/null").is_file()
+    (user.folder / "data.bin").write_text("mine too")
+    assert user.run("get", url, "--sha256", sha256).code == 5
+    assert (user.folder / "data.bin").read_text() == "mine too"
+    (user.folder / "link").symlink_to("target")
+    done = user.run("get", url, "-o", "link", "--json")
+    assert done.code == 0
+    assert (user.folder / "link").is_symlink()
+    assert (user.folder / "target").read_bytes() == data
+    assert done.report["totals"]["bytes"] == len(data)
+
+
+def test_get_two_addresses_of_one_name(user, offered, nginx_mirrors):
+    """Two files that would have one name are refused before anything is downloaded."""
+    nginx = nginx_mirrors([offered[0]])
+    assert user.run("get", f"{nginx.base(0)}/data.bin", f"{nginx.base(0)}/x/data.bin").code == 2
+    assert nginx.requests() == []
+
+
+def test_get_offline_what_is_there(user, offered):
+    """A file that is there and right needs no line."""
+    _, data, sha256 = offered
+    (user.folder / "data.bin").write_bytes(data)
+    done = user.run("get", "http://127.0.0.1:9/data.bin", "--sha256", sha256, "--offline", "--json")
+    assert (done.code, done.artifact("data.bin")["status"]) == (0, "cached")
+    assert user.run("get", "http://127.0.0.1:9/other.bin", "--offline").code == 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,7 +14,7 @@ from resume_dl.app.plan import plan_folder
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.job import Job
-from resume_dl.errors import ConfigurationError, NotWritableError, TransferError
+from resume_dl.errors import ConfigurationError, DigestMismatchError, NotWritableError, TransferError
 from resume_dl.model.artifact import Artifact, Source, safe_filename
 from resume_dl.model.digest import Digest
 from resume_dl.model.mirror import GIVEN
@@ -44,20 +45,22 @@ def get(
     artifacts = [artifact for _, artifact in targets]
     reporter.plan(artifacts, sum(a.size or 0 for a in artifacts), 0)
     result = RunResult("get")
-    if setup.options.offline:
-        raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
     jobs, results = [], {}
     for path, artifact in targets:
         there = planned[artifact.key]
         if there.state == "cached":
-            results[artifact.key] = ArtifactResult(artifact, "cached", there.path)
+            results[artifact.key] = ArtifactResult(_measured(artifact, path), "cached", there.path)
         else:
             jobs.append(_job(path, artifact))
+    if jobs and setup.options.offline:
+        raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
     with engine_for(setup, reporter, cancelled) as engine:
         for outcome in engine.run(jobs):
             path = next(path for path, artifact in targets if artifact.key == outcome.artifact.key)
+            if isinstance(outcome.error, DigestMismatchError):
+                outcome.error.hint = "the digest that was given may be wrong; or try another place with --mirror-url"
             results[outcome.artifact.key] = ArtifactResult(
-                outcome.artifact,
+                _measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
                 outcome.status,
                 path if outcome.error is None else None,
                 outcome.downloaded,
@@ -82,11 +85,20 @@ def get(
     return result
 
 
+def _measured(artifact: Artifact, path: Path) -> Artifact:
+    """The artifact with the size that it turned out to have."""
+    with suppress(OSError):
+        return replace(artifact, size=path.stat().st_size)
+    return artifact
+
+
 def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
+    if request.sha256 and request.md5:
+        raise ConfigurationError("--sha256 and --md5 are two digests of one file", hint="give the sha256 alone")
     if len(request.urls) > 1 and (request.output or request.sha256 or request.md5 or request.mirror_urls):
         raise ConfigurationError("-o, --sha256, --md5 and --mirror-url speak of one file", hint="get one URL at a time")
-    targets = []
-    if strange := [url for url in request.urls if urlsplit(url).scheme not in {"http", "https", "file"}]:
+    targets: list[tuple[Path, Artifact]] = []
+    if strange := [url for url in request.urls if not url.lower().startswith(("http://", "https://", "file://"))]:
         raise ConfigurationError(
             f"{redact(strange[0])}: not an address", hint="it begins with https://, http:// or file://"
         )
@@ -94,7 +106,7 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
         try:
             parts = urlsplit(url)
             name = unquote(parts.path.rpartition("/")[2])
-            path = (request.output or Path(safe_filename(name))).absolute()
+            path = _place(request.output or Path(safe_filename(name)), named=request.output is not None)
             for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
                 if value:
                     Digest(algorithm, value.lower())
@@ -109,10 +121,29 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
             )
         except ValueError as error:
             raise ConfigurationError(f"{redact(url)}: {error}", hint="see resume-dl get --help") from None
-        if path.is_dir() or not path.parent.is_dir():
-            raise NotWritableError(f"{path} cannot be written: no such place for a file", hint="name a file with -o")
+        if any(path == other for other, _ in targets):
+            raise ConfigurationError(f"two of the addresses would become {path}", hint="get them one at a time with -o")
+        there = plan_folder([artifact], path.parent)[0].state == "cached"
+        if request.output is None and path.exists() and not there:
+            raise NotWritableError(f"{path} is there already", hint="name a file with -o; the same to replace it")
         targets.append((path, artifact))
     return targets
+
+
+def _place(wanted: Path, *, named: bool) -> Path:
+    """Where the file will be, links followed; only a regular, writable file may stand there. Raises NotWritableError."""
+    try:
+        path = wanted.resolve()
+        kind = path.stat().st_mode if path.exists() else None
+        parent = path.parent.is_dir()
+    except (OSError, RuntimeError) as error:
+        raise NotWritableError(f"{wanted} is no place for a file: {error}", hint="name a file with -o") from error
+    hint = "name another file with -o" if named else "name a file with -o"
+    if not parent:
+        raise NotWritableError(f"{path.parent} is not there", hint=hint)
+    if kind is not None and not (stat.S_ISREG(kind) and kind & stat.S_IWUSR):
+        raise NotWritableError(f"{path} is no regular file that may be written", hint=hint)
+    return path
 
 
 def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
