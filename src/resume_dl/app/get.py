@@ -131,7 +131,7 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
 
 
 def _place(wanted: Path, *, named: bool) -> Path:
-    """Where the file will be, links followed; only a regular, writable file may stand there. Raises NotWritableError."""
+    """Where the file will be, links followed; only a regular, writable one is replaced. Raises NotWritableError."""
     try:
         path = wanted.resolve()
         kind = path.stat().st_mode if path.exists() else None

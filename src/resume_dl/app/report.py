@@ -1,4 +1,4 @@
-"""What a run came to, as the one JSON object of interface.md."""
+"""What a run came to, as the one JSON object of docs/interface.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.model.artifact import Artifact
 
 @dataclass(slots=True)
 class ArtifactResult:
-    """One artifact's end. Counts in bytes, as interface.md defines them."""
+    """One artifact's end. Counts in bytes, as docs/interface.md defines them."""
 
     artifact: Artifact
     status: str
@@ -68,7 +68,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """By the order of interface.md where several outcomes hold."""
+        """By the order of docs/interface.md where several outcomes hold."""
         errors: Sequence[ResumeDLError | None] = [self.error, *(result.error for result in self.artifacts)]
         return worst_exit_code([error.exit_code for error in errors if error is not None])
 
@@ -97,7 +97,7 @@ class RunResult:
 
 
 def error_json(error: ResumeDLError) -> dict[str, Any]:
-    """An error as interface.md has it."""
+    """An error as docs/interface.md has it."""
     return {
         "type": type(error).__name__,
         "message": error.message,
