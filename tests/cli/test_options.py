@@ -72,7 +72,7 @@ def test_every_option_may_stand_in_the_config_file():
 
 
 def test_interface_options_are_there():
-    """What interface.md promises for fetch from this version on."""
+    """What docs/interface.md promises for fetch from this version on."""
     promised = {
         "channel", "override_channels", "platform", "no_deps", "only_deps", "file", "virtual_package", "cuda",
         "channel_priority", "pkgs_dir", "dest", "no_extract", "dry_run", "prefix", "name", "solver", "lock", "mirrors",

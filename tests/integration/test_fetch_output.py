@@ -26,7 +26,7 @@ STATUSES = {"planned", "downloaded", "resumed", "cached", "failed"}
 
 
 def assert_shape(report):
-    """The object is as interface.md has it; more keys may be added, none may be missing."""
+    """The object is as docs/interface.md has it; more keys may be added, none may be missing."""
     assert_has(report, TOP)
     assert (report["schema"], report["command"]) == (1, "fetch")
     assert report["ok"] is (report["exit_code"] == 0)

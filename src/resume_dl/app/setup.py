@@ -23,7 +23,7 @@ from resume_dl.settings.paths import Paths, find_paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOptions:
-    """The common options of interface.md; rates in bytes a second, times in seconds."""
+    """The common options of docs/interface.md; rates in bytes a second, times in seconds."""
 
     mirrors_file: Path | None = None
     mirrors: tuple[str, ...] = ()
