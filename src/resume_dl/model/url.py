@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 _SECRET_QUERY = re.compile(r"(?i)((?:^|&)[^=&]*(?:token|signature|sig|key|password|secret|credential)[^=&]*=)[^&]*")
+_WELL_FORMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/]*@)?[^\s'\"<>]*")
+# What a slip makes of an address: a slash or the colon lost, or no scheme. Not so: a drive's letter, a file: path.
+_USER = r"[^\s/@:'\"<>()\[\],=]"
+_LOOSE = re.compile(
+    rf"(?<!{_USER})(?!(?:[A-Za-z]|file):[\\/])(?:(?P<lead>[A-Za-z][A-Za-z0-9+.-]+:/+)\S*@|{_USER}+:(?!:)\S*@)"
+)
+_ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
+
+
+def scrub(text: str) -> str:
+    """``text`` without the secrets of any address in it, a mistyped one included: the last net before a user reads it.
+
+    Text without a login, a token or a secret query value comes back as it was.
+    """
+    return _ANY.sub(_scrubbed, text)
+
+
+def _scrubbed(found: re.Match[str]) -> str:
+    if found["whole"] is None:
+        return f"{found['lead'] or ''}***@"
+    url = found["whole"]
+    plain = url.partition("#")[0]
+    shown = redact(url)
+    return url if shown in {plain, url} else shown
 
 
 def redact(url: str) -> str:
@@ -19,12 +43,22 @@ def redact(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:  # "http://user:password@[": no part of it can be told from a secret
         return "<unreadable address>"
+    if _login_is_torn(url, parts):
+        return f"{parts.scheme}://***@{url.rpartition('@')[2]}"
     netloc = parts.netloc
     if "@" in netloc:
         netloc = "***@" + netloc.rpartition("@")[2]
     path = _TOKEN.sub("/t/***", parts.path)
     query = _SECRET_QUERY.sub(r"\1***", parts.query)
     return urlunsplit((parts.scheme, netloc, path, query, ""))
+
+
+def _login_is_torn(url: str, parts: SplitResult) -> bool:
+    """Whether a password with a ``/``, ``?`` or ``#`` in it passes for a port; or a slash too many hides the host."""
+    if "@" in parts.netloc or "@" not in url or "://" not in url or parts.scheme == "file":
+        return False
+    _, colon, port = parts.netloc.rpartition(":")
+    return not parts.netloc or bool(colon and not port.isdigit() and not port.endswith("]"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, TextIO
 
-from resume_dl.model.url import redact
+from resume_dl.model.url import scrub
 
 _LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 
 
 class Console:
@@ -79,13 +78,7 @@ def presentable(text: str) -> str:
 
     A second net: messages are made without secrets. It costs microseconds, and a token in a log costs more.
     """
-    return _URL.sub(lambda match: _shown_url(match[0]), _CONTROL.sub("�", text))
-
-
-def _shown_url(url: str) -> str:
-    plain = url.partition("#")[0]
-    shown = redact(plain)
-    return url if shown == plain else shown
+    return scrub(_CONTROL.sub("�", text))
 
 
 def size_text(count: float) -> str:
