@@ -7,7 +7,7 @@ import math
 import click
 import pytest
 
-from resume_dl.cli import main as cli_main
+from resume_dl.cli import group
 from resume_dl.cli.fetch import command as fetch
 from resume_dl.cli.main import main
 from resume_dl.cli.options import Duration, Rate
@@ -115,7 +115,7 @@ def test_wrong_usage(capsys, arguments, monkeypatch, tmp_path):
 
 def test_every_listed_command_is_there():
     """No name in the help leads nowhere."""
-    for name in cli_main._COMMANDS:
-        context = click.Context(cli_main.cli)
-        assert isinstance(cli_main.cli.get_command(context, name), click.Command)
-    assert cli_main.cli.get_command(click.Context(cli_main.cli), "nothing") is None
+    for name in group.COMMANDS:
+        context = click.Context(group.cli)
+        assert isinstance(group.cli.get_command(context, name), click.Command)
+    assert group.cli.get_command(click.Context(group.cli), "nothing") is None

@@ -25,6 +25,8 @@ from resume_dl.model.url import redact, scrub
         ("alice:s3cret@PW@h/x", "***@h/x"),
         ("http://alice:s3cretPW@[::1/x", "<unreadable address>"),
         ("http://h/t/s3cretPW/x", "http://h/t/***/x"),
+        ("https://c.org/http//alice:s3cretPW@h/x", "https://c.org/http//***@h/x"),
+        ("'http://alice:s3cretPW@h/z': bad name 's3cretPW@h/z'", "'http://***@h/z': bad name '***@h/z'"),
         ("-c=alice:s3cretPW@h", "-c=***@h"),
     ],
 )
@@ -37,7 +39,7 @@ def test_logins_are_hidden(text, shown):
 @pytest.mark.parametrize(
     "text",
     [
-        "conda-forge::numpy", "bob@example.com", "at 12:30:05, 3 of 4", "http://h:8080/path@v1/x:y@2", "http://h/x#frag",
+        "conda-forge::numpy", "bob@example.com", "at 12:30:05, 3 of 4", "http://h:8080/path@v1/x@2", "http://h/x#frag",
         "http://[::1]:80/x@1", r"C:\Users\me\x@1.0", "C:/Users/me/x@1.0", "file:/home/me/x@1", "file:///home/a:b@c",
         "https://h", "numpy[version='>=1', build=*cuda]", "error: 3 files: mail bob@example.com", "", "a :: b @ c",
     ],

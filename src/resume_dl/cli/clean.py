@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded
 from resume_dl.cli.status import show
 
@@ -15,7 +16,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 
 @click.command("clean")
 @click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Look here too; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Remove unfinished downloads that nobody works on; finished packages stay."""
 
@@ -25,4 +26,4 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
         show("clean", clean(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
 
-    return guarded(call)
+    return guarded("clean", call, as_json=as_json)

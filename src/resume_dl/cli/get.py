@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.model.url import redact
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
@@ -28,6 +30,11 @@ def command(urls: tuple[str, ...], **options: Any) -> int:
     from resume_dl.app.get import GetRequest, get  # noqa: PLC0415 - loaded when it runs, not for --help
     from resume_dl.app.setup import load_setup  # noqa: PLC0415
 
+    for url in (*urls, *options["mirror_url"]):
+        try:
+            urlsplit(url)
+        except ValueError as error:
+            raise click.UsageError(f"no address can be read from {redact(url)}: {error}") from error
     request = GetRequest(
         urls=urls,
         sha256=options["sha256"],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import click
 
-from resume_dl.cli.run import guarded, say
+from resume_dl.cli.options import option
+from resume_dl.cli.run import guarded, say, say_json
 
 
 @click.group("mirrors")
@@ -18,7 +18,7 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--mirrors", "mirrors_file", type=click.Path(path_type=Path), help="These instead of the shipped ones.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
     """List every mirror with the origins it carries, best first."""
 
@@ -32,11 +32,11 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
                 {"name": m.name, "title": m.title, "status": m.status, "note": m.note, "carries": dict(m.carries)}
                 for m in table.mirrors
             ]
-            say(json.dumps({"schema": 1, "command": "mirrors", "ok": True, "exit_code": 0, "mirrors": rows}, indent=2))
+            say_json({"schema": 1, "command": "mirrors", "ok": True, "exit_code": 0, "mirrors": rows})
             return
         for mirror in table.mirrors:
             say(f"{mirror.name:<12} {mirror.title}" + ("" if mirror.active else f"  [retired: {mirror.note}]"))
             if mirror.active:
                 say(f"{'':<12} {', '.join(mirror.carries)}")
 
-    return guarded(call)
+    return guarded("mirrors", call, as_json=as_json)

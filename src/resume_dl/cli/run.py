@@ -9,13 +9,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from resume_dl.errors import Interrupted, ResumeDLError
+from resume_dl.errors import Interrupted, ResumeDLError, StoreError
+from resume_dl.model.url import scrub
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from resume_dl.ports import Reporter
 
 Cancelled = Callable[[], bool]
+_PROSE = {"message", "hint", "notes", "note"}
+"""Keys of the JSON object whose texts are for people."""
 
 
 class Stop:
@@ -89,28 +93,27 @@ def run(
     started = time.monotonic()
     try:
         with stop.listening():
+            Path.cwd()  # without one nothing works, and each part would say so in its own words
             result = call(reporter, stop.cancelled)
     except ResumeDLError as caught:
         _trace(options)
         # Ctrl-C reaches our child processes too: what they then fail with is not the story
-        error = _stopped() if stop.cancelled() else caught
+        error = stopped() if stop.cancelled() else caught
     except KeyboardInterrupt:
-        error = _stopped()
-    except Exception as bug:  # noqa: BLE001 - a bug is told in one line, with its exit code and the JSON object
+        error = stopped()
+    except Exception as caught:  # noqa: BLE001 - a bug is told in one line, with its exit code and the JSON object
         _trace(options)
-        error = ResumeDLError(
-            f"a bug in resume-dl: {type(bug).__name__}", hint="run it again with --debug and report what it says"
-        )
+        error = as_error(caught)
     if result is None:
         result = RunResult(command, error=error, elapsed=time.monotonic() - started)
     as_lines = options["progress"] == "json"
     for shown in _errors(result) if as_lines else ():
         reporter.event("error", error_json(shown))  # whoever reads lines of JSON must find nothing else there
     reporter.close()
-    for shown in () if as_lines else _errors(result):
-        show_error(shown)
+    if not as_lines:
+        show_errors(_errors(result))
     if options["json"]:
-        say(json.dumps(result.as_json(), indent=2))
+        say_json(result.as_json())
     return (result if error is None else None), result.exit_code
 
 
@@ -120,16 +123,38 @@ def _trace(options: Mapping[str, Any]) -> None:
         tell(traceback.format_exc())
 
 
-def _stopped() -> Interrupted:
+def stopped() -> Interrupted:
+    """The user has asked for it."""
     return Interrupted("stopped", hint="run the same command again: what is on disk is kept")
 
 
-def guarded(call: Callable[[], None]) -> int:
-    """Run a command that downloads nothing; returns its exit code, its error shown."""
+def as_error(caught: Exception) -> ResumeDLError:
+    """Any exception as one of ours: the operating system's are about this machine, what nobody expected is a bug."""
+    if isinstance(caught, ResumeDLError):
+        return caught
+    if not isinstance(caught, OSError):
+        hint = "run it again with --debug and report what it says"
+        return ResumeDLError(f"a bug in resume-dl: {type(caught).__name__}", hint=hint)
+    try:
+        Path.cwd()
+    except OSError:
+        return StoreError("the current folder is not there any more", hint="change to one that is, and try again")
+    named = f"{caught.filename}: " if caught.filename else ""
+    return StoreError(f"{named}{caught.strerror or caught}", hint="look at this file or folder and its permissions")
+
+
+def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
+    """Run a command that downloads nothing; returns its exit code, its error shown, as JSON too where asked for."""
     try:
         call()
-    except ResumeDLError as error:
+    except Exception as caught:  # noqa: BLE001 - as in run
+        from resume_dl.app.report import error_json  # noqa: PLC0415 - see above
+
+        error = as_error(caught)
         show_error(error)
+        if as_json:
+            code = error.exit_code
+            say_json({"schema": 1, "command": command, "ok": False, "exit_code": code, "error": error_json(error)})
         return error.exit_code
     return 0
 
@@ -147,25 +172,64 @@ def _errors(result: RunResult) -> list[ResumeDLError]:
 
 def show_error(error: ResumeDLError) -> None:
     """What and why, what to do next, and how much is safe; to stderr."""
-    tell(f"error: {error.message}")
-    if error.resumable_bytes:
-        from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+    show_errors([error])
 
-        tell(f"  safe on disk: {show_bytes(error.resumable_bytes)}")
-    if error.hint:
-        tell(f"  {error.hint}")
+
+def show_errors(errors: Sequence[ResumeDLError]) -> None:
+    """One after the other; advice that several share is given once, after the last of them."""
+    for number, error in enumerate(errors):
+        tell(f"error: {error.message}")
+        if error.resumable_bytes:
+            from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+
+            tell(f"  safe on disk: {show_bytes(error.resumable_bytes)}")
+        if error.hint and error.hint not in {later.hint for later in errors[number + 1 :]}:
+            tell(f"  {error.hint}")
 
 
 def tell(text: str) -> None:
     """A line on stderr; a closed stderr is no error."""
     with suppress(OSError, ValueError):
-        click.echo(text, err=True)
+        click.echo(scrub(text), err=True)
 
 
 def say(text: str) -> None:
-    """A line on stdout; a reader that has gone away is no error."""
+    """A line on stdout; a reader that has gone away is no error. Raises StoreError where it cannot be written."""
+    _write(scrub(text))
+
+
+def say_json(report: Mapping[str, Any]) -> None:
+    """The JSON object on stdout, the texts for people in it scrubbed; as ``say`` otherwise."""
+    _write(json.dumps(_scrubbed(report), indent=2))
+
+
+def _scrubbed(value: Any, *, prose: bool = False) -> Any:
+    if isinstance(value, str):
+        return scrub(value) if prose else value
+    if isinstance(value, Mapping):
+        return {name: _scrubbed(one, prose=prose or name in _PROSE) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scrubbed(one, prose=prose) for one in value]
+    return value
+
+
+def _write(text: str) -> None:
     try:
         click.echo(text)
-    except BrokenPipeError:
-        # Python would complain again while it ends (docs: signal, "Note on SIGPIPE")
+    except OSError as error:
+        unsaid = give_up_stdout(error)
+        if not isinstance(error, BrokenPipeError):
+            raise unsaid from error
+
+
+def give_up_stdout(error: OSError) -> StoreError:
+    """The error for what could not be written; nothing more is: Python would complain again while it ends.
+
+    (docs.python.org, signal: "Note on SIGPIPE".)
+    """
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return StoreError(
+        f"cannot write to standard output: {error.strerror or error}",
+        hint="what was downloaded is kept; look at where the output goes",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from resume_dl.cli.run import guarded, say
+from resume_dl.cli.options import option
+from resume_dl.cli.run import guarded, say, say_json
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
@@ -20,7 +20,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 
 @click.command("status")
 @click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Look here too; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Show unfinished downloads: how much of each is safe on disk."""
 
@@ -30,7 +30,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
         show("status", find(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
 
-    return guarded(call)
+    return guarded("status", call, as_json=as_json)
 
 
 def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
@@ -42,7 +42,7 @@ def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
             {"folder": str(each.folder), "key": each.key, "size": each.size, "done": each.done, "busy": each.busy}
             for each in found
         ]
-        say(json.dumps({"schema": 1, "command": name, "ok": True, "exit_code": 0, "unfinished": rows}, indent=2))
+        say_json({"schema": 1, "command": name, "ok": True, "exit_code": 0, "unfinished": rows})
         return
     for each in found:
         of = "?" if each.size is None else show_bytes(each.size)

@@ -14,6 +14,8 @@ _USER = r"[^\s/@:'\"<>()\[\],=]"
 _LOOSE = re.compile(
     rf"(?<!{_USER})(?!(?:[A-Za-z]|file):[\\/])(?:(?P<lead>[A-Za-z][A-Za-z0-9+.-]+:/+)\S*@|{_USER}+:(?!:)\S*@)"
 )
+_IN_PATH = re.compile(r"(?<=/)[^\s/@:]+:[^\s/@:]+@")
+_PASSWORD = re.compile(r"(?:^|/)[^\s/@:]*:([^\s/@][^\s@]*)@")
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
 
 
@@ -22,7 +24,13 @@ def scrub(text: str) -> str:
 
     Text without a login, a token or a secret query value comes back as it was.
     """
-    return _ANY.sub(_scrubbed, text)
+    shown = _ANY.sub(_scrubbed, text)
+    if shown != text:  # whoever takes an address apart may quote a piece of it as well
+        for found in _ANY.finditer(text):
+            for password in _PASSWORD.findall(found[0]):
+                if len(password) > 2 and password != "***":  # noqa: S105 - that is what it is hidden by
+                    shown = shown.replace(password, "***")
+    return shown
 
 
 def _scrubbed(found: re.Match[str]) -> str:
@@ -31,6 +39,8 @@ def _scrubbed(found: re.Match[str]) -> str:
     url = found["whole"]
     plain = url.partition("#")[0]
     shown = redact(url)
+    if not url.startswith("file:"):
+        shown = _IN_PATH.sub("***@", shown)
     return url if shown in {plain, url} else shown
 
 

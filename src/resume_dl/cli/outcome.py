@@ -1,0 +1,97 @@
+"""Runs the command group and turns whatever it ends with into words, the JSON object and an exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+
+import click
+from click.core import ParameterSource
+
+from resume_dl.cli.group import COMMANDS, cli
+from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, stopped, tell
+from resume_dl.errors import ConfigurationError, ResumeDLError
+
+_TRUE = {"1", "true", "t", "yes", "y", "on"}
+
+
+def outcome(given: Sequence[str]) -> int:
+    """The exit code of interface.md; errors are shown."""
+    error: ResumeDLError
+    try:
+        _refuse_other_encodings(given)
+        code = cli.main(args=list(given), prog_name="resume-dl", standalone_mode=False, obj=given)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as caught:
+        error = _shown(caught)
+    except (click.Abort, KeyboardInterrupt):
+        error = stopped()
+        tell(error.message)
+    except Exception as caught:  # noqa: BLE001 - a bug is told in one line, with its exit code
+        # commands have mapped their own: without a file's name it is stdout that did not take click's help text
+        if isinstance(caught, OSError) and caught.filename is None:
+            error = give_up_stdout(caught)
+        else:
+            error = as_error(caught)
+        show_error(error)
+    return _say_outcome(given, error)
+
+
+def _refuse_other_encodings(given: Sequence[str]) -> None:
+    """Raise ConfigurationError for a word that is no text: it could neither be sent, nor stored, nor shown."""
+    words = {f"argument {number}": word for number, word in enumerate(given, 1)}
+    words.update((name, value) for name, value in os.environ.items() if name.startswith("RESUME_DL_"))
+    for name, word in words.items():
+        if not word.isascii():
+            try:
+                word.encode()
+            except UnicodeEncodeError as error:
+                seen = word.encode("ascii", "backslashreplace").decode()
+                raise ConfigurationError(f"{name} is not UTF-8: {seen}", hint="write it in UTF-8") from error
+
+
+def _shown(caught: click.ClickException) -> ConfigurationError:
+    """Print click's own words, config.toml named where the value came from there."""
+    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - not needed for --help
+
+    where = ""
+    if isinstance(caught, click.BadParameter) and caught.ctx is not None and caught.param is not None:
+        name = caught.param.name
+        if name is not None and caught.ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP:
+            where = f" (it stands in {find_paths(os.environ).config_file})"
+    text = io.StringIO()
+    caught.show(file=text)
+    tell(text.getvalue().rstrip("\n") + where)
+    return ConfigurationError(caught.format_message() + where)
+
+
+def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
+    """The exit code; scripts that asked for JSON get their object all the same."""
+    if _wants_json(given):
+        from resume_dl.app.report import RunResult  # noqa: PLC0415 - not needed for --help
+
+        command = next((word for word in given if word in COMMANDS), "")
+        try:
+            say_json(RunResult(command, error=error).as_json())
+        except ResumeDLError as unsaid:
+            show_error(unsaid)
+            return unsaid.exit_code
+    return error.exit_code
+
+
+def _wants_json(given: Sequence[str]) -> bool:
+    if "--json" in given:
+        return True
+    variable = os.environ.get("RESUME_DL_JSON")
+    if variable is not None:
+        return variable.strip().lower() in _TRUE
+    from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
+    from resume_dl.settings.paths import find_paths  # noqa: PLC0415
+
+    try:
+        return load_config(find_paths(os.environ).config_file).get("json") is True
+    except ConfigurationError:
+        return False
