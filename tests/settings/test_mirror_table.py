@@ -244,3 +244,13 @@ def test_sources_agree_whatever_address_was_given(carried: tuple[str, str, str],
     assert len({source.url.reveal() for source in first}) == len(first)
     for source in first:
         assert SHIPPED.sources(source.url) == first
+
+
+@pytest.mark.parametrize("path", ["pytorch/../x", "a/%2E%2e/pytorch", "/pytorch", "a\\b", "./pytorch"])
+def test_without_upstream_no_unclear_path_at_an_origin(path: str) -> None:
+    """A path that a server may read as the origin's is nowhere without upstream; elsewhere the user's word counts."""
+    url = f"https://conda.anaconda.org/{path}/linux-64/a.conda"
+    assert sources(url, upstream=False) == []
+    assert sources(url) == [("upstream", url)]
+    other = f"https://other.example/{path}/linux-64/a.conda"
+    assert sources(other, upstream=False) == [("upstream", other)]

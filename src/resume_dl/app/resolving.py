@@ -20,8 +20,9 @@ from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
 from resume_dl.resolve.solve import check_specs, solve
 from resume_dl.resolve.specs import channels_of_specs
+from resume_dl.resolve.virtual import defaults, target
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.settings.channels import expand_channels, requested_channels
+from resume_dl.settings.channels import NODEFAULTS, expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
 
 
@@ -56,8 +57,14 @@ class Resolver:
         if not specs and not explicit:
             raise ConfigurationError("nothing to fetch", hint="name a package, as in: resume-dl fetch pytorch=1.7")
         platforms = self.platforms()
+        self._check_targets(platforms)
         if not specs:
             return [], tuple(explicit)
+        if self._request.override_channels and not any(name != NODEFAULTS for name in channels):
+            raise ConfigurationError(
+                "--override-channels leaves no channel", hint="name one or more with -c, as in -c conda-forge"
+            )
+        self._name_missing_environment()
         names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
@@ -72,6 +79,29 @@ class Resolver:
             for note in solution.notes:
                 self._reporter.message(note, level="info")
         return solutions, tuple(explicit)
+
+    def _check_targets(self, platforms: Sequence[str]) -> None:
+        """Refuse a malformed platform or virtual package now: a platform becomes a part of addresses."""
+        for platform in platforms:
+            defaults(platform)
+            target(
+                platform,
+                host=native_subdir(),
+                detected=(),
+                overrides=self._request.virtual_packages,
+                cuda=self._request.cuda,
+                env=self._setup.env,
+            )
+
+    def _name_missing_environment(self) -> None:
+        """Say that ``-n`` or ``-p`` names nothing yet: it may be a slip, and nothing is installed to build on."""
+        prefix = self.prefix()
+        if (self._request.name is None and prefix is None) or (prefix and (prefix / "conda-meta").is_dir()):
+            return
+        what = f"at {prefix}" if self._request.prefix is not None else f"named {self._request.name}"
+        if what not in self._told:
+            self._told.add(what)
+            self._reporter.message(f"there is no environment {what} yet: a new one is solved for", level="info")
 
     def _name_retired(self, channels: Sequence[Channel]) -> None:
         """Tell a user whose condarc names a mirror that is gone; its channels are served by the others."""

@@ -168,11 +168,12 @@ class MirrorTable:
         ``upstream`` False leaves the canonical address out, and a given one that may be it (a file of PyPI whose own
         base is not known). With ``only``, nothing but the mirrors of these names is named (``upstream`` and ``given``
         are names too), which may leave nothing. An address that no origin claims, or that holds a credential, has one
-        place, and that is always returned: the user named it.
+        place, and that is always returned: the user named it. Only one that reaches no origin for its ``..`` and the
+        like, at a host of an origin, is nowhere without ``upstream``: the server would read it as the origin's.
         """
         match = self._find(url.reveal())
         if match is None:
-            return (Source(UPSTREAM, url),)
+            return () if not upstream and self._may_climb_upstream(url.reveal()) else (Source(UPSTREAM, url),)
         offers = [
             Source(mirror.name, RedactedUrl(join_url(mirror.carries[match.origin], match.rest)), mirror.connections)
             for mirror in self.mirrors
@@ -188,6 +189,15 @@ class MirrorTable:
             if only is None or offer.mirror in only:
                 distinct.setdefault(offer.url.reveal(), offer)
         return tuple(distinct.values())
+
+    def _may_climb_upstream(self, url: str) -> bool:
+        """Whether ``url`` is unclear in its path, at a host that serves an origin itself."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return False
+        bases = (CHANNEL_ALIAS, *self.origins.values(), *self.aliases)
+        return not is_plain_path(parts.path) and parts.hostname in {urlsplit(base).hostname for base in bases}
 
     def merge(self, other: MirrorTable) -> MirrorTable:
         """This table with ``other`` laid over it: its origins win; a mirror of the same name is extended in place.
@@ -207,6 +217,16 @@ class MirrorTable:
     def names(self) -> Iterable[str]:
         """The mirrors' names, in order."""
         return (mirror.name for mirror in self.mirrors)
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether every server reads this path of an address alike: no ``..``, ``%2e``, empty segment or backslash.
+
+    Slashes at the end do not count.
+    """
+    return "\\" not in path and not any(
+        not segment or _DOTS.fullmatch(segment) for segment in path.rstrip("/").split("/")[1:]
+    )
 
 
 def join_url(base: str, rest: str) -> str:
@@ -242,11 +262,9 @@ def _locate(url: str) -> _Location | None:
         return None
     scheme, path = parts.scheme, parts.path
     plain = f"{scheme}://{parts.netloc}{path}"
-    if scheme not in _DEFAULT_PORTS or not host or parts.query or "\\" in path or redact(plain) != plain:
+    if scheme not in _DEFAULT_PORTS or not host or parts.query or not is_plain_path(path) or redact(plain) != plain:
         return None
     segments = tuple(path.rstrip("/").split("/")[1:])
-    if any(not segment or _DOTS.fullmatch(segment) for segment in segments):
-        return None
     if ":" in host:
         host = f"[{host}]"
     return host if port is None or port == _DEFAULT_PORTS[scheme] else f"{host}:{port}", segments

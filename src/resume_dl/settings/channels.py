@@ -10,12 +10,12 @@ import os.path
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.channel import Channel, without_credentials
 from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
-from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.mirror import MirrorTable, is_plain_path
 from resume_dl.model.url import RedactedUrl
 
 DEFAULTS = "defaults"
@@ -54,7 +54,8 @@ def expand_channels(
 
     A multichannel (``defaults``) becomes its members. Empty ``names`` mean the condarc's channels, else ``defaults``.
     ``subdirs`` are the platforms wanted: conda's own defaults have msys2 as well for Windows. ``folder`` is what
-    relative paths are meant from (default: the current one). Raises ConfigurationError for an empty name.
+    relative paths are meant from (default: the current one). Raises ConfigurationError for an empty name, and for one
+    with a part that a server may read as another place (``..``, an empty one, a backslash).
     """
     found: dict[str, Channel] = {}
     for name in names or requested_channels((), conda):
@@ -125,6 +126,7 @@ def _with_login(url: str, conda: CondaSettings) -> RedactedUrl:
 def _channel(
     base: RedactedUrl, table: MirrorTable, conda: CondaSettings, *, name: str = "", group: str = ""
 ) -> Channel:
+    _check_path(base)
     match = table.origin_of(base.reveal())
     canonical = base if match is None else RedactedUrl(table.canonical(base.reveal()))
     if match is not None:
@@ -132,6 +134,19 @@ def _channel(
     elif not name:
         name = _short_name(base, conda)
     return Channel(name, None if match is None else match[0], canonical, base, group)
+
+
+def _check_path(base: RedactedUrl) -> None:
+    """Refuse what would lead past the mirrors: no two servers need agree on what ``a/../b`` names."""
+    try:
+        parts = urlsplit(base.reveal())
+    except ValueError:
+        raise ConfigurationError(f"the channel {base} is no address", hint="name it as in -c conda-forge") from None
+    if parts.scheme != "file" and not is_plain_path(parts.path):
+        raise ConfigurationError(
+            f"the channel {base} has a part that is empty, dots only or a backslash",
+            hint="name it plainly, as in -c conda-forge; a folder on this machine begins with ./ or /",
+        )
 
 
 def _short_name(base: RedactedUrl, conda: CondaSettings) -> str:
