@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -76,17 +77,34 @@ def test_a_spec_beside_an_explicit_file(user, offer):
 
 
 @pytest.mark.parametrize("option", [[], ["--dest", "plain"], ["--dry-run"]])
-def test_a_lock_that_cannot_be_written(user, option):
-    """The files are there and told, and the run ends in 5 for the lock's sake; with --dest it is written as well."""
+def test_a_lock_that_cannot_be_written(user, served, option):
+    """A list that cannot be written is refused before anything is asked for; with --dest it is written as well."""
     good = user.fetch(WANTED, "--no-deps", "--lock", user.folder / "lock.txt", *option)
     assert good.code == 0, good.err
     assert LARGE in (user.folder / "lock.txt").read_text()
-    bad = user.fetch(WANTED, "--no-deps", "--lock", user.folder / "lock.txt" / "below", "--json", *option)
-    assert bad.code == 5, bad.err
-    assert bad.report["error"]["type"] == "NotWritableError"
-    assert bad.statuses.keys() == {LARGE}
+    served.reset_log()
+    for lock in (user.folder / "lock.txt" / "below", user.folder):
+        bad = user.fetch(WANTED, "--no-deps", "--lock", lock, "--json", *option)
+        assert bad.code == 5, bad.err
+        assert bad.report["error"]["type"] == "NotWritableError"
+        assert "--lock" in bad.report["error"]["hint"]
+    assert served.requests() == []
     several = user.fetch(WANTED, "--lock", "x", "--platform", "win-64", "--platform", "linux-64", *option)
     assert several.code == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a folder that nobody can write to")
+def test_folders_of_ours_that_cannot_be_written(user, served, offer):
+    """No place for indexes: exit 5 before anything is asked. None for the list: all is fetched, and a warning."""
+    bad = user.fetch(WANTED, "--json", env={"RESUME_DL_CACHE_DIR": "/proc/nope"})
+    assert (bad.code, bad.report["error"]["type"]) == (5, "NotWritableError"), bad.err
+    assert "RESUME_DL_CACHE_DIR" in bad.report["error"]["hint"]
+    assert served.requests() == []
+    done = user.fetch(WANTED, "--json", env={"RESUME_DL_STATE_DIR": "/proc/nope"})
+    assert done.code == 0, done.err
+    assert done.report["next_command"] == ""
+    assert "/proc/nope" in done.err
+    user.assert_complete(offer.wanted)
 
 
 def test_explicit_lines_without_a_digest(user, offer):
@@ -219,6 +237,49 @@ def test_offline(user, served, offer):
     user.condarc["offline"] = True
     assert user.fetch(WANTED, "--no-deps").code == 0
     assert served.requests() == []
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["-c", "pytorch/../x"], "pytorch/../x"),
+        (["-c", "http://127.0.0.1:9/a/%2e%2e/b"], "%2e%2e"),
+        (["-c", "pytorch//x"], "pytorch//x"),
+        (["-c", "pytorch\\x"], "pytorch\\x"),
+        (["pytorch/../x::mkl"], "pytorch"),
+        (["--platform", "../.."], "../.."),
+        (["--virtual-package", "glibc=2"], "glibc"),
+        (["--cuda", "../x"], "--cuda"),
+        (["--override-channels"], "-c"),
+    ],
+)
+def test_what_must_not_become_an_address(user, served, option, words):
+    """Channels and platforms that lead elsewhere, and malformed virtual packages: exit 2 before anyone is asked."""
+    done = user.fetch(WANTED, "--json", *option)
+    assert done.code == 2, done.err
+    assert words in done.report["error"]["message"] + done.report["error"]["hint"]
+    assert served.requests() == []
+
+
+@pytest.mark.parametrize("text", ["channels: [", "hello", "channels: pytorch", "channel_priority: weird"])
+def test_a_broken_condarc_is_told(user, text):
+    """What of the condarc cannot be used is named in a warning; a good one has none."""
+    channels = ["-c", "pytorch", "-c", "pkgs/main"]
+    broken = user.folder / "broken.yml"
+    broken.write_text(text)
+    done = user.fetch(WANTED, "--dry-run", *channels, env={"CONDARC": str(broken)})
+    assert done.code == 0, done.err
+    assert "warning" in done.err
+    assert "broken.yml" in done.err
+    assert "warning" not in user.fetch(WANTED, "--dry-run", *channels).err
+
+
+@pytest.mark.parametrize("option", [["-n", "typo"], ["-p", "/nonexistent/typo"]])
+def test_an_environment_that_is_not_there(user, option):
+    """A new environment is solved for, and that is said once."""
+    done = user.fetch(WANTED, "--dry-run", *option)
+    assert done.code == 0, done.err
+    assert [line for line in done.err.splitlines() if "no environment" in line and "typo" in line and "new" in line]
 
 
 def test_limit_rate(user, served):

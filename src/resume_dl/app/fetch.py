@@ -53,7 +53,11 @@ class _Fetch:
         self.request = request
         self.setup = setup
         self.reporter = reporter
+        if setup.conda.problem:
+            reporter.message(f"conda's settings are not all read: {setup.conda.problem}", level="warning")
         self.folder, self.in_cache = self._destination()
+        if request.lock is not None:
+            _check_lock(request.lock.absolute())
         self.resolver = Resolver(request, setup, reporter, engine)
         self.transfer = Transfer(self.folder, engine, cancelled, in_cache=self.in_cache, offline=self.resolver.offline)
 
@@ -73,10 +77,7 @@ class _Fetch:
         """Where finished files go, and whether that is a package cache; refused before anything is downloaded."""
         if self.request.dest is not None:
             folder = self.request.dest.absolute()
-            place = folder
-            while not place.exists() and place != place.parent:
-                place = place.parent
-            if not place.is_dir() or not os.access(place, os.W_OK):
+            if not _can_make(folder):
                 raise NotWritableError(f"{folder} cannot be written", hint="choose another folder with --dest")
             return folder, False
         create = not self.request.dry_run
@@ -144,7 +145,7 @@ class _Fetch:
         else:
             platform = solutions[0][0] if solutions else self.resolver.platforms()[0]
             text = write_explicit(artifacts, platform=platform)
-            if lock is None and self.in_cache and not self.request.dry_run:
+            if automatic := lock is None and self.in_cache and not self.request.dry_run:
                 name = hashlib.sha256(text.encode()).hexdigest()[:12]
                 lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
             if lock is not None:
@@ -152,6 +153,10 @@ class _Fetch:
                     lock.parent.mkdir(parents=True, exist_ok=True)
                     lock.write_text(text, encoding="utf-8")
                 except OSError as error:
+                    if automatic:
+                        text = f"no list of exactly these files was kept: {lock} cannot be written: {error.strerror}"
+                        self.reporter.message(text, level="warning")
+                        return result
                     result.error = NotWritableError(
                         f"{lock} cannot be written: {error.strerror}", hint="choose another file with --lock"
                     )
@@ -171,6 +176,26 @@ class _Fetch:
         if self.resolver.platforms()[0] != (self.setup.conda.subdir or native_subdir()):
             settings += _setting("CONDA_SUBDIR", self.resolver.platforms()[0])
         return f"{settings}conda {'install' if exists else 'create'} {where} --file {_quoted(lock)}"
+
+
+def _can_make(folder: Path) -> bool:
+    """Whether ``folder`` can be written, or be made; found out without writing."""
+    place = folder
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+
+
+def _check_lock(lock: Path) -> None:
+    """Refuse a list that could not be written after all was downloaded. Raises NotWritableError."""
+    if lock.is_dir():
+        why = "it is a folder"
+    elif lock.exists():
+        why = "" if os.access(lock, os.W_OK) else "no permission"
+    else:
+        why = "" if _can_make(lock.parent) else "its folder cannot be written"
+    if why:
+        raise NotWritableError(f"{lock} cannot be written: {why}", hint="choose another file with --lock")
 
 
 def _setting(name: str, value: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +12,13 @@ from pathlib import Path
 
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
-from resume_dl.errors import ChannelNotFoundError, ChannelUnavailableError
+from resume_dl.errors import (
+    ChannelNotFoundError,
+    ChannelUnavailableError,
+    NotWritableError,
+    OutOfSpaceError,
+    ResumeDLError,
+)
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
 from resume_dl.model.mirror import MirrorTable
@@ -112,7 +120,7 @@ class RepodataFetcher:
         paths = {index.key: self._folder / f"{index.key}.json" for index in indexes.values()}
         if self._offline:
             return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         jobs = {index.key: self._job(index) for index in indexes.values()}
         outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
         there: dict[Wanted, Path] = {}
@@ -123,9 +131,34 @@ class RepodataFetcher:
             if outcome.error is not None and outcome.reason != "unchanged":
                 raise self._unavailable(outcome)
             if outcome.error is None:
-                self._keep(index, jobs[index.key].destination, outcome)
+                try:
+                    self._keep(index, jobs[index.key].destination, outcome)
+                except OSError as error:
+                    raise self._unwritable(error) from error
             there[each] = paths[index.key]
         return there
+
+    def _make_folder(self) -> None:
+        """Make the folder of indexes, and see that it can be written, before anything is asked for."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if not os.access(self._folder, os.W_OK | os.X_OK):
+            raise self._unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+    def _unwritable(self, error: OSError) -> ResumeDLError:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return OutOfSpaceError(
+                f"no space left in {self._folder}, where channel indexes are kept",
+                needed=0,
+                free=0,
+                hint="free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR",
+            )
+        return NotWritableError(
+            f"{self._folder}, where channel indexes are kept, cannot be written: {error.strerror or error}",
+            hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
+        )
 
     def _job(self, index: Artifact) -> Job:
         validator, label = self._note(index)

@@ -60,7 +60,7 @@ class Transfer:
             if unpacked.error is not None:
                 result = results[unpacked.artifact.key]
                 interrupted = self._cancelled() and result.error is None
-                result.error = Interrupted("stopped before all was unpacked") if interrupted else unpacked.error
+                result.error = _stopped() if interrupted else unpacked.error
                 result.status = "failed"
         return [results[each.artifact.key] for each in planned]
 
@@ -105,6 +105,11 @@ class Transfer:
 
 def _failed(artifact: Artifact, error: ResumeDLError) -> ArtifactResult:
     return ArtifactResult(artifact, "failed", error=error)
+
+
+def _stopped() -> Interrupted:
+    hint = "run the same command again: what is on disk is kept"
+    return Interrupted("stopped before all was unpacked", hint=hint)
 
 
 def _offline_error(artifact: Artifact) -> ResumeDLError:
