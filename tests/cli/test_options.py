@@ -11,7 +11,8 @@ from resume_dl.cli import group
 from resume_dl.cli.fetch import command as fetch
 from resume_dl.cli.main import main
 from resume_dl.cli.options import Duration, Rate
-from resume_dl.errors import EXIT_CODE_PRECEDENCE, worst_exit_code
+from resume_dl.cli.run import show_errors
+from resume_dl.errors import EXIT_CODE_PRECEDENCE, ResumeDLError, worst_exit_code
 from resume_dl.settings.config import OPTIONS
 
 
@@ -60,7 +61,7 @@ def test_every_option_has_its_variable():
 
 
 def test_every_option_may_stand_in_the_config_file():
-    """config.toml knows each option by its long name."""
+    """config.toml knows each option of fetch by its long name, and no other."""
     names = {option.name for option in fetch.params if isinstance(option, click.Option)}
     longs = {
         next(name for name in option.opts if name.startswith("--"))[2:].replace("-", "_")
@@ -68,7 +69,7 @@ def test_every_option_may_stand_in_the_config_file():
         if isinstance(option, click.Option)
     }
     assert names == longs
-    assert names <= OPTIONS
+    assert names - {"help"} == set(OPTIONS)
 
 
 def test_interface_options_are_there():
@@ -111,6 +112,22 @@ def test_wrong_usage(capsys, arguments, monkeypatch, tmp_path):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "Error: " in shown.err or "error: " in shown.err
+
+
+def test_a_wrong_value_of_the_config_file_is_told_as_such(capsys, monkeypatch, tmp_path):
+    """The message names config.toml, not only an option that nobody gave."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("connections = 99\n")
+    assert main(["fetch", "x"]) == 2
+    assert str(tmp_path / "config.toml") in capsys.readouterr().err
+    assert main(["fetch", "x", "--connections", "98"]) == 2
+    assert "config.toml" not in capsys.readouterr().err
+
+
+def test_shared_advice_is_given_once(capsys):
+    """Each failure has its line; the same hint follows the last of them only."""
+    show_errors([ResumeDLError("a", hint="look"), ResumeDLError("b", hint="wait"), ResumeDLError("c", hint="look")])
+    assert capsys.readouterr().err == "error: a\nerror: b\n  wait\nerror: c\n  look\n"
 
 
 def test_every_listed_command_is_there():

@@ -58,6 +58,21 @@ def test_get_goes_on_after_a_kill(user, offered, nginx_mirrors):
     assert again.artifact("data.bin")["status"] == "cached"
 
 
+def test_what_get_left_is_found_where_one_stands(user, offered, nginx_mirrors):
+    """`status` and `clean` look into the current folder too; nobody works there any more, so nothing is busy."""
+    root, _, _ = offered
+    with user.start("get", f"{nginx_mirrors([root], rate=MIB).base(0)}/data.bin") as process:
+        while not any(row["busy"] for row in unfinished(user)):
+            assert process.poll() is None
+        process.kill()
+    rows = unfinished(user)
+    assert [(row["folder"], row["busy"]) for row in rows] == [(str(user.folder / ".resume-dl"), False)]
+    said = user.run("clean").out
+    assert said.startswith("removed")
+    assert rows[0]["key"] in said
+    assert unfinished(user) == []
+
+
 def nginx_sent(user):
     """Bytes that the journal of the one unfinished file holds."""
     from resume_dl.store.part import PartStore
@@ -121,6 +136,8 @@ def test_clean_leaves_what_is_at_work(user, tmp_path, nginx_mirrors):
     with user.start("fetch", *user.options, "pytorch=1.7", "--json") as process:
         while not any(row["done"] for row in unfinished(user)):
             assert process.poll() is None
+        assert all(row["busy"] for row in unfinished(user))
+        assert "kept" in user.run("clean").out
         rows = json.loads(user.run("clean", "--json").out)["unfinished"]
         assert rows
         assert all(row["busy"] for row in rows)

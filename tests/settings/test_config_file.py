@@ -35,6 +35,15 @@ def test_options(tmp_path: Path) -> None:
         ("[fetch]\nconnections = 4", "'fetch' is not an option", ""),
         ("dest = {a = 1}", "'dest' is a dict", "text"),
         ("mirror = [1]", "'mirror' is a list", "texts"),
+        ("connections = 3.5", "'connections' is 3.5", "whole number"),
+        ("connections = true", "'connections' is True", "whole number"),
+        ("no-deps = 'yes'", "'no-deps' is 'yes'", "true or false"),
+        ("progress = ['bar']", "'progress' is a list", "text"),
+        ("dest = 5", "'dest' is 5", "path"),
+        ("sha256 = 'ab'", "'sha256' cannot be set for every download", "--sha256"),
+        ("mirror-url = 'http://h/x'", "'mirror-url' cannot be set for every download", "--mirror-url"),
+        ("python = '3.9'", "'python' is not an option", ""),
+        ("index-url = 'http://h'", "'index-url' is not an option", ""),
         ("per-host = 1\nper_host = 2", "'per_host' is there twice", "keep one"),
         ("x", "not valid TOML", ""),
     ],
@@ -48,6 +57,21 @@ def test_mistakes_are_named(tmp_path: Path, text: str, message: str, hint: str) 
     assert str(file) in caught.value.message
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_paths_and_single_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``~`` is the home folder where a path is meant; one text stands for a list of one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    file = tmp_path / "config.toml"
+    file.write_text('dest = "~/x"\nfile = "~/e.yml"\nmirror = "tuna"\nname = "~"\ncuda = 11.0\n', encoding="utf-8")
+    assert load_config(file) == {
+        "dest": str(tmp_path / "x"),
+        "file": [str(tmp_path / "e.yml")],
+        "mirror": ["tuna"],
+        "name": "~",
+        "cuda": 11.0,
+    }
 
 
 def test_folders(machine: Machine) -> None:

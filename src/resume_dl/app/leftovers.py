@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.app.extract import staged_archives
 from resume_dl.app.setup import Setup
-from resume_dl.errors import LockedError
+from resume_dl.errors import LockedError, StoreError
 from resume_dl.store.condacache import is_unpacking, sweep
+from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 
 
@@ -23,12 +24,14 @@ class Leftover:
     size: int | None
     done: int
     busy: bool = False
-    """Another process works on it: it was not removed."""
+    """Another process works on it: ``clean`` leaves it."""
 
 
 def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
-    """Where unfinished files may lie: conda's package caches, our own cache, and ``extra`` ones."""
+    """Where unfinished files may lie: ``extra`` folders, conda's package caches, the current folder, our own cache."""
     caches = [*extra, *setup.conda.pkgs_dirs]
+    with suppress(OSError):  # it was removed: then nothing lies there
+        caches.append(Path.cwd())  # what ``get`` and ``--dest .`` left
     return [*dict.fromkeys(folder.absolute() / FOLDER for folder in caches), setup.paths.cache / "repodata" / "parts"]
 
 
@@ -36,12 +39,30 @@ def find(places: Sequence[Path]) -> list[Leftover]:
     """Every unfinished download there, and what is downloaded and waits to be unpacked."""
     found = []
     for folder in places:
-        found += [Leftover(folder, part.key, part.size, part.done) for part in PartStore(folder).unfinished()]
+        found += [
+            Leftover(folder, part.key, part.size, part.done, busy=_is_locked(folder / f"{part.key}.lock"))
+            for part in PartStore(folder).unfinished()
+        ]
         for path in staged_archives(folder):
             with suppress(OSError):
                 size = path.stat().st_size
-                found.append(Leftover(folder, path.name, size, size))
+                found.append(Leftover(folder, path.name, size, size, busy=is_unpacking(folder.parent)))
     return found
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds this lock now; asked without waiting, and let go at once."""
+    if not path.exists():  # to ask would make it
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire()
+    except LockedError:
+        return True
+    except (OSError, StoreError):
+        return False
+    lock.release()
+    return False
 
 
 def clean(places: Sequence[Path]) -> list[Leftover]:
@@ -56,9 +77,9 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
                 _remove_staged(each.folder / each.key)
             else:
                 PartStore(each.folder).remove(each.key)
-            removed.append(each)
+            removed.append(replace(each, busy=False))
         except LockedError:
-            removed.append(Leftover(each.folder, each.key, each.size, each.done, busy=True))
+            removed.append(replace(each, busy=True))
     for folder in places:
         with suppress(OSError):
             folder.rmdir()

@@ -32,10 +32,7 @@ def outcome(given: Sequence[str]) -> int:
         tell(error.message)
     except Exception as caught:  # noqa: BLE001 - a bug is told in one line, with its exit code
         # commands have mapped their own: without a file's name it is stdout that did not take click's help text
-        if isinstance(caught, OSError) and caught.filename is None:
-            error = give_up_stdout(caught)
-        else:
-            error = as_error(caught)
+        error = give_up_stdout(caught) if isinstance(caught, OSError) and caught.filename is None else as_error(caught)
         show_error(error)
     return _say_outcome(given, error)
 

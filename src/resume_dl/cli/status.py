@@ -47,6 +47,7 @@ def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
     for each in found:
         of = "?" if each.size is None else show_bytes(each.size)
         busy = "  (another process works on it)" if each.busy else ""
-        say(f"{show_bytes(each.done):>9} of {of:>9}  {each.folder / each.key}{busy}")
+        said = "" if name != "clean" else "kept     " if each.busy else "removed  "
+        say(f"{said}{show_bytes(each.done):>9} of {of:>9}  {each.folder / each.key}{busy}")
     if not found:
         say("no unfinished downloads")

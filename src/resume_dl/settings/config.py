@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,39 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-OPTIONS = frozenset(
-    {
-        # of fetch
-        "channel", "override_channels", "platform", "no_deps", "only_deps", "file", "pip", "index_url",
-        "extra_index_url", "find_links", "python", "virtual_package", "cuda", "channel_priority", "pkgs_dir",
-        "wheel_dir", "dest", "no_extract", "dry_run", "prefix", "name", "solver", "lock",
-        # of every command that downloads
-        "mirrors", "mirror", "no_upstream", "connections", "per_host", "limit_rate", "json", "progress",
-        "give_up_after", "no_wait", "quiet", "verbose", "debug", "offline",
-    }
+_FLAGS = (
+    "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
+    "verbose", "debug", "offline",
 )  # fmt: skip
-"""The long options that may stand in config.toml, with underscores for hyphens."""
+OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(_FLAGS, "flag"),
+    **dict.fromkeys(("connections", "per_host"), "whole number"),
+    **dict.fromkeys(("limit_rate", "give_up_after", "cuda"), "text or number"),
+    **dict.fromkeys(("channel_priority", "name", "solver", "progress"), "text"),
+    **dict.fromkeys(("pkgs_dir", "dest", "prefix", "lock", "mirrors"), "path"),
+    **dict.fromkeys(("channel", "platform", "virtual_package", "mirror"), "list"),
+    "file": "list of paths",
+}
+"""The long options that may stand in config.toml, with underscores for hyphens, and what each takes."""
+
+_OF_ONE_FILE = frozenset({"output", "sha256", "md5", "mirror_url"})
+_WANTED = {
+    "flag": "true or false",
+    "whole number": "a whole number",
+    "text or number": "a text or a number",
+    "text": "a text",
+    "path": "a text, the path",
+    "list": "a list of texts",
+    "list of paths": "a list of texts, the paths",
+}
 
 
-def load_config(file: Path, *, known: Collection[str] = OPTIONS) -> dict[str, Any]:
+def load_config(file: Path) -> dict[str, Any]:
     """Option name (underscores) -> default value, from one flat TOML file; empty if there is no such file.
 
-    A value is a text, a number, true or false, or a list of texts for an option that may be repeated; whether it is
-    right for its option is for the command line to say. ``limit-rate`` and ``limit_rate`` are the same. Raises
-    ConfigurationError naming the file and the key.
+    A value is a text, a number, true or false, or a list of texts for an option that may be repeated (or one
+    text); ``~`` in a path is the home folder. What a text says is for the command line to judge. ``limit-rate`` and
+    ``limit_rate`` are the same. Raises ConfigurationError naming the file and the key.
     """
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -49,19 +62,54 @@ def load_config(file: Path, *, known: Collection[str] = OPTIONS) -> dict[str, An
     options: dict[str, Any] = {}
     for key, value in document.items():
         name = key.replace("-", "_")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name in _OF_ONE_FILE:
+            raise ConfigurationError(
+                f"{file}: {key!r} cannot be set for every download",
+                hint=f"give it with the one file it belongs to: resume-dl get URL --{name.replace('_', '-')} …",
+            )
+        if name not in OPTIONS:
+            near = difflib.get_close_matches(name, OPTIONS, n=1)
             hint = (
                 f"did you mean {near[0].replace('_', '-')}?" if near else "see `resume-dl fetch --help` for the options"
             )
             raise ConfigurationError(f"{file}: {key!r} is not an option", hint=hint)
         if name in options:
             raise ConfigurationError(f"{file}: {key!r} is there twice", hint="keep one of the two spellings")
-        listed = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if not listed and not isinstance(value, (str, int, float, bool)):
+        kind = OPTIONS[name]
+        if not _fits(kind, value):
             raise ConfigurationError(
-                f"{file}: {key!r} is a {type(value).__name__}",
-                hint="give a text, a number, true, false or a list of texts",
+                f"{file}: {key!r} is {_shown(value)}, not {_WANTED[kind]}", hint=f"give {_WANTED[kind]}"
             )
-        options[name] = value
+        options[name] = _converted(kind, value)
     return options
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if kind == "flag" or isinstance(value, bool):
+        return kind == "flag" and isinstance(value, bool)
+    if kind == "whole number":
+        return isinstance(value, int)
+    if kind == "text or number":
+        return isinstance(value, (str, int, float))
+    if kind.startswith("list") and isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str)
+
+
+def _converted(kind: str, value: Any) -> Any:
+    if kind.startswith("list"):
+        texts = [value] if isinstance(value, str) else value
+        return [_expanded(text) for text in texts] if kind == "list of paths" else texts
+    return _expanded(value) if kind == "path" else value
+
+
+def _expanded(text: str) -> str:
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:  # nobody of this name, or no home
+        return text
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: short, and without what it holds if it holds more."""
+    return repr(value) if isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
