@@ -118,6 +118,26 @@ def test_explicit_lines_without_a_digest(user, offer):
     assert user.archives() == set()
 
 
+@pytest.mark.parametrize("option", [[], ["--dest", "plain"], ["--no-extract"]])
+def test_sizes_that_a_list_does_not_tell(user, offer, option):
+    """A list has no sizes: that is said before, and afterwards the sizes on disk are counted, cached ones too."""
+    lock = user.folder / "lock.txt"
+    assert user.fetch(WANTED, "--lock", lock, "--dry-run").code == 0
+    total = sum(package.path.stat().st_size for package in offer.wanted.values())
+    planned = user.fetch("--file", lock, "--dry-run", "--json", *option)
+    assert f"{len(offer.wanted)} files of unknown size to download" in planned.err
+    assert planned.report["totals"]["bytes"] == 0
+    done = user.fetch("--file", lock, "--json", *option)
+    assert done.code == 0, done.err
+    totals = done.report["totals"]
+    assert (totals["bytes"], totals["downloaded"], totals["cached"]) == (total, total, 0)
+    again = user.fetch("--file", lock, "--json", *option)
+    assert "0 B to download" in again.err
+    assert "unknown" not in again.err
+    totals = again.report["totals"]
+    assert (totals["bytes"], totals["downloaded"], totals["cached"]) == (total, 0, total)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -150,7 +170,7 @@ def test_dest(user, served, offer):
     place = user.folder / "plain" / "deeper"
     done = user.fetch(WANTED, "--dest", place, "--json")
     assert done.code == 0, done.err
-    assert {path.name for path in place.iterdir() if path.is_file()} == files(offer)
+    assert {path.name for path in place.iterdir()} == files(offer)
     assert not user.pkgs.exists()
     assert {artifact["path"] for artifact in done.report["artifacts"]} == {str(place / name) for name in files(offer)}
     assert done.report["next_command"] == ""

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from resume_dl.resolve.explicit import write_explicit
 from resume_dl.resolve.request import Solution
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
+from resume_dl.store.part import FOLDER
 
 __all__ = ["FetchRequest", "fetch"]
 
@@ -34,7 +36,11 @@ def fetch(
     """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised."""
     started = time.monotonic()
     with engine_for(setup, reporter, cancelled) as engine:
-        result = _Fetch(request, setup, reporter, engine, cancelled).run()
+        job = _Fetch(request, setup, reporter, engine, cancelled)
+        try:
+            result = job.run()
+        finally:
+            job.tidy()
     result.elapsed = time.monotonic() - started
     return result
 
@@ -73,6 +79,12 @@ class _Fetch:
                 result = self._transfer(solutions, explicit)
         return self._conclude(result, solutions, explicit)
 
+    def tidy(self) -> None:
+        """Leave no empty folder of ours among the user's plain files."""
+        if not self.in_cache:
+            with suppress(OSError):  # not there, or not empty: something is unfinished
+                (self.folder / FOLDER).rmdir()
+
     def _destination(self) -> tuple[Path, bool]:
         """Where finished files go, and whether that is a package cache; refused before anything is downloaded."""
         if self.request.dest is not None:
@@ -105,8 +117,8 @@ class _Fetch:
             planned = plan_folder(artifacts, self.folder)
         space = space_for(planned, self.folder, unpack=unpack)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
-        total = sum(artifact.size or 0 for artifact in artifacts)
-        self.reporter.plan(artifacts, total, total - space.download)
+        total = sum(each.artifact.size or 0 for each in planned)
+        self.reporter.plan([each.artifact for each in planned], total, max(0, total - space.download))
         notes = tuple(note for _, solution in solutions for note in solution.notes)
         result = RunResult("fetch", notes=notes)
         if self.request.dry_run:

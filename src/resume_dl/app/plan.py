@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.app.extract import staged_path
@@ -26,6 +27,14 @@ class Planned:
     path: Path | None = None
 
 
+def measured(artifact: Artifact, path: Path | None) -> Artifact:
+    """The artifact with its file's size on disk, where its record gives none (lines of a list)."""
+    if artifact.size is None and path is not None:
+        with suppress(OSError):
+            return replace(artifact, size=path.stat().st_size)
+    return artifact
+
+
 def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> list[Planned]:
     """What conda's package caches have of ``artifacts`` already.
 
@@ -42,10 +51,13 @@ def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touc
     if entry is not None and entry.extracted is not None:
         if touch and not entry.is_for(artifact):
             entry = claim_for_client(entry, artifact)
-        return Planned(artifact, "cached", entry.archive or entry.extracted)
+        known = measured(artifact, entry.archive)
+        if known.size is None and entry.record is not None and isinstance(size := entry.record.get("size"), int):
+            known = replace(artifact, size=size)
+        return Planned(known, "cached", entry.archive or entry.extracted)
     for archive in (pkgs_dir / artifact.filename, staged_path(pkgs_dir, artifact)):
         if verify_file(archive, artifact.digest, artifact.size):
-            return Planned(artifact, "packed", archive)
+            return Planned(measured(artifact, archive), "packed", archive)
     return Planned(artifact, "missing")
 
 
@@ -55,7 +67,7 @@ def plan_folder(artifacts: Sequence[Artifact], folder: Path) -> list[Planned]:
     for artifact in artifacts:
         path = folder / artifact.filename
         there = artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
-        planned.append(Planned(artifact, "cached" if there else "missing", path if there else None))
+        planned.append(Planned(measured(artifact, path), "cached", path) if there else Planned(artifact, "missing"))
     return planned
 
 
@@ -68,13 +80,15 @@ class Space:
     unpacked: int
     """Estimated."""
     free: int
+    unknown: int = 0
+    """How many files are to be downloaded whose size nobody has told; in none of the sums."""
 
     def describe(self) -> str:
-        """All three numbers, for people."""
-        return (
-            f"{show_bytes(self.download)} to download, about {show_bytes(self.unpacked)} unpacked, "
-            f"{show_bytes(self.free)} free"
-        )
+        """All the numbers, for people."""
+        files = f"{self.unknown} file{'' if self.unknown == 1 else 's'} of unknown size"
+        known = [show_bytes(self.download)] if self.download or not self.unknown else []
+        download = " and ".join(known + [files] * bool(self.unknown))
+        return f"{download} to download, about {show_bytes(self.unpacked)} unpacked, {show_bytes(self.free)} free"
 
     def check(self, folder: Path) -> None:
         """Raise OutOfSpaceError with the numbers where it will not fit."""
@@ -85,24 +99,29 @@ class Space:
                 f"{show_bytes(self.unpacked)} unpacked), but only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
-                hint="free some space, or choose a folder on another disk with --pkgs-dir",
+                hint="free some space, or choose a folder on another disk with --pkgs-dir (or --dest)"
+                + ("; --no-extract needs less: conda unpacks later" if self.unpacked else ""),
             )
 
 
 def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool) -> Space:
     """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already."""
-    begun = {part.key: part.done for part in PartStore(folder / FOLDER).unfinished()}
-    download = unpacked = 0
+    begun = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
+    download = unpacked = unknown = 0
     for each in planned:
-        size = each.artifact.size or 0
+        size, part = each.artifact.size, begun.get(each.artifact.key)
+        if size is None and part is not None:
+            size = part.size
+        unknown += each.state == "missing" and size is None
+        size = size or 0
         if each.state == "missing":
-            download += max(0, size - begun.get(each.artifact.key, 0))
+            download += max(0, size - (part.done if part is not None else 0))
         if unpack and each.state in {"missing", "packed"}:
             unpacked += UNPACKED_FACTOR * size
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent
-    return Space(download, unpacked, shutil.disk_usage(place).free)
+    return Space(download, unpacked, shutil.disk_usage(place).free, unknown)
 
 
 def show_bytes(count: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from resume_dl.app.extract import Extractor, staged_path
-from resume_dl.app.plan import Planned
+from resume_dl.app.plan import Planned, measured
 from resume_dl.app.report import ArtifactResult
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
@@ -77,8 +77,9 @@ class Transfer:
     def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
         artifact = outcome.artifact
         path = self._folder / artifact.filename
+        arrived = self._job(artifact).destination if outcome.error is None else None
         result = ArtifactResult(
-            artifact,
+            measured(artifact, arrived),
             outcome.status,
             path if outcome.error is None else None,
             downloaded=outcome.downloaded,

@@ -47,7 +47,10 @@ def _mapped(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise OutOfSpaceError(
-                f"no space left for {path.name}", needed=0, free=0, hint="free some space and run the command again"
+                f"no space left in {path.parent} for {path.name}",
+                needed=0,
+                free=0,
+                hint="free some space there and run the same command again: what is on disk is kept",
             ) from error
         if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
             raise NotWritableError(
