@@ -163,6 +163,17 @@ def test_a_narrow_terminal_is_never_overrun(terminal, columns):
     assert len(screen.shown()) == 2
 
 
+def test_a_terminal_without_a_size_has_eighty_columns(terminal):
+    """Where the window says 0 by 0, as under script, the bars are drawn all the same."""
+    made = terminal(columns=0, lines=0)
+    reporter = choose("bar", made.stream)
+    reporter.plan([BIG], 80 * MB, 0)
+    reporter.progress(told(BIG, 8 * MB))
+    screen = Screen().feed(made.output())
+    assert len(screen.shown()) == 2
+    assert 70 < screen.widest <= 80
+
+
 def test_a_console_without_unicode_gets_ascii(terminal):
     """No bar character that it cannot show, not even as a question mark."""
     long = artifact("pytorch-1.7.1-py3.8_cuda11.0.221_cudnn8.0.5_0.tar.bz2", 80 * MB)

@@ -29,6 +29,20 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     before = 0
     """Bytes known to be from before this run."""
 
+    @property
+    def format_dict(self) -> Any:
+        """What tqdm draws; a terminal that does not know its width (as under ``script``) has 80 columns, not none."""
+        found = super().format_dict
+        if (found["ncols"] or 0) <= 0:  # tqdm takes one off
+            found["ncols"] = 79
+        return found
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> Any:
+        """As tqdm; the same for a height that is not known."""
+        if (self.nrows or 0) <= 0:
+            self.nrows = 24
+        return super().display(msg, pos)
+
     def show(self, label: str, remark: str, total: int | None, done: int, before: int) -> None:
         """Move to ``done``; draw at once where words change, else as often as tqdm finds right."""
         changed = (label, remark, total) != (self.desc, self.postfix or "", self.total)
