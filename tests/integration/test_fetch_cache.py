@@ -13,6 +13,7 @@ import pytest
 
 from faults.behaviours import Flip, Ok, Stall, Status
 from resume_dl.demo.zstd import raw_frame
+from resume_dl.store.part import PartStore
 from support.channels import build_pytorch_channels
 from support.conda_cache import Offer
 from support.fetching import User, finish
@@ -189,7 +190,7 @@ def test_a_disk_that_fills_up(user, big, nginx_mirrors):
     with small_disk(user.pkgs, "32m"):
         filler = user.pkgs / "filler"
         with user.start("fetch", *user.options, WANTED, "--json") as process:
-            wait_until(lambda: any(user.pkgs.glob(".resume-dl/*.journal")))
+            wait_until(lambda: any(part.done for part in PartStore(user.pkgs / ".resume-dl").unfinished() if part.size))
             with filler.open("wb", buffering=0) as other, contextlib.suppress(OSError):
                 while True:
                     other.write(bytes(65536))

@@ -6,11 +6,11 @@ import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from resume_dl.app.plan import plan_folder
+from resume_dl.app.plan import measured, plan_folder
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.job import Job
@@ -49,7 +49,7 @@ def get(
     for path, artifact in targets:
         there = planned[artifact.key]
         if there.state == "cached":
-            results[artifact.key] = ArtifactResult(_measured(artifact, path), "cached", there.path)
+            results[artifact.key] = ArtifactResult(measured(artifact, path), "cached", there.path)
         else:
             jobs.append(_job(path, artifact))
     if jobs and setup.options.offline:
@@ -60,7 +60,7 @@ def get(
             if isinstance(outcome.error, DigestMismatchError):
                 outcome.error.hint = "the digest that was given may be wrong; or try another place with --mirror-url"
             results[outcome.artifact.key] = ArtifactResult(
-                _measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
+                measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
                 outcome.status,
                 path if outcome.error is None else None,
                 outcome.downloaded,
@@ -83,13 +83,6 @@ def get(
         reporter.message(note, level="warning")
     result.elapsed = time.monotonic() - started
     return result
-
-
-def _measured(artifact: Artifact, path: Path) -> Artifact:
-    """The artifact with the size that it turned out to have."""
-    with suppress(OSError):
-        return replace(artifact, size=path.stat().st_size)
-    return artifact
 
 
 def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
