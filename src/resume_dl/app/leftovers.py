@@ -74,7 +74,8 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
     for each in find(places):
         try:
             if (each.folder / each.key).is_file():
-                _remove_staged(each.folder / each.key)
+                at_work = any(row.busy and row.folder == each.folder for row in removed)  # it will unpack this one next
+                _remove_staged(each.folder / each.key, at_work=at_work)
             else:
                 PartStore(each.folder).remove(each.key)
             removed.append(replace(each, busy=False))
@@ -86,7 +87,7 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
     return removed
 
 
-def _remove_staged(path: Path) -> None:
-    if is_unpacking(path.parent.parent):
+def _remove_staged(path: Path, *, at_work: bool) -> None:
+    if at_work or is_unpacking(path.parent.parent):
         raise LockedError(f"another process unpacks {path.name}", owner="another process")
     path.unlink(missing_ok=True)
