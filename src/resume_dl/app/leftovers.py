@@ -70,7 +70,7 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
     for folder in places:
         if folder.name == FOLDER:
             sweep(folder.parent)
-    removed = []
+    removed: list[Leftover] = []
     for each in find(places):
         try:
             if (each.folder / each.key).is_file():
