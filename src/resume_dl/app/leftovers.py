@@ -72,6 +72,8 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
             sweep(folder.parent)
     removed: list[Leftover] = []
     for each in find(places):
+        if not any((each.folder / name).exists() for name in (each.key, f"{each.key}.part")):
+            continue  # it was finished meanwhile: nothing is removed, so nothing is said
         try:
             if (each.folder / each.key).is_file():
                 at_work = any(row.busy and row.folder == each.folder for row in removed)  # it will unpack this one next
