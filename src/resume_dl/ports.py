@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,6 +56,22 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Drop every connection. Never raises."""
+        ...
+
+
+class Tracer(Protocol):
+    """Writes down a run's story, for people who want to see why it took so long. Called from the main thread only."""
+
+    def begin(self, now: float, key: str, filename: str, size: int | None, sources: Sequence[str]) -> None:
+        """A file joins the run; ``sources`` are the mirrors' names, in the order of their indexes."""
+        ...
+
+    def note(self, now: float, key: str | None, what: object) -> None:
+        """An event that the core was told or an action that it asked for (a dataclass of ``resume_dl.core``)."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
         ...
 
 
@@ -117,13 +133,26 @@ class Resumed:
     validator: str | None = None
     bound_source: str | None = None
     """For files without a digest: the redacted URL that the bytes came from."""
+    owners: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
+    """Who brought which of the ranges: the name given to ``record_written``, and its ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestProgress:
+    """How far the digest is, in bytes from the start, and what it found damaged on the way (it stands before that)."""
+
+    position: int
+    damaged: tuple[tuple[int, int], ...] = ()
 
 
 class PartFile(Protocol):
     """An unfinished file and its journal, locked by this process."""
 
     def resume(self) -> Resumed:
-        """Read the journal, re-hash what was written and not durable, cut off a torn tail."""
+        """Read the journal, cut off a torn tail; what was written and not durable is re-hashed before it is believed.
+
+        What is durable is believed here, and compared with its recorded CRC-32 when ``advance_digest`` comes by.
+        """
         ...
 
     def fix_size(self, size: int, validator: str | None = None, source: str | None = None) -> None:
@@ -146,12 +175,32 @@ class PartFile(Protocol):
         """All records before ``mark`` are durable; appended and synced."""
         ...
 
+    def read(self, offset: int, count: int) -> bytes:
+        """At most ``count`` bytes as they lie on disk; from any thread."""
+        ...
+
     def discard(self) -> None:
-        """Forget all bytes."""
+        """Forget all bytes; the digest begins anew."""
+        ...
+
+    def forget(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Believe these ranges no more, also in later runs; the digest goes back before the lowest of them."""
+        ...
+
+    def advance_digest(self, upto: int) -> DigestProgress:
+        """Hash the bytes from where the digest stands to ``upto`` as they lie on disk; all of them are finished.
+
+        Bytes of an earlier run are compared with their recorded CRC-32 on the way: at the first record that does not
+        fit the digest stops. Used by one thread at a time, beside writers of bytes above ``upto``.
+        """
+        ...
+
+    def locate_damage(self) -> tuple[tuple[int, int], ...] | None:
+        """Where the format's own checksums (CRC-32 of ZIP members) find a whole file wrong; None where they cannot."""
         ...
 
     def digest(self) -> Mapping[str, str]:
-        """Algorithm -> hex of the whole file as it lies on disk, for the algorithms the artifact names."""
+        """Algorithm -> hex of what ``advance_digest`` has hashed, for the strongest algorithm the artifact names."""
         ...
 
     def publish(self, destination: Path) -> None:

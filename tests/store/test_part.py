@@ -44,7 +44,8 @@ def begun(tmp_path):
 def test_a_killed_process_loses_only_what_it_had_not_recorded(begun):
     """Durable and written ranges are there again, with the size; a byte without a record is not."""
     part = reopen(begun)
-    assert part.resume() == Resumed(((0, 3000), (3000, 5000)), SIZE)
+    owners = (("one", ((0, 3000),)), ("two", ((3000, 5000),)))
+    assert part.resume() == Resumed(((0, 3000), (3000, 5000)), SIZE, owners=owners)
     part.write(5000, DATA[5000:6000])
     crash(part)
     assert resumed(begun) == ((0, 3000), (3000, 5000))
@@ -56,6 +57,7 @@ def test_it_goes_on_to_the_end(begun):
     part.resume()
     put(part, 5000, SIZE)
     settle(part)
+    part.advance_digest(SIZE)
     assert part.digest() == {"sha256": artifact().sha256}
     part.publish(begun / "out" / "a-1-0.conda")
     assert (begun / "out" / "a-1-0.conda").read_bytes() == DATA
@@ -181,7 +183,7 @@ def test_discard(begun):
     settle(part)
     crash(part)
     part = reopen(begun)
-    assert part.resume() == Resumed(((100, 200),), SIZE)
+    assert part.resume() == Resumed(((100, 200),), SIZE, owners=(("one", ((100, 200),)),))
     crash(part)
     assert part_path(begun).read_bytes()[:100] == bytes(100)
 
@@ -194,12 +196,12 @@ def test_without_a_size(tmp_path):
     put(part, 0, 1000)
     crash(part)
     part = reopen(tmp_path, what)
-    assert part.resume() == Resumed(((0, 1000),), None)
+    assert part.resume() == Resumed(((0, 1000),), None, owners=(("one", ((0, 1000),)),))
     part.fix_size(SIZE)
     assert part_path(tmp_path, what).stat().st_size == SIZE
     crash(part)
     part = reopen(tmp_path, what)
-    assert part.resume() == Resumed(((0, 1000),), SIZE)
+    assert part.resume() == Resumed(((0, 1000),), SIZE, owners=(("one", ((0, 1000),)),))
     part.discard()
     crash(part)
     part = reopen(tmp_path, what)
@@ -239,7 +241,8 @@ def test_validator_and_source(tmp_path):
         file.write(b"\0\0\0\0")
     for _ in range(2):
         part = reopen(tmp_path, what)
-        assert part.resume() == Resumed(((0, 1000),), SIZE, '"v1"', "https://one.example/a")
+        owners = (("one", ((0, 1000),)),)
+        assert part.resume() == Resumed(((0, 1000),), SIZE, '"v1"', "https://one.example/a", owners)
         assert part.digest() == {}
         crash(part)
 
@@ -276,6 +279,7 @@ def test_small_files_have_no_journal(tmp_path):
     part = PartStore(tmp_path).open(artifact(), journaled=False)
     assert part.resume() == Resumed(size=SIZE)
     put(part, 0, SIZE)
+    part.advance_digest(SIZE)
     assert part.digest() == {"sha256": artifact().sha256}
     part.publish(tmp_path / "a")
     assert names(tmp_path) == [""]

@@ -6,8 +6,20 @@ Each is answered by an event unless its text says otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from resume_dl.core.failures import Failure
+
+
+class Mode(Enum):
+    """What becomes of a connection's bytes."""
+
+    WRITE = "write"
+    """Written as they come: BytesWritten."""
+    HOLD = "hold"
+    """An end-game duplicate: kept in memory (BytesReceived, then RangeHeld) until WriteHeld or CloseConnection."""
+    COMPARE = "compare"
+    """Compared with what is on disk, never written: RangeCompared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,8 @@ class FixSize:
 class OpenRange:
     """Ask ``source`` for ``[start, end)`` and write what falls into ``gaps``; ends with ConnectionClosed.
 
-    ``whole``: without a Range header, one stream from 0. ``size``: the file's, where known.
+    ``whole``: without a Range header, one stream from 0. ``size``: the file's, where known. ``mode`` other than WRITE
+    only with a range of known end, whose only gap is the range itself.
     """
 
     connection: int
@@ -41,6 +54,26 @@ class OpenRange:
     whole: bool
     size: int | None
     if_range: str | None = None
+    mode: Mode = Mode.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenLease:
+    """Let the connection write nothing from ``end`` on, or from where it is if that is further: LeaseShortened.
+
+    Once it has come so far it ends by itself, with ConnectionClosed. No answer where it has ended before.
+    """
+
+    connection: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHeld:
+    """The duplicate has won: write of what it holds what falls into ``gaps``; ends with ConnectionClosed."""
+
+    connection: int
+    gaps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +96,30 @@ class RecordProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class AdvanceDigest:
+    """Hash on, from where the digest stands, to ``upto``; all bytes below are finished: DigestAdvanced or LocalFailed.
+
+    Never while another call on the digest (this, CheckDigest, LocateDamage) is under way.
+    """
+
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
 class CheckDigest:
-    """Hash the whole file: DigestChecked or LocalFailed."""
+    """Hash the rest: DigestChecked, or DigestAdvanced where bytes of an earlier run are damaged, or LocalFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocateDamage:
+    """Ask the format's own checksums where a whole file with a wrong digest is wrong: DamageLocated or LocalFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRanges:
+    """Believe these bytes no more, in this run or a later one. Not answered; never while the digest is at work."""
+
+    ranges: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +151,10 @@ class Finish:
 class Fail:
     """The download is over without its file; release its lock. Not answered.
 
-    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``lacking``, ``unchanged``, ``digest``, ``locked`` or
-    ``local``.
+    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``lacking``, ``unchanged``, ``locked``, ``local``; of
+    wrong bytes ``digest`` (every source's are), ``single`` (only one source, nobody to compare it with), ``disputed``
+    (as far as a short look goes the sources agree against the record, and all bytes are kept: ask for a newer record)
+    or ``record`` (they agree on every byte; kept). ``agreeing``: those sources.
     """
 
     reason: str
@@ -107,16 +164,22 @@ class Fail:
     actual: str = ""
     owner: str = ""
     error: Exception | None = None
+    agreeing: tuple[int, ...] = ()
 
 
 Action = (
     Prepare
     | FixSize
     | OpenRange
+    | ShortenLease
+    | WriteHeld
     | CloseConnection
     | SyncData
     | RecordProgress
+    | AdvanceDigest
     | CheckDigest
+    | LocateDamage
+    | ForgetRanges
     | DiscardPieces
     | Publish
     | NoteFailure

@@ -9,12 +9,16 @@ from resume_dl.core.failures import Failure
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The lock is ours and the journal is read: what is on disk, believed."""
+    """The lock is ours and the journal is read: what is on disk, believed.
+
+    ``owners``: who brought which of the ranges, by the label of its source.
+    """
 
     ranges: tuple[tuple[int, int], ...] = ()
     size: int | None = None
     validator: str | None = None
     bound_source: str | None = None
+    owners: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,46 @@ class BytesWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseShortened:
+    """The connection will write nothing from ``end`` on."""
+
+    connection: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BytesReceived:
+    """A connection that does not write (HOLD) has ``received`` body bytes in all."""
+
+    connection: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeHeld:
+    """All of a duplicate's range is in memory."""
+
+    connection: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCompared:
+    """Compared up to ``position`` with the disk; ``differing``: blocks with another byte, since the last such event."""
+
+    connection: int
+    position: int
+    received: int
+    differing: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionClosed:
     """The last word of a connection: no write of it can follow.
 
-    ``failure`` None when its lease is complete, or when the core closed it. ``size``: where the body's own end was
-    the first to tell it.
+    ``position``: written up to here; the start for one that wrote nothing (HOLD before WriteHeld), compared up to here
+    for COMPARE. ``failure`` None when its lease is complete, or when the core closed it. ``size``: where the body's own
+    end was the first to tell it.
     """
 
     connection: int
@@ -68,6 +107,27 @@ class DataSynced:
     """Everything recorded before ``mark`` is on the disk."""
 
     mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class DigestAdvanced:
+    """The digest covers ``[0, position)``.
+
+    ``damaged``: ranges of an earlier run that are not what was recorded then; the digest stands before the lowest.
+    """
+
+    position: int
+    damaged: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DamageLocated:
+    """Where the format's own checksums find the file wrong; None where they cannot tell.
+
+    Outside of ``suspects`` the file is provably good, as far as CRC-32 proves.
+    """
+
+    suspects: tuple[tuple[int, int], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +171,14 @@ Event = (
     | LockBusy
     | ResponseStarted
     | BytesWritten
+    | BytesReceived
+    | RangeHeld
+    | RangeCompared
+    | LeaseShortened
     | ConnectionClosed
     | DataSynced
+    | DigestAdvanced
+    | DamageLocated
     | DigestChecked
     | Published
     | LocalFailed

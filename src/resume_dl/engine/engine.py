@@ -44,6 +44,11 @@ class MonotonicClock:
         return time.monotonic()
 
 
+def _advanced(part: PartFile, upto: int) -> ev.Event:
+    progress = part.advance_digest(upto)
+    return ev.DigestAdvanced(progress.position, progress.damaged)
+
+
 class _Running:
     """One job with its machine, its part file and its live workers."""
 
@@ -185,6 +190,12 @@ class Engine:
             part.record_durable(action.mark)
         elif isinstance(action, act.DiscardPieces):
             part.discard()
+        elif isinstance(action, act.AdvanceDigest):
+            self._in_pool(key, lambda: _advanced(part, action.upto))
+        elif isinstance(action, act.LocateDamage):
+            self._in_pool(key, lambda: ev.DamageLocated(part.locate_damage()))
+        elif isinstance(action, act.ForgetRanges):
+            part.forget(action.ranges)
         elif isinstance(action, act.CheckDigest):
             self._in_pool(key, lambda: self._check(running, part))
         else:
@@ -211,13 +222,16 @@ class Engine:
         if job.is_published():
             return ev.FoundPublished()
         resumed = part.resume()
-        return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source)
+        return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source, resumed.owners)
 
     @staticmethod
     def _check(running: _Running, part: PartFile) -> ev.Event:
         expected = running.job.artifact.digest
         if expected is None:
             raise AssertionError("nothing to check against")
+        progress = part.advance_digest(running.download.size or 0)
+        if progress.damaged:
+            return ev.DigestAdvanced(progress.position, progress.damaged)
         actual = part.digest()[expected.algorithm]
         return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
 

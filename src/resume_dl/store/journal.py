@@ -19,9 +19,10 @@ _CRC = struct.Struct("<I")
 _SIZE = struct.Struct("<Q")
 _WRITTEN = struct.Struct("<QQHI")  # start, end, source, CRC32 of the data
 _DURABLE = struct.Struct("<Q")  # journal offset
+_FORGET = struct.Struct("<QQ")  # start, end
 _SOURCE = struct.Struct("<H")  # id; the name follows in UTF-8
 
-KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD = range(1, 7)
+KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD, KIND_FORGET = range(1, 8)
 HEADER_SIZE = _HEADER.size
 
 
@@ -87,6 +88,11 @@ def encode_discard(nonce: int) -> bytes:
     return _record(nonce, KIND_DISCARD, b"")
 
 
+def encode_forget(nonce: int, start: int, end: int) -> bytes:
+    """Every written record before this one that touches ``[start, end)`` is void."""
+    return _record(nonce, KIND_FORGET, _FORGET.pack(start, end))
+
+
 def read(data: bytes) -> Contents:
     """Believe a journal as far as it is whole.
 
@@ -116,6 +122,9 @@ def read(data: bytes) -> Contents:
             records.append((at, Written(*_WRITTEN.unpack(payload))))
         elif kind == KIND_DURABLE:
             mark = max(mark, *_DURABLE.unpack(payload))
+        elif kind == KIND_FORGET:
+            start, end = _FORGET.unpack(payload)
+            records = [(offset, w) for offset, w in records if w.end <= start or w.start >= end]
         elif kind == KIND_DISCARD:
             records, mark = [], 0
             contents.size = contents.validator = contents.bound_source = None
@@ -138,7 +147,13 @@ def _take_fact(contents: Contents, kind: int, payload: bytes) -> None:
         contents.validator = payload[_SOURCE.size :].decode(errors="replace")
 
 
-_LENGTHS = {KIND_SIZE: _SIZE.size, KIND_WRITTEN: _WRITTEN.size, KIND_DURABLE: _DURABLE.size, KIND_DISCARD: 0}
+_LENGTHS = {
+    KIND_SIZE: _SIZE.size,
+    KIND_WRITTEN: _WRITTEN.size,
+    KIND_DURABLE: _DURABLE.size,
+    KIND_DISCARD: 0,
+    KIND_FORGET: 16,
+}
 
 
 def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
@@ -151,7 +166,7 @@ def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
         return None
     if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[at:end], nonce):
         return None
-    if length != _LENGTHS.get(kind, length) or not KIND_SOURCE <= kind <= KIND_DISCARD:
+    if length != _LENGTHS.get(kind, length) or not KIND_SOURCE <= kind <= KIND_FORGET:
         return None
     if kind in {KIND_SOURCE, KIND_VALIDATOR} and length < _SOURCE.size:
         return None

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from resume_dl.errors import JournalError, NotWritableError, OutOfSpaceError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
-from resume_dl.ports import Resumed
+from resume_dl.ports import DigestProgress, Resumed
 from resume_dl.store import journal as jn
 from resume_dl.store.lock import FileLock
 from resume_dl.store.platform import PositionedFile, replace, sync_directory, sync_fd
@@ -151,6 +151,7 @@ class JournaledPart:
         self._journal_fd = -1
         self._journal_length = 0
         self._size: int | None = None
+        self._restart_digest()
         with _mapped(self.path):
             self._file = PositionedFile(self.path, create=True)
 
@@ -179,7 +180,11 @@ class JournaledPart:
             if self._artifact.size is not None and contents.size is None:
                 self._begin_size()
             believed = tuple((w.start, w.end) for w in [*durable, *written])
-            return Resumed(believed, contents.size, contents.validator, contents.bound_source)
+            owners: dict[str, list[tuple[int, int]]] = {}
+            for each in [*durable, *written]:
+                owners.setdefault(contents.sources.get(each.source, ""), []).append((each.start, each.end))
+            of = tuple((name, tuple(ranges)) for name, ranges in owners.items())
+            return Resumed(believed, contents.size, contents.validator, contents.bound_source, of)
 
     def _begin_size(self) -> Resumed:
         if self._artifact.size is not None:
@@ -236,16 +241,46 @@ class JournaledPart:
                 self._append(jn.encode_discard(self._nonce))
                 sync_fd(self._journal_fd)
             self._file.reserve(0)
+        self._restart_digest()
         self._size = None
         self._begin_size()
 
-    def digest(self) -> Mapping[str, str]:
-        """The file's digest as it lies on disk, by the strongest algorithm the artifact names."""
-        expected = self._artifact.digest
-        if expected is None:
-            return {}
+    def forget(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Believe these ranges no more, also in later runs; the digest begins anew."""
+        self._restart_digest()
+        if not self._journaled:
+            return
+        with _mapped(self.path), self._mutex:
+            for start, end in ranges:
+                self._append(jn.encode_forget(self._nonce, start, end))
+            sync_fd(self._journal_fd)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """At most ``count`` bytes as they lie on disk."""
         with _mapped(self.path):
-            return {expected.algorithm: hash_file(self.path, expected.algorithm)}
+            return self._file.read_at(offset, count)
+
+    def advance_digest(self, upto: int) -> DigestProgress:
+        """Hash on to ``upto``; every byte below it is finished."""
+        with _mapped(self.path):
+            while self._hashed < upto and (block := self._file.read_at(self._hashed, min(_BLOCK, upto - self._hashed))):
+                self._hasher.update(block)
+                self._hashed += len(block)
+        return DigestProgress(self._hashed)
+
+    def locate_damage(self) -> tuple[tuple[int, int], ...] | None:
+        """Where the format's own checksums find the file wrong; None where they cannot tell."""
+        return None
+
+    def digest(self) -> Mapping[str, str]:
+        """The digest of what was hashed, by the strongest algorithm the artifact names."""
+        expected = self._artifact.digest
+        return {} if expected is None else {expected.algorithm: self._hasher.hexdigest()}
+
+    def _restart_digest(self) -> None:
+        expected = self._artifact.digest
+        self._hasher = hashlib.new(expected.algorithm if expected else "sha256", usedforsecurity=False)
+        self._hashed = 0
 
     def publish(self, destination: Path) -> None:
         """Close every handle, rename to ``destination``, sync the folders, remove the journal."""
