@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -15,16 +16,22 @@ from resume_dl.core.download import Download, State
 from resume_dl.core.policy import Policy
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
+from resume_dl.engine.comparer import Comparer
+from resume_dl.engine.holder import Holder
 from resume_dl.engine.job import Job, Outcome, SourceReport, error_of
+from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
-from resume_dl.engine.worker import RateLimiter, Worker
+from resume_dl.engine.worker import Worker
+from resume_dl.engine.writer import Writer
 from resume_dl.errors import LockedError
-from resume_dl.ports import ArtifactProgress, Clock, PartFile, Reporter, Transport
+from resume_dl.ports import ArtifactProgress, Clock, PartFile, Reporter, Tracer, Transport
 
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_EVERY = 0.1
 SHOW_ALL_EVERY = 1.0
+HASHERS = max(2, min(4, os.cpu_count() or 2))
+"""Hashing takes a processor as long as it lasts, so more at once bring nothing; syncs and journals only wait."""
 
 _SHOWN = {
     State.QUEUED: "waiting",
@@ -36,6 +43,10 @@ _SHOWN = {
 }
 
 
+_Told = tuple[str, ev.Event]
+"""What happened to the job of which key."""
+
+
 class MonotonicClock:
     """The process's own clock."""
 
@@ -44,9 +55,24 @@ class MonotonicClock:
         return time.monotonic()
 
 
-def _advanced(part: PartFile, upto: int) -> ev.Event:
+def _advanced(part: PartFile, upto: int) -> ev.DigestAdvanced:
     progress = part.advance_digest(upto)
     return ev.DigestAdvanced(progress.position, progress.damaged)
+
+
+def _latest(happened: list[_Told]) -> list[_Told]:
+    """``happened`` without counts that a later one of the same connection includes: none of them is news any more."""
+    if len(happened) == 1:
+        return happened
+    last: dict[tuple[str, int], ev.Event] = {}
+    for key, event in happened:
+        if isinstance(event, ev.BytesWritten | ev.BytesReceived):
+            last[key, event.connection] = event
+    return [
+        (key, event)
+        for key, event in happened
+        if not isinstance(event, ev.BytesWritten | ev.BytesReceived) or last[key, event.connection] is event
+    ]
 
 
 class _Running:
@@ -74,6 +100,7 @@ class Engine:
         cancelled: Callable[[], bool] = lambda: False,
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
+        tracer: Tracer | None = None,
     ) -> None:
         self._transport = transport
         self._reporter = reporter
@@ -81,8 +108,9 @@ class Engine:
         self._cancelled = cancelled
         self._clock = clock or MonotonicClock()
         self._jitter = jitter
+        self._tracer = tracer
         self._limiter = RateLimiter(limit_rate, self._clock) if limit_rate else None
-        self._events: SimpleQueue[tuple[str, ev.Event]] = SimpleQueue()
+        self._events: SimpleQueue[_Told] = SimpleQueue()
         self._running: dict[str, _Running] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
@@ -96,7 +124,7 @@ class Engine:
         self._running, self._outcomes = {}, {}
         session = Session(self._policy)
         budget = Budget(self._policy)
-        self._pool = Pool()
+        self._connecting, self._storing, self._hashing = Pool("connection"), Pool("store"), Pool("hash", HASHERS)
         for job in jobs:
             sources = [SourceState(str(s.url), s.url.host, s.connections) for s in job.artifact.sources]
             download = Download(
@@ -109,13 +137,15 @@ class Engine:
             )
             self._running[job.artifact.key] = _Running(job, download)
             session.add(job.artifact.key, download)
+            self._trace_begin(job)
         try:
             self._loop(session)
         finally:
-            self._pool.close()
             for running in self._running.values():
                 for worker in list(running.workers.values()):
                     worker.shut()
+            for pool in (self._connecting, self._storing, self._hashing):
+                pool.close()
         return [self._outcomes[job.artifact.key] for job in jobs]
 
     def _loop(self, session: Session) -> None:
@@ -125,42 +155,46 @@ class Engine:
             now = self._clock.now()
             happened = self._wait(min(SLICE, max(0.0, session.next_deadline() - now)))
             looked_at = self._clock.now()
-            for key, event in [*happened, *self._at_hand()]:
-                self._forget_worker(key, event)
-                self._perform(session.handle(key, event, self._clock.now()))
-                self._show(key)
+            for key, event in _latest([*happened, *self._at_hand()]):
+                if isinstance(event, ev.ConnectionClosed):
+                    self._running[key].workers.pop(event.connection, None)
+                moment = self._clock.now()
+                self._trace(moment, key, event)
+                self._perform(session.handle(key, event, moment))
+                self._show(key, moment)
             if not cancelled and self._cancelled():
                 cancelled = True
-                self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+                moment = self._clock.now()
+                self._trace(moment, None, ev.Cancelled())
+                self._perform(session.handle(None, ev.Cancelled(), moment))
             # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
             # not been heard yet, and who said it must not be taken for silent.
             if session.next_deadline() <= looked_at:
+                self._trace(looked_at, None, ev.TimerFired())
                 self._perform(session.tick(looked_at))
             now = self._clock.now()
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
                 for each in self._running:  # a line that stands still must look so
-                    self._show(each)
+                    self._show(each, now)
 
-    def _wait(self, seconds: float) -> list[tuple[str, ev.Event]]:
+    def _wait(self, seconds: float) -> list[_Told]:
         """The next event, if one comes in time."""
         try:
             return [self._events.get(timeout=seconds) if seconds > 0 else self._events.get_nowait()]
         except Empty:
             return []
 
-    def _at_hand(self) -> list[tuple[str, ev.Event]]:
+    def _at_hand(self) -> list[_Told]:
         """Every event that has been posted by now; only this thread takes them."""
         return [self._events.get_nowait() for _ in range(self._events.qsize())]
-
-    def _forget_worker(self, key: str, event: ev.Event) -> None:
-        if isinstance(event, ev.ConnectionClosed):
-            self._running[key].workers.pop(event.connection, None)
 
     # ------------------------------------------------------------------ actions
 
     def _perform(self, actions: list[tuple[str, act.Action]]) -> None:
         for key, action in actions:
+            if self._tracer is not None:
+                self._trace(self._clock.now(), key, action)
             if isinstance(action, act.Finish | act.Fail):
                 self._conclude(key, self._running[key], action)
                 continue
@@ -170,38 +204,58 @@ class Engine:
                 self._events.put((key, ev.LocalFailed(error)))
 
     def _do(self, key: str, running: _Running, action: act.Action) -> None:
-        part = running.part
-        if isinstance(action, act.Prepare):
-            self._in_pool(key, lambda: self._prepare(running, journaled=action.journaled))
-        elif isinstance(action, act.OpenRange):
+        if isinstance(action, act.OpenRange):
             self._open_range(key, running, action)
-        elif isinstance(action, act.CloseConnection):
-            running.workers[action.connection].shut()
+        elif isinstance(action, act.ShortenLease | act.WriteHeld | act.CloseConnection):
+            self._tell_worker(running.workers.get(action.connection), action)
         elif isinstance(action, act.NoteFailure):
             self._note_failure(running, action)
-        elif part is None:
+        elif isinstance(action, act.Prepare):
+            journaled = action.journaled
+            self._in_pool(self._storing, key, lambda: self._prepare(running, journaled=journaled))
+        elif running.part is None:
             raise AssertionError(f"{action} without a part file")
-        elif isinstance(action, act.FixSize):
+        else:
+            self._do_with_file(key, running, running.part, action)
+
+    def _do_with_file(self, key: str, running: _Running, part: PartFile, action: act.Action) -> None:
+        if isinstance(action, act.FixSize):
             label = None if action.source is None else running.download.sources[action.source].label
             part.fix_size(action.size, action.validator, label)
         elif isinstance(action, act.SyncData):
-            self._in_pool(key, lambda: ev.DataSynced(part.sync_data()), sync=True)
+            self._in_pool(self._storing, key, lambda: ev.DataSynced(part.sync_data()), sync=True)
         elif isinstance(action, act.RecordProgress):
             part.record_durable(action.mark)
         elif isinstance(action, act.DiscardPieces):
             part.discard()
-        elif isinstance(action, act.AdvanceDigest):
-            self._in_pool(key, lambda: _advanced(part, action.upto))
-        elif isinstance(action, act.LocateDamage):
-            self._in_pool(key, lambda: ev.DamageLocated(part.locate_damage()))
         elif isinstance(action, act.ForgetRanges):
             part.forget(action.ranges)
+        elif isinstance(action, act.AdvanceDigest):
+            upto = action.upto
+            self._in_pool(self._hashing, key, lambda: _advanced(part, upto))
         elif isinstance(action, act.CheckDigest):
-            self._in_pool(key, lambda: self._check(running, part))
+            self._in_pool(self._hashing, key, lambda: self._check(running, part))
+        elif isinstance(action, act.LocateDamage):
+            self._in_pool(self._hashing, key, lambda: ev.DamageLocated(part.locate_damage()))
+        elif isinstance(action, act.Publish):
+            self._in_pool(self._storing, key, lambda: self._publish(running, part))
         else:
-            self._in_pool(key, lambda: self._publish(running, part))
+            raise AssertionError(f"nobody knows how to do {action}")  # noqa: TRY004 - a bug of ours
 
-    def _in_pool(self, key: str, call: Callable[[], ev.Event], *, sync: bool = False) -> None:
+    @staticmethod
+    def _tell_worker(worker: Worker | None, action: act.ShortenLease | act.WriteHeld | act.CloseConnection) -> None:
+        if worker is None:
+            return  # it never was, and has been reported so
+        if isinstance(action, act.CloseConnection):
+            worker.shut()
+        elif isinstance(action, act.ShortenLease):
+            worker.shorten(action.end)
+        elif isinstance(worker, Holder):
+            worker.write(action.gaps)
+        else:
+            raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
+
+    def _in_pool(self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False) -> None:
         def work() -> None:
             try:
                 event = call()
@@ -209,7 +263,7 @@ class Engine:
                 event = ev.LocalFailed(error, sync)
             self._events.put((key, event))
 
-        self._pool.submit(work)
+        pool.submit(work)
 
     @staticmethod
     def _prepare(running: _Running, *, journaled: bool) -> ev.Event:
@@ -229,9 +283,9 @@ class Engine:
         expected = running.job.artifact.digest
         if expected is None:
             raise AssertionError("nothing to check against")
-        progress = part.advance_digest(running.download.size or 0)
-        if progress.damaged:
-            return ev.DigestAdvanced(progress.position, progress.damaged)
+        advanced = _advanced(part, running.download.size or 0)
+        if advanced.damaged:
+            return advanced
         actual = part.digest()[expected.algorithm]
         return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
 
@@ -243,25 +297,42 @@ class Engine:
     def _open_range(self, key: str, running: _Running, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
+        more = {
+            "source": running.job.artifact.sources[action.source],
+            "filename": running.job.artifact.filename,
+            "part": running.part,
+            "transport": self._transport,
+            "post": lambda event: self._events.put((key, event)),
+            "clock": self._clock,
+            "limiter": self._limiter,
+            "known_validator": running.job.known_validator,
+        }
+        label = running.download.sources[action.source].label
+        worker: Worker
         try:
-            worker = Worker(
-                action,
-                source=running.job.artifact.sources[action.source],
-                filename=running.job.artifact.filename,
-                part=running.part,
-                transport=self._transport,
-                post=lambda event: self._events.put((key, event)),
-                clock=self._clock,
-                limiter=self._limiter,
-                known_validator=running.job.known_validator,
-            )
+            if action.mode is act.Mode.WRITE:
+                worker = Writer(action, label=label, **more)
+            elif action.mode is act.Mode.HOLD:
+                worker = Holder(action, label=label, **more)
+            else:
+                worker = Comparer(action, **more)
+            self._connecting.submit(worker.run)
         except Exception:
             self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it never was
             raise
         running.workers[action.connection] = worker
-        worker.start()
 
     # ------------------------------------------------------------------ what people see
+
+    def _trace_begin(self, job: Job) -> None:
+        artifact = job.artifact
+        mirrors = [source.mirror for source in artifact.sources]
+        if self._tracer is not None:
+            self._tracer.begin(self._clock.now(), artifact.key, artifact.title, artifact.size, mirrors)
+
+    def _trace(self, now: float, key: str | None, what: ev.Event | act.Action) -> None:
+        if self._tracer is not None:
+            self._tracer.note(now, key, what)
 
     def _note_failure(self, running: _Running, action: act.NoteFailure) -> None:
         artifact = running.job.artifact
@@ -277,13 +348,12 @@ class Engine:
             },
         )
 
-    def _show(self, key: str) -> None:
+    def _show(self, key: str, now: float) -> None:
         running = self._running[key]
         download = running.download
         if download.over or download.state is State.QUEUED:
             return
         state = _SHOWN[download.state]
-        now = self._clock.now()
         if state == running.shown_state and now - running.shown_at < SHOW_EVERY:
             return
         running.shown_at, running.shown_state = now, state

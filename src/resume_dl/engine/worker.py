@@ -1,51 +1,33 @@
-"""One connection's thread: asks for a range, checks the answer, writes and records what comes."""
+"""One connection: asks for a range, checks the answer, takes what comes; what becomes of the bytes is its kind's."""
 
 from __future__ import annotations
 
 import threading
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 from resume_dl.core.actions import OpenRange
-from resume_dl.core.events import BytesWritten, ConnectionClosed, Event, LocalFailed, ResponseStarted
+from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.policy import KIB
-from resume_dl.core.rate import TokenBucket
-from resume_dl.core.responses import Accepted, check_head, check_magic
+from resume_dl.core.responses import check_head, check_magic
+from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest
 from resume_dl.ports import Clock, Exchange, PartFile, Transport
 
-RECORD_EVERY = 128 * 1024
-"""A killed process loses what it had not recorded: this much a connection at most (invariant 2)."""
-PORTIONS = 32
-"""A limited second is shared in so many portions: eight connections hear of theirs four times in it."""
-REPORT_BYTES = 256 * 1024
+REPORT_BYTES = 1024 * 1024
 REPORT_SECONDS = 0.05
-"""Counts go to the core at most this often: a queue entry a read would cost as much as the read."""
+"""Counts go to the core when one of them is reached: an event costs as much as reading and writing 64 KiB."""
+NO_END = 1 << 62
+"""Stands for the end of a range that reaches to the end of a file of unknown size."""
 
 
-class RateLimiter:
-    """One token bucket for all workers; they sleep what it says, awake to a close."""
+class Worker(ABC):
+    """One request; ``run`` belongs to one thread, ``shut`` and ``shorten`` to the main thread.
 
-    def __init__(self, rate: float, clock: Clock) -> None:
-        self._bucket = TokenBucket(rate, clock.now())
-        self._clock = clock
-        self.portion = max(KIB, int(rate / PORTIONS))
-        """Bytes to pay for at once: with all connections waiting for each other, none is silent for long."""
-        self._lock = threading.Lock()
-
-    def pay(self, count: int, closed: threading.Event) -> None:
-        """Spend ``count`` bytes, then wait as long as the bucket says or until ``closed`` is set."""
-        with self._lock:
-            delay = self._bucket.take(count, self._clock.now())
-        if delay > 0:
-            closed.wait(delay)
-
-
-class Worker(threading.Thread):
-    """A daemon thread that lives for one request; ``post`` takes its events, the last is ConnectionClosed."""
+    ``post`` takes its events, the last is ConnectionClosed; it must not block.
+    """
 
     def __init__(
         self,
@@ -57,13 +39,12 @@ class Worker(threading.Thread):
         transport: Transport,
         post: Callable[[Event], None],
         clock: Clock,
-        limiter: RateLimiter | None,
+        limiter: RateLimiter | None = None,
         known_validator: str | None = None,
     ) -> None:
-        super().__init__(name=f"connection-{order.connection}", daemon=True)
         self._order = order
+        self._id = order.connection
         self._filename = filename
-        self._label = source.mirror
         self._part = part
         self._post = post
         self._clock = clock
@@ -75,32 +56,51 @@ class Worker(threading.Thread):
         self._closed = threading.Event()
         self._answered = False
         self._reported = False
-        self._position = order.start
+        self._at = order.start
+        """Where the stream stands: all below it was taken."""
+        self._limit = NO_END if order.end is None else order.end
+        """Nothing is taken from here on."""
+        self._body_end = NO_END
         self._received = 0
-        self._record_start = order.start
-        self._crc = 0
+
+    # ------------------------------------------------------------------ from the main thread
 
     def shut(self) -> None:
-        """Fence all further writes, wake the thread; from the main thread.
+        """Fence all further writes, wake the thread.
 
         Before the head is here the thread may sit in a connect that nothing can wake: its last word is said for it.
         """
         with self._fence:
             self._closed.set()
-            if self._answered or self._reported:
-                early = False
-            else:
-                early = self._reported = True
+            if not self._answered:
+                self._say_closed()
         self._exchange.abort()
-        if early:
-            self._post(ConnectionClosed(self._order.connection, self._position, self._received))
+
+    def shorten(self, end: int) -> None:
+        """Take nothing from ``end`` on, or from where the stream is; says LeaseShortened unless it has ended."""
+        with self._fence:
+            if self._reported or self._closed.is_set():
+                return
+            self._limit = max(self._at, min(end, self._limit))
+            over = self._at == self._limit
+            self._post(LeaseShortened(self._id, self._limit))
+            if over and not self._answered:
+                self._closed.set()
+                self._say_closed()
+            wake = over and self._at != self._body_end  # there its thread does not wait for anything
+        if wake:
+            self._exchange.abort()
+
+    # ------------------------------------------------------------------ the thread
 
     def run(self) -> None:
-        """Fetch the lease; every end of this thread has been reported as ConnectionClosed."""
+        """Fetch the lease; every end of this call has been reported as ConnectionClosed."""
         failure: Failure | None = None
         size: int | None = None
         try:
             failure, size = self._fetch()
+            if failure is None and not self._closed.is_set():
+                self._finish()
         except SourceError as error:
             failure = failure_of(error)
         except ResumeDLError as error:
@@ -108,12 +108,14 @@ class Worker(threading.Thread):
         except Exception as error:  # noqa: BLE001 - a bug in a thread must reach the user, not vanish with it
             self._post(LocalFailed(error))
         with self._fence:
-            if self._reported:
-                return
+            shortened = self._limit <= self._at < self._body_end
+            self._say_closed(None if shortened or self._closed.is_set() else failure, size)
+
+    def _say_closed(self, failure: Failure | None = None, size: int | None = None) -> None:
+        """The last word, once; the caller holds the fence, so that nothing is said after it."""
+        if not self._reported:
             self._reported = True
-            if self._closed.is_set():
-                failure = None
-        self._post(ConnectionClosed(self._order.connection, self._position, self._received, failure, size))
+            self._post(ConnectionClosed(self._id, self._position, self._received, failure, size))
 
     def _fetch(self) -> tuple[Failure | None, int | None]:
         response = self._exchange.open()
@@ -125,84 +127,83 @@ class Worker(threading.Thread):
                 if self._closed.is_set():
                     return None, None
                 self._answered = True
-                self._position = self._record_start = verdict.start
-            head = response.head
-            self._post(ResponseStarted(self._order.connection, verdict.size, verdict.validator, head.final_host))
+                if verdict.end is not None:
+                    self._body_end = verdict.end
+            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, response.head.final_host))
             failure = None
             try:
-                failure = self._receive(response.chunks(), verdict)
+                failure = self._receive(response.chunks())
             finally:
-                self._record()
-            if failure is not None or self._closed.is_set():
+                with self._fence:
+                    self._settle()
+            if failure is not None or self._closed.is_set() or self._at >= self._limit:
                 return failure, None
-            if verdict.end is not None and self._position < verdict.end:
-                return Failure(FailureKind.BROKEN, f"the body ended {verdict.end - self._position} bytes early"), None
-            return None, self._position if verdict.size is None else None
+            if verdict.end is None:
+                return None, self._at if verdict.size is None else None
+            if self._at < verdict.end:
+                return Failure(FailureKind.BROKEN, f"the body ended {verdict.end - self._at} bytes early"), None
+            return None, None
         finally:
             response.close()
 
-    def _receive(self, chunks: object, verdict: Accepted) -> Failure | None:
-        reported, reported_at = 0, self._clock.now()
-        for chunk in self._portions(chunks):
+    def _receive(self, chunks: Iterator[bytes]) -> Failure | None:
+        limiter, now = self._limiter, self._clock.now
+        reported, reported_at = 0, now()
+        for chunk in chunks if limiter is None else limiter.portions(chunks):
             self._received += len(chunk)
-            if self._position == 0:
+            if self._at == 0:
                 failure = check_magic(self._filename, chunk[:8])
                 if failure is not None:
                     return failure
-            if not self._store(chunk, verdict):
+            if not self._store(chunk):
                 return None
-            now = self._clock.now()
-            if self._received - reported >= REPORT_BYTES or now - reported_at >= REPORT_SECONDS:
-                reported, reported_at = self._received, now
-                self._post(BytesWritten(self._order.connection, self._position, self._received))
-            if self._limiter is not None:
-                self._limiter.pay(len(chunk), self._closed)
+            moment = now()
+            if self._received - reported >= REPORT_BYTES or moment - reported_at >= REPORT_SECONDS:
+                reported, reported_at = self._received, moment
+                self._post(self._report())
+            if limiter is not None:
+                limiter.pay(len(chunk), self._closed)
         return None
 
-    def _portions(self, chunks: object) -> Iterator[bytes]:
-        """The chunks as they come; with a rate limit cut small, or what is already here would count as a stall."""
-        for chunk in chunks:  # type: ignore[attr-defined]
-            step = len(chunk) if self._limiter is None else self._limiter.portion
-            for at in range(0, len(chunk), max(1, step)):
-                yield chunk[at : at + step]
-
-    def _store(self, chunk: bytes, verdict: Accepted) -> bool:
-        """Write what of ``chunk`` falls into the lease; False once the connection is fenced."""
-        at, end = self._position, self._position + len(chunk)
-        if verdict.end is not None and end > verdict.end:
-            raise ContentError("more bytes came than were announced", retryable=True)
+    def _store(self, chunk: bytes) -> bool:
+        """Take what of ``chunk`` lies below the limit; False where nothing more is wanted of this body."""
         with self._fence:
             if self._closed.is_set():
                 return False
-            view = memoryview(chunk)
-            for start, stop in self._order.gaps:
-                lo, hi = max(start, at), end if stop is None else min(stop, end)
-                if lo >= hi:
-                    continue
-                piece = view[lo - at : hi - at]
-                self._part.write(lo, piece)
-                if self._record_end != lo:
-                    self._record_unlocked()
-                    self._record_start = lo
-                self._crc = zlib.crc32(piece, self._crc)
-                self._record_end = hi
-                if hi - self._record_start >= RECORD_EVERY:
-                    self._record_unlocked()
-            self._position = end
-        return True
+            at, limit = self._at, self._limit
+            end = at + len(chunk)
+            if end > self._body_end:
+                raise ContentError("more bytes came than were announced", retryable=True)
+            if end <= limit:
+                self._take(chunk, at, end)
+                self._at = end
+            elif at < limit:
+                self._take(memoryview(chunk)[: limit - at], at, limit)
+                self._at = limit
+            # At the body's own end it is read on, to the end of the answer: its connection can be used again.
+            return self._at < limit or self._at == self._body_end
 
-    _record_end = 0
+    # ------------------------------------------------------------------ what the kinds differ in
 
-    def _record(self) -> None:
-        with self._fence:
-            if not self._reported:
-                self._record_unlocked()
+    @property
+    @abstractmethod
+    def _position(self) -> int:
+        """What ConnectionClosed says."""
 
-    def _record_unlocked(self) -> None:
-        if self._record_end > self._record_start:
-            self._part.record_written(self._record_start, self._record_end, self._crc, self._label)
-        self._record_start = self._record_end
-        self._crc = 0
+    @abstractmethod
+    def _take(self, data: bytes | memoryview, start: int, end: int) -> None:
+        """Bytes ``[start, end)`` came; under the fence."""
+
+    @abstractmethod
+    def _report(self) -> Event:
+        """How far it is."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """No more bytes come; under the fence, however the body ended."""
+
+    def _finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
+        """The lease is here, and the connection is given back."""
 
 
 def conditional(validator: str | None) -> dict[str, str]:

@@ -1,0 +1,54 @@
+"""A connection that asks whether its source has the bytes that are on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resume_dl.core.actions import OpenRange
+from resume_dl.core.events import RangeCompared
+from resume_dl.engine.worker import Worker
+
+BLOCK = 128 * 1024
+"""Differences are told by blocks that begin at multiples of this: about what one journal record covers."""
+
+
+class Comparer(Worker):
+    """Mode.COMPARE: reads the same range of the part file; writes and records nothing."""
+
+    def __init__(self, order: OpenRange, **more: Any) -> None:
+        super().__init__(order, **more)
+        self._differing: list[tuple[int, int]] = []
+        self._found = -1
+        """Where the last block begins that was found to differ: the rest of it is not looked at."""
+        self._told = order.start
+
+    @property
+    def _position(self) -> int:
+        return self._at
+
+    def _take(self, data: bytes | memoryview, start: int, end: int) -> None:
+        there = self._part.read(start, end - start)
+        if there == data:
+            return
+        data = bytes(data)
+        for block in range(start - start % BLOCK, end, BLOCK):
+            part = slice(max(block, start) - start, min(block + BLOCK, end) - start)
+            if block != self._found and there[part] != data[part]:
+                self._found = block
+                self._note(block)
+
+    def _note(self, block: int) -> None:
+        last = block + BLOCK if self._order.end is None else min(block + BLOCK, self._order.end)
+        first = max(block, self._order.start)
+        if self._differing and self._differing[-1][1] == first:
+            first = self._differing.pop()[0]
+        self._differing.append((first, last))
+
+    def _report(self) -> RangeCompared:
+        differing, self._differing = tuple(self._differing), []
+        self._told = self._at
+        return RangeCompared(self._id, self._at, self._received, differing)
+
+    def _settle(self) -> None:
+        if self._at > self._told or self._differing:
+            self._post(self._report())

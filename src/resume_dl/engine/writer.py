@@ -1,0 +1,48 @@
+"""The usual kind of connection: what comes is written and recorded at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from resume_dl.core.actions import OpenRange
+from resume_dl.core.events import BytesWritten
+from resume_dl.engine.recording import Recorder
+from resume_dl.engine.worker import NO_END, Worker
+
+
+class Writer(Worker):
+    """Mode.WRITE; ``label`` names the source in the journal. The other arguments are ``Worker``'s."""
+
+    def __init__(self, order: OpenRange, *, label: str, **more: Any) -> None:
+        super().__init__(order, **more)
+        self._recorder = Recorder(self._part, label)
+        self._gaps = deque((start, NO_END if stop is None else stop) for start, stop in order.gaps)
+        """What may be written of the stream that is still to come, in order."""
+
+    @property
+    def _position(self) -> int:
+        return self._at
+
+    def _take(self, data: bytes | memoryview, start: int, end: int) -> None:
+        gaps = self._gaps
+        while gaps and gaps[0][1] <= start:
+            gaps.popleft()
+        if not gaps:
+            return
+        first, last = gaps[0]
+        if first <= start and end <= last:
+            self._recorder.put(start, end, data)
+            return
+        view = memoryview(data)
+        for first, last in gaps:
+            if first >= end:
+                break
+            lo, hi = max(first, start), min(last, end)
+            self._recorder.put(lo, hi, view[lo - start : hi - start])
+
+    def _report(self) -> BytesWritten:
+        return BytesWritten(self._id, self._at, self._received)
+
+    def _settle(self) -> None:
+        self._recorder.flush()
