@@ -20,7 +20,7 @@ class Response(Protocol):
         ...
 
     def chunks(self) -> Iterator[bytes]:
-        """Raw body bytes as they come (no decoding), at most 64 KiB a chunk.
+        """Raw body bytes as they come (no decoding), at most 256 KiB a chunk.
 
         Raises NetworkError (reset, early end) or StalledError (read time-out). Ends silently after ``abort``.
         """

@@ -56,15 +56,6 @@ def test_an_encoded_body_is_not_decoded(run, transport):
     assert body_of(transport(), f"{server.base}/f") == b"\x1f\x8bnot gzip"
 
 
-def test_chunks_are_at_most_64_kib(run, transport):
-    """No chunk is larger than 64 KiB and all of them are the body."""
-    server = run(TinyServer(send_body))
-    response = transport().exchange(ask(f"{server.base}/f")).open()
-    chunks = [*response.chunks()]
-    assert max(map(len, chunks)) <= 64 * 1024
-    assert b"".join(chunks) == BODY
-
-
 def test_a_connection_is_used_again_after_a_whole_body(run, transport):
     """Five bodies read to their ends need one connection; one that is left early costs a new one."""
     server = run(TinyServer(send_body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,6 +15,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Response
 from resume_dl.transport import redirects
+from resume_dl.transport.body import chunks_of
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
 from resume_dl.transport.wire import Grip
@@ -166,17 +167,15 @@ class HttpxResponse:
         return self._head
 
     def chunks(self) -> Iterator[bytes]:
-        """Raw body bytes as they come, at most 64 KiB each; see ``ports.Response``."""
+        """Raw body bytes as they come, at most ``body.MOST`` each; see ``ports.Response``."""
         # The body's time-out is read from this very dictionary when its first byte is waited for.
         self._timeouts["read"] = self._network.read_timeout
         return self._read()
 
     def _read(self) -> Iterator[bytes]:
-        # httpx's stream itself: iter_raw does the same through one more layer for each chunk.
-        stream = cast("httpx.SyncByteStream", self.response.stream)
         grip = self._grip
         try:
-            for chunk in stream:
+            for chunk in chunks_of(self.response, self._network.read_timeout):
                 if grip.aborted:
                     break
                 yield chunk

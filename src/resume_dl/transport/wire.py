@@ -75,6 +75,7 @@ class Wire(httpcore.NetworkStream):
         self._patience = patience
         self._lock = threading.Lock()
         self._holder: Grip | None = None
+        self._trouble: Exception | None = None
         self.reused = False
         self.answered = False
         self._take()
@@ -101,11 +102,21 @@ class Wire(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """At most ``max_bytes``; b"" at the end, and after ``shut_down`` once the kernel's buffer is empty."""
+        if self._trouble is not None:
+            raise self._trouble
         # httpcore reads a SOCKS proxy's greeting without any time-out.
         data = self._stream.read(max_bytes, self._patience if timeout is None else timeout)
         if data:
             self.answered = True
         return data
+
+    def read_or_keep_trouble(self, max_bytes: int, timeout: float) -> bytes:
+        """``read`` for who reads past httpcore: trouble is b"" here, and raised at httpcore's own next read."""
+        try:
+            return self.read(max_bytes, timeout)
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            self._trouble = error
+            return b""
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send; whoever sends on a kept-alive connection holds it from then on."""
