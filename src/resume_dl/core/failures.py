@@ -12,13 +12,16 @@ class FailureKind(Enum):
     UNREACHABLE = "unreachable"  # nothing answered: back off
     BROKEN = "broken"  # reset or early end: back off, the bytes so far are kept
     STALLED = "stalled"  # no byte for too long: back off
+    SLOW = "slow"  # far below what its host gave before: another connection instead
     SERVER_ERROR = "server error"  # 5xx: back off
     THROTTLED = "throttled"  # 429, 503: the whole host rests for Retry-After
     LACKS = "lacks the file"  # 404, 410, or another size: not this source for this file
     REFUSED = "refused"  # 401, 403 and other 4xx: not this source for this file
+    BLOCKED = "blocked"  # 403 with a web page of its own: not this source now; the app remembers a mirror's for a day
     RANGE_IGNORED = "ignores ranges"  # 200 to a range: only as one stream from 0
     RANGE_WRONG = "wrong range"  # another range than asked for, 416: only as one stream from 0
-    CONTENT = "not the file"  # HTML, an encoded body, wrong magic: not this source for this file
+    CONTENT = "not the file"  # an encoded body, wrong magic: not this source for this file
+    PORTAL = "login page"  # a web page in the file's place, or 511: a captive portal, no source on this network
     CHANGED = "changed"  # without a digest: another version than the bytes we hold
     UNCHANGED = "unchanged"  # 304: the copy that the caller has is still the right one
     FATAL = "not trusted"  # a certificate that does not verify, a bad URL: trying again cannot help
