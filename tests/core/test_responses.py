@@ -107,9 +107,9 @@ REFUSED = [
     ("several parts", request(), partial("", content_type="multipart/byteranges; boundary=x"), SIZE, K.RANGE_WRONG),
     ("the whole for a range", request(), whole(content_length="1000"), SIZE, K.RANGE_IGNORED),
     ("whole, other length", WHOLE, whole(content_length="999"), SIZE, K.LACKS),
-    ("a web page", WHOLE, whole(content_type="Text/HTML; charset=utf-8"), SIZE, K.CONTENT),
-    ("an XHTML page", WHOLE, whole(content_type="application/xhtml+xml"), SIZE, K.CONTENT),
-    ("a web page as a part", request(), partial("bytes 100-199/1000", content_type="text/html"), SIZE, K.CONTENT),
+    ("a web page", WHOLE, whole(content_type="Text/HTML; charset=utf-8"), SIZE, K.PORTAL),
+    ("an XHTML page", WHOLE, whole(content_type="application/xhtml+xml"), SIZE, K.PORTAL),
+    ("a web page as a part", request(), partial("bytes 100-199/1000", content_type="text/html"), SIZE, K.PORTAL),
     ("gzip", request(), partial("bytes 100-199/1000", content_encoding="gzip"), SIZE, K.CONTENT),
     ("gzip, whole", WHOLE, whole(content_encoding="GZIP"), SIZE, K.CONTENT),
     ("If-Range: the whole", CONTINUED, whole(content_length="1000"), SIZE, K.CHANGED),
@@ -130,7 +130,12 @@ REFUSED = [
     ("416 bare", request(), ResponseHead(416, {}), SIZE, K.RANGE_WRONG),
     ("404", request(), ResponseHead(404, {}), SIZE, K.LACKS),
     ("410", request(), ResponseHead(410, {}), SIZE, K.LACKS),
-    ("403", request(), ResponseHead(403, {"content-type": "text/html"}), SIZE, K.REFUSED),
+    ("403", request(), ResponseHead(403, {}), SIZE, K.REFUSED),
+    ("403 with a page", request(), ResponseHead(403, {"content-type": "Text/HTML; charset=x"}), SIZE, K.BLOCKED),
+    ("403 of a bucket", request(), ResponseHead(403, {"content-type": "application/xml"}), SIZE, K.REFUSED),
+    ("401 with a page", request(), ResponseHead(401, {"content-type": "text/html"}), SIZE, K.REFUSED),
+    ("511", request(), ResponseHead(511, {"content-type": "text/html"}), SIZE, K.PORTAL),
+    ("302 to nowhere with a page", request(), ResponseHead(302, {"content-type": "text/html"}), SIZE, K.PORTAL),
     ("401", request(), ResponseHead(401, {}), SIZE, K.REFUSED),
     ("302 left over", request(), ResponseHead(302, {}), SIZE, K.REFUSED),
     ("408", request(), ResponseHead(408, {}), SIZE, K.SERVER_ERROR),
@@ -155,6 +160,22 @@ def test_refused(asked: RangeRequest, head: ResponseHead, size: int | None, kind
     assert isinstance(verdict, Failure)
     assert verdict.kind is kind
     assert "\n" not in verdict.message
+
+
+@pytest.mark.parametrize("header", ["via", "Via", "x-squid-error", "x-cache", "proxy-status"])
+def test_a_proxys_refusal_is_not_the_mirrors(header: str) -> None:
+    """A block page that a proxy on the way sends does not count against the mirror behind it."""
+    verdict = check_head(request(), ResponseHead(403, {"content-type": "text/html", header: "1.1 gate"}), SIZE)
+    assert isinstance(verdict, Failure)
+    assert verdict.kind is FailureKind.REFUSED
+
+
+@pytest.mark.parametrize("page", [b"<html><body>", b"\n <!DOCTYPE html>", b"\xef\xbb\xbf<HTML lang=en>"])
+def test_a_page_of_another_type_is_seen(page: bytes) -> None:
+    """A page that is sent as a package's type is known by its first bytes, and told as what it is."""
+    verdict = check_magic("a.conda", page)
+    assert verdict is not None
+    assert verdict.kind is FailureKind.PORTAL
 
 
 @pytest.mark.parametrize(
@@ -239,7 +260,7 @@ def test_validators(headers: dict[str, str], validator: str | None) -> None:
     [
         ("a.conda", b"PK\x03\x04rest", True),
         ("a.conda", b"PK", True),
-        ("a.conda", b"<html>", False),
+        ("a.conda", b"<htmx>", False),
         ("a.whl", b"PK\x05\x06", False),
         ("a.tar.bz2", b"BZh9", True),
         ("a.tar.bz2", b"\x1f\x8b", False),

@@ -14,6 +14,9 @@ from resume_dl.model.http import RangeRequest, ResponseHead
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
 _UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_PROXY_HEADERS = frozenset({"via", "x-squid-error", "x-cache", "x-cache-lookup", "proxy-status", "proxy-authenticate"})
+"""Whoever adds these stands between us and the mirror: its refusal says nothing about the mirror (RFC 9110 7.6.3)."""
+_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 _MAGIC = {
     ".conda": b"PK\x03\x04",
     ".whl": b"PK\x03\x04",
@@ -51,11 +54,16 @@ def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> A
 
 
 def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
-    """Whether a file of this name may begin so; None for a name that says nothing."""
+    """Whether a file of this name may begin so; None for a name that says nothing.
+
+    A web page that came under another type is told apart from other wrong bytes.
+    """
     for suffix, magic in _MAGIC.items():
         if filename.endswith(suffix):
             if first_bytes[: len(magic)] == magic[: len(first_bytes)]:
                 return None
+            if _PAGE.match(first_bytes):
+                return _portal()
             return Failure(FailureKind.CONTENT, f"what came is no {suffix} file")
     return None
 
@@ -75,11 +83,15 @@ def _check_body_kind(headers: Mapping[str, str]) -> Failure | None:
     content_type = headers.get("content-type", "").strip().lower()
     if content_type.startswith("multipart/byteranges"):
         return Failure(FailureKind.RANGE_WRONG, "answers one range with several parts")
-    if content_type.startswith(("text/html", "application/xhtml")):
-        return Failure(
-            FailureKind.CONTENT, "a web page came instead of the file (a login page of the network, or a block page)"
-        )
-    return None
+    return _portal() if _is_page(content_type) else None
+
+
+def _is_page(content_type: str) -> bool:
+    return content_type.strip().lower().startswith(("text/html", "application/xhtml"))
+
+
+def _portal() -> Failure:
+    return Failure(FailureKind.PORTAL, "a web page came instead of the file (the login page of this network?)")
 
 
 def _check_partial(request: RangeRequest, head: ResponseHead, size: int | None) -> Accepted | Failure:
@@ -139,6 +151,11 @@ def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -
         return Failure(FailureKind.LACKS, f"does not have it (status {status})")
     if status in {429, 503}:
         return Failure(FailureKind.THROTTLED, f"asks to wait (status {status})", retry_after=retry_after(head))
+    page = _is_page(head.headers.get("content-type", ""))
+    if status == 511 or (page and 300 <= status < 400):
+        return Failure(FailureKind.PORTAL, f"this network wants a login first (status {status})")  # RFC 6585 6
+    if status == 403 and page and not _PROXY_HEADERS.intersection(name.lower() for name in head.headers):
+        return Failure(FailureKind.BLOCKED, "refuses with a page of its own (status 403): it may have blocked us")
     if status >= 500 or status == 408:
         return Failure(FailureKind.SERVER_ERROR, f"server error (status {status})")
     return Failure(FailureKind.REFUSED, f"refuses (status {status})")
