@@ -16,7 +16,11 @@ from resume_dl.store import journal as jn
 DOC = Path(__file__).parents[2] / "docs" / "journal.md"
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
-WRITTEN = st.builds(jn.Written, U64, U64, st.integers(0, 2**16 - 1), U32)
+RANGES = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+WRITTEN = st.one_of(
+    st.builds(jn.Written, U64, U64, st.integers(0, 2**16 - 1), U32),
+    RANGES.flatmap(lambda each: st.builds(jn.Written, st.just(each[0]), st.just(each[1]), st.integers(0, 3), U32)),
+)
 
 
 def example() -> bytes:
@@ -71,6 +75,8 @@ class Model:
             self.data += jn.encode_source(self.nonce, *value)
         elif kind == "validator":
             self.data += jn.encode_validator(self.nonce, *value)
+        elif kind == "forget":
+            self.data += jn.encode_forget(self.nonce, *value)
         elif kind == "durable":
             # a mark is taken at some moment before its record: any offset up to here
             value = value % (at + 1)
@@ -98,6 +104,9 @@ class Model:
                 contents.sources[value[0]] = value[1]
             elif kind == "validator":
                 contents.bound_source, contents.validator = contents.sources.get(value[0]), value[1]
+            elif kind == "forget":
+                low, high = value
+                written = [(at, w) for at, w in written if w.end <= low or w.start >= high]
             else:
                 written, mark = [], 0
                 contents.size = contents.validator = contents.bound_source = None
@@ -113,6 +122,7 @@ STEPS = st.one_of(
     st.tuples(st.just("source"), st.tuples(st.integers(0, 3), NAMES)),
     st.tuples(st.just("validator"), st.tuples(st.integers(0, 3), NAMES)),
     st.tuples(st.just("durable"), st.integers(0, 10_000)),
+    st.tuples(st.just("forget"), RANGES),
     st.tuples(st.just("discard"), st.none()),
 )
 
@@ -164,6 +174,7 @@ def test_records_of_another_journal_are_none():
     "body",
     [
         b"\x00\x00\x00",
+        b"\x08\x00\x00",
         b"\x07\x00\x00",
         b"\x01\x01\x00\x00",
         b"\x02\x04\x00\x01\x02\x03\x04",
@@ -183,9 +194,9 @@ def test_records_that_make_no_sense(body):
 def test_another_version_is_an_error_of_its_own():
     """A whole header of another version: the user is told, instead of what it describes being thrown away."""
     head = bytearray(jn.encode_header(5)[:12])
-    head[4] = 2
+    head[4] = 3
     newer = bytes(head) + zlib.crc32(head).to_bytes(4, "little")
-    with pytest.raises(JournalError, match="version 2"):
+    with pytest.raises(JournalError, match="version 3"):
         jn.read(newer + b"whatever it has")
 
 

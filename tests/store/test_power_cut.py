@@ -30,6 +30,7 @@ class Life:
         self.recorded = RangeSet()
         self.durable = RangeSet()
         self.discarding = False
+        self.forgetting = RangeSet()
         self.part = None
         self.mark = None
 
@@ -42,11 +43,15 @@ class Life:
         for start, end in believed:
             assert on_disk[start:end] == CONTENTS[self.epoch][start:end]
         for start, end in self.durable:
-            assert self.discarding or believed.covers(start, end)
+            for lo, hi in self.forgetting.gaps(start, end):
+                assert self.discarding or believed.covers(lo, hi)
         for start, end in believed:
             assert self.recorded.covers(start, end)
         if self.discarding:
             self.durable = RangeSet()
+        for start, end in self.forgetting:
+            self.durable.remove(start, end)
+        self.forgetting = RangeSet()
         self.have, self.recorded, self.discarding, self.mark = believed.copy(), believed.copy(), False, None
         # the engine continues with what it was told, and the next run may believe less of what is not durable
         return believed
@@ -84,8 +89,21 @@ class Life:
         self.epoch += 1
         self.have, self.recorded, self.durable = RangeSet(), RangeSet(), RangeSet()
 
+    def forget(self):
+        """Some of what is there, whole records or not; every writer has recorded what it wrote."""
+        gone = RangeSet()
+        for _ in range(self.chance.randrange(1, 4)):
+            start = self.chance.randrange(SIZE)
+            gone.add(start, min(SIZE, start + self.chance.randrange(1, 500)))
+        self.forgetting = gone
+        self.part.forget(tuple(gone))
+        for each in (self.have, self.recorded, self.durable):
+            for start, end in gone:
+                each.remove(start, end)
+        self.forgetting = RangeSet()
+
     def act(self):
-        self.chance.choices([self.write, self.sync, self.discard], [10, 3, 1])[0]()
+        self.chance.choices([self.write, self.sync, self.forget, self.discard], [10, 3, 2, 1])[0]()
 
 
 @settings(max_examples=120, deadline=None)
@@ -98,9 +116,9 @@ def test_any_power_cut(tmp_path_factory, seed, cuts, sized):
         disk = Disk(life.folder, chance)
         with disk:
             disk.fail_after(calls)
-            disk.after_sync = life.write
             try:
                 life.resume()
+                disk.after_sync = life.write
                 while True:
                     life.act()
             except PowerCut:

@@ -50,6 +50,14 @@ class PositionedFile:
                 return os.read(self._fd, count)
         return os.pread(self._fd, count, offset)
 
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from ``offset`` on, without the interpreter's lock; how many bytes, fewer only at the end."""
+        if hasattr(os, "preadv"):  # Linux, the BSDs, macOS 11
+            return os.preadv(self._fd, [buffer], offset)
+        data = self.read_at(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     def reserve(self, size: int) -> None:
         """Make the file ``size`` bytes long, without holes filled."""
         if sys.platform == "win32":
@@ -60,6 +68,11 @@ class PositionedFile:
     def size(self) -> int:
         """The file's length in bytes."""
         return os.fstat(self._fd).st_size
+
+    @property
+    def links(self) -> int:
+        """How many names the file has."""
+        return os.fstat(self._fd).st_nlink
 
     def sync(self) -> None:
         """Wait until the data is on the disk."""
