@@ -12,36 +12,27 @@ from queue import Empty, SimpleQueue
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
-from resume_dl.core.download import Download, State
+from resume_dl.core.download import Download
 from resume_dl.core.policy import Policy
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
-from resume_dl.engine.job import Job, Outcome, SourceReport, error_of
+from resume_dl.engine.job import Job, Outcome, error_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
+from resume_dl.engine.running import Running
+from resume_dl.engine.telling import Teller
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
 from resume_dl.errors import LockedError
-from resume_dl.ports import ArtifactProgress, Clock, PartFile, Reporter, Tracer, Transport
+from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
-SHOW_EVERY = 0.1
 SHOW_ALL_EVERY = 1.0
 HASHERS = max(2, min(4, os.cpu_count() or 2))
 """Hashing takes a processor as long as it lasts, so more at once bring nothing; syncs and journals only wait."""
-
-_SHOWN = {
-    State.QUEUED: "waiting",
-    State.PREPARING: "checking",
-    State.LOCKED: "locked",
-    State.TRANSFERRING: "downloading",
-    State.VERIFYING: "verifying",
-    State.PUBLISHING: "verifying",
-}
-
 
 _Told = tuple[str, ev.Event]
 """What happened to the job of which key."""
@@ -75,18 +66,6 @@ def _latest(happened: list[_Told]) -> list[_Told]:
     ]
 
 
-class _Running:
-    """One job with its machine, its part file and its live workers."""
-
-    def __init__(self, job: Job, download: Download) -> None:
-        self.job = job
-        self.download = download
-        self.part: PartFile | None = None
-        self.workers: dict[int, Worker] = {}
-        self.shown_at = float("-inf")
-        self.shown_state = ""
-
-
 class Engine:
     """Fetches jobs; one call of ``run`` is one session. Used from one thread."""
 
@@ -103,7 +82,7 @@ class Engine:
         tracer: Tracer | None = None,
     ) -> None:
         self._transport = transport
-        self._reporter = reporter
+        self._teller = Teller(reporter)
         self._policy = policy
         self._cancelled = cancelled
         self._clock = clock or MonotonicClock()
@@ -111,7 +90,7 @@ class Engine:
         self._tracer = tracer
         self._limiter = RateLimiter(limit_rate, self._clock) if limit_rate else None
         self._events: SimpleQueue[_Told] = SimpleQueue()
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
 
@@ -135,7 +114,7 @@ class Engine:
                 jitter=self._jitter,
                 bound_by_digest=job.artifact.digest is not None,
             )
-            self._running[job.artifact.key] = _Running(job, download)
+            self._running[job.artifact.key] = Running(job, download)
             session.add(job.artifact.key, download)
             self._trace_begin(job)
         try:
@@ -161,7 +140,7 @@ class Engine:
                 moment = self._clock.now()
                 self._trace(moment, key, event)
                 self._perform(session.handle(key, event, moment))
-                self._show(key, moment)
+                self._teller.show(self._running[key], moment)
             if not cancelled and self._cancelled():
                 cancelled = True
                 moment = self._clock.now()
@@ -175,8 +154,8 @@ class Engine:
             now = self._clock.now()
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
-                for each in self._running:  # a line that stands still must look so
-                    self._show(each, now)
+                for each in self._running.values():  # a line that stands still must look so
+                    self._teller.show(each, now)
 
     def _wait(self, seconds: float) -> list[_Told]:
         """The next event, if one comes in time."""
@@ -203,13 +182,13 @@ class Engine:
             except Exception as error:  # noqa: BLE001 - whatever the store says, the core must hear of it
                 self._events.put((key, ev.LocalFailed(error)))
 
-    def _do(self, key: str, running: _Running, action: act.Action) -> None:
+    def _do(self, key: str, running: Running, action: act.Action) -> None:
         if isinstance(action, act.OpenRange):
             self._open_range(key, running, action)
         elif isinstance(action, act.ShortenLease | act.WriteHeld | act.CloseConnection):
             self._tell_worker(running.workers.get(action.connection), action)
         elif isinstance(action, act.NoteFailure):
-            self._note_failure(running, action)
+            self._teller.failure(running, action)
         elif isinstance(action, act.Prepare):
             journaled = action.journaled
             self._in_pool(self._storing, key, lambda: self._prepare(running, journaled=journaled))
@@ -218,7 +197,7 @@ class Engine:
         else:
             self._do_with_file(key, running, running.part, action)
 
-    def _do_with_file(self, key: str, running: _Running, part: PartFile, action: act.Action) -> None:
+    def _do_with_file(self, key: str, running: Running, part: PartFile, action: act.Action) -> None:
         if isinstance(action, act.FixSize):
             label = None if action.source is None else running.download.sources[action.source].label
             part.fix_size(action.size, action.validator, label)
@@ -266,7 +245,7 @@ class Engine:
         pool.submit(work)
 
     @staticmethod
-    def _prepare(running: _Running, *, journaled: bool) -> ev.Event:
+    def _prepare(running: Running, *, journaled: bool) -> ev.Event:
         job = running.job
         try:
             part = job.store.open(job.artifact, journaled=journaled)
@@ -279,7 +258,7 @@ class Engine:
         return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source, resumed.owners)
 
     @staticmethod
-    def _check(running: _Running, part: PartFile) -> ev.Event:
+    def _check(running: Running, part: PartFile) -> ev.Event:
         expected = running.job.artifact.digest
         if expected is None:
             raise AssertionError("nothing to check against")
@@ -290,11 +269,11 @@ class Engine:
         return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
 
     @staticmethod
-    def _publish(running: _Running, part: PartFile) -> ev.Event:
+    def _publish(running: Running, part: PartFile) -> ev.Event:
         part.publish(running.job.destination)
         return ev.Published()
 
-    def _open_range(self, key: str, running: _Running, action: act.OpenRange) -> None:
+    def _open_range(self, key: str, running: Running, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
         more = {
@@ -306,6 +285,7 @@ class Engine:
             "clock": self._clock,
             "limiter": self._limiter,
             "known_validator": running.job.known_validator,
+            "headers": running.job.headers,
         }
         label = running.download.sources[action.source].label
         worker: Worker
@@ -322,7 +302,7 @@ class Engine:
             raise
         running.workers[action.connection] = worker
 
-    # ------------------------------------------------------------------ what people see
+    # ------------------------------------------------------------------ the trace
 
     def _trace_begin(self, job: Job) -> None:
         artifact = job.artifact
@@ -334,76 +314,22 @@ class Engine:
         if self._tracer is not None:
             self._tracer.note(now, key, what)
 
-    def _note_failure(self, running: _Running, action: act.NoteFailure) -> None:
-        artifact = running.job.artifact
-        mirror = artifact.sources[action.source].mirror
-        self._reporter.message(f"{artifact.title}: {mirror} {action.failure.message}", level="debug")
-        self._reporter.event(
-            "source_failed",
-            {
-                "filename": artifact.filename,
-                "mirror": mirror,
-                "kind": action.failure.kind.value,
-                "message": action.failure.message,
-            },
-        )
-
-    def _show(self, key: str, now: float) -> None:
-        running = self._running[key]
-        download = running.download
-        if download.over or download.state is State.QUEUED:
-            return
-        state = _SHOWN[download.state]
-        if state == running.shown_state and now - running.shown_at < SHOW_EVERY:
-            return
-        running.shown_at, running.shown_state = now, state
-        note = f"waits for {download.lock_owner}" if download.state is State.LOCKED else ""
-        self._tell(key, running, state, note)
-
-    def _tell(self, key: str, running: _Running, state: str, note: str = "") -> None:
-        download = running.download
-        name, size = running.job.artifact.title, download.size
-        self._reporter.progress(ArtifactProgress(key, name, size, download.done.total, download.resumed, state, note))
-
     # ------------------------------------------------------------------ ends
 
-    def _conclude(self, key: str, running: _Running, action: act.Finish | act.Fail) -> None:
+    def _conclude(self, key: str, running: Running, action: act.Finish | act.Fail) -> None:
         """Whatever goes wrong from here on is a bug of ours or the caller's, and must come out of ``run``."""
         if running.part is not None and (isinstance(action, act.Fail) or action.another):
             with suppress(Exception):  # the file's own outcome is what counts; its lock falls with the process
                 running.part.close()
         if isinstance(action, act.Fail):
-            self._fail(key, running, action)
+            self._end(key, running, "failed", action)
             return
         status = "cached" if action.another else "resumed" if running.download.resumed else "downloaded"
-        self._tell(key, running, status)
         self._end(key, running, status)
 
-    def _fail(self, key: str, running: _Running, fail: act.Fail) -> None:
+    def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
-        error = error_of(fail, artifact, artifact.sources)
-        self._tell(key, running, "failed", error.message)
-        self._end(key, running, "failed", fail, error)
-
-    def _end(
-        self, key: str, running: _Running, status: str, fail: act.Fail | None = None, error: Exception | None = None
-    ) -> None:
-        download, artifact = running.download, running.job.artifact
-        reports = tuple(
-            SourceReport(source.mirror, state.kept, dict(state.failures))
-            for source, state in zip(artifact.sources, download.sources, strict=True)
-            if state.received or state.failures
-        )
-        outcome = Outcome(
-            artifact,
-            status,
-            downloaded=download.kept,
-            resumed=download.resumed,
-            wasted=download.wasted,
-            sources=reports,
-            error=error,  # type: ignore[arg-type]
-            reason=fail.reason if fail else "",
-            validator=download.validator,
-        )
-        self._outcomes[key] = outcome
+        error = error_of(fail, artifact, artifact.sources) if fail else None
+        self._teller.tell(running, status, error.message if error else "")
+        outcome = self._outcomes[key] = running.outcome(status, fail, error)
         self._on_done(outcome)

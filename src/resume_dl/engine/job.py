@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from resume_dl.core.actions import Fail
@@ -36,6 +36,10 @@ class Job:
     is_published: Callable[[], bool] = _never
     known_validator: str | None = None
     """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
+    thorough: bool = False
+    """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request for it (``Cache-Control`` for a copy that is newer than caches')."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class Outcome:
     error: ResumeDLError | None = None
     reason: str = ""
     validator: str | None = None
+    agreeing: tuple[str, ...] = ()
+    """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
 
 
 def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> ResumeDLError:
@@ -78,14 +84,8 @@ def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> Res
             fail.error.resumable_bytes = safe
             return fail.error
         return StoreError(f"{name}: {fail.error or why}", hint=again, resumable_bytes=safe)
-    if fail.reason == "digest":
-        expected = artifact.digest.hex if artifact.digest else fail.expected
-        return DigestMismatchError(
-            f"{name}: no source gave bytes with the digest of its record ({why})",
-            expected=fail.expected or expected,
-            actual=fail.actual,
-            hint="nothing of it was kept; try another mirror with --mirror, or later: a mirror may be out of step",
-        )
+    if fail.reason in {"digest", "single", "disputed", "record"}:
+        return _wrong_bytes(fail, artifact, sources)
     if fail.reason == "lacking":
         hint = "the mirrors may be behind: try without --mirror and --no-upstream, or later"
         return SourcesExhaustedError(f"{name}: no source has it ({why})", causes=causes, hint=hint)
@@ -97,3 +97,27 @@ def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> Res
     return SourcesExhaustedError(
         f"{name}: every source failed ({why})", causes=causes, hint=again, resumable_bytes=safe
     )
+
+
+def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> DigestMismatchError:
+    causes = (f"{sources[i].mirror}: {failure.message}" for i, failure in fail.causes)
+    why = "; ".join(dict.fromkeys(causes)) or "there is no source for it"
+    expected = fail.expected or (artifact.digest.hex if artifact.digest else "")
+    who = " and ".join(dict.fromkeys(sources[index].mirror for index in fail.agreeing)) or "the sources"
+    kept = fail.resumable_bytes
+    held = f"{kept:,} bytes that are provably good are kept" if kept else "nothing of it was kept"
+    if fail.reason == "single":
+        said = f"its record says digest {expected}, and there was no other source to compare with ({why})"
+        hint = f"{held}; try another mirror with --mirror, or this one later"
+    elif fail.reason == "digest":
+        said = f"no source gave bytes with the digest of its record ({why})"
+        hint = f"{held}; try another mirror with --mirror, or later: a mirror may be out of step"
+    else:
+        said = f"{who} agree on bytes with digest {fail.actual}, its record says {expected}"
+        hint = (
+            "the record is probably out of date, or the package was replaced upstream: ask again later, "
+            f"with a fresh index{'; what came is kept' if kept else ''}"
+        )
+    error = DigestMismatchError(f"{artifact.title}: {said}", expected=expected, actual=fail.actual, hint=hint)
+    error.resumable_bytes = kept
+    return error

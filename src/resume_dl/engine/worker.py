@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, ResponseStarted
@@ -41,6 +41,7 @@ class Worker(ABC):
         clock: Clock,
         limiter: RateLimiter | None = None,
         known_validator: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._order = order
         self._id = order.connection
@@ -49,8 +50,8 @@ class Worker(ABC):
         self._post = post
         self._clock = clock
         self._limiter = limiter
-        headers = conditional(known_validator) if order.whole else {}
-        self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, headers)
+        every = {**(headers or {}), **(conditional(known_validator) if order.whole else {})}
+        self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, every)
         self._exchange: Exchange = transport.exchange(self._request)
         self._fence = threading.Lock()
         self._closed = threading.Event()
