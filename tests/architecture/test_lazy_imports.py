@@ -28,3 +28,23 @@ def loaded_by(*arguments: str) -> set[str]:
 def test_help_loads_nothing_heavy(arguments):
     """Neither the HTTP client, the bars, the solver nor YAML are loaded to print a help text."""
     assert loaded_by(*arguments) & HEAVY == set()
+
+
+def modules_of(code: str) -> set[str]:
+    """All modules that a new process has loaded after ``code``."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return set(done.stdout.split())
+
+
+def test_the_transport_loads_no_command_line_of_httpx():
+    """httpx tries to load its own command line, with rich and pygments where they are installed; not with us."""
+    loaded = modules_of("import resume_dl.transport.client, httpx; httpx.Client; httpx.main")
+    assert "httpx" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & {"rich", "pygments"}
+    assert "httpx._main" not in loaded

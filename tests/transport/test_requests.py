@@ -250,6 +250,22 @@ def test_a_client_certificate_is_shown(run, transport, tls, tmp_path):
         body_of(transport(verify=tls.ca_file), f"{server.base}/f")
 
 
+def test_certificates_are_read_only_for_tls(run, transport, tls, tmp_path):
+    """Without TLS the trusted certificates are not looked at; a redirect into it is where a wrong file is told."""
+    secure = run(TinyServer(send_body, tls.server))
+    location = f"{secure.base}/f"
+    plain = run(
+        TinyServer(lambda conn, one: conn.sendall(answer(BODY, 302 if one.path == "/go" else 200, Location=location)))
+    )
+    wrong = transport(verify=tmp_path / "missing.pem")
+    assert body_of(wrong, f"{plain.base}/f") == BODY
+    with pytest.raises(ConfigurationError, match=r"missing\.pem"):
+        body_of(wrong, f"{plain.base}/go")
+    assert body_of(transport(verify=tls.ca_file), f"{plain.base}/go") == BODY
+    with pytest.raises(NetworkError, match="certificate is not trusted"):
+        body_of(transport(), f"{plain.base}/go")
+
+
 @pytest.mark.parametrize("setting", ["verify", "client_cert"])
 @pytest.mark.parametrize("content", [None, "no certificate"])
 def test_certificate_files_that_cannot_be_used_are_a_configuration_error(transport, tmp_path, setting, content):

@@ -43,7 +43,7 @@ class HttpxTransport:
         self.network = network
         self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
         self._lock = threading.Lock()
-        self._routes: dict[str | None, Route] = {}
+        self._routes: dict[tuple[str | None, bool], Route] = {}
         self._context: ssl.SSLContext | None = None
         self._exchanges: weakref.WeakSet[HttpxExchange] = weakref.WeakSet()
         self._closed = False
@@ -62,10 +62,11 @@ class HttpxTransport:
     def route(self, url: str) -> Route:
         """The pool that a request for ``url`` goes through. Raises ConfigurationError."""
         proxy = self.network.proxy_for(url)
+        secure = any(address[:6].lower() == "https:" for address in (url, proxy or ""))
         with self._lock:
-            if proxy not in self._routes:
-                self._routes[proxy] = self._open_route(proxy)
-            return self._routes[proxy]
+            if (proxy, secure) not in self._routes:
+                self._routes[proxy, secure] = self._open_route(proxy, self._tls() if secure else _trusting_nobody())
+            return self._routes[proxy, secure]
 
     def close(self) -> None:
         """Stop every exchange, close every connection. Never raises."""
@@ -78,20 +79,22 @@ class HttpxTransport:
             with contextlib.suppress(Exception):  # it complains about answers in flight; those are stopped
                 route.pool.close()
 
-    def _open_route(self, proxy: str | None) -> Route:
+    def _tls(self) -> ssl.SSLContext:
         if self._context is None:
-            # Also for plain http: httpx makes its own otherwise, and a redirect may lead to https.
             self._context = tls_context(self.network)
+        return self._context
+
+    def _open_route(self, proxy: str | None, context: ssl.SSLContext) -> Route:
         if proxy is None:
-            return Route(self._wired(httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS)), "")
+            return Route(self._wired(httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS)), "")
         address = proxy if "://" in proxy else f"http://{proxy}"
         shown = redact(address)
         try:
             scheme = urlsplit(address).scheme.lower()
             if scheme == "socks5h":  # the same here: the proxy resolves names; httpx 0.27 knows only socks5
                 address = "socks5" + address[len(scheme) :]
-            way = httpx.Proxy(address, ssl_context=self._context if scheme == "https" else None)
-            pool = httpx.HTTPTransport(verify=self._context, trust_env=False, limits=_LIMITS, proxy=way)
+            way = httpx.Proxy(address, ssl_context=context if scheme == "https" else None)
+            pool = httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS, proxy=way)
         except (httpx.InvalidURL, ValueError):
             # Their own text would show the proxy's password.
             raise ConfigurationError(
@@ -109,3 +112,8 @@ class HttpxTransport:
         if hasattr(core, "_network_backend"):
             core._network_backend = WireBackend(self.network.first_byte_timeout)  # type: ignore[union-attr]  # noqa: SLF001
         return pool
+
+
+def _trusting_nobody() -> ssl.SSLContext:
+    """For connections without TLS: reading the trusted certificates takes 30 ms, and httpx reads its own for None."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
