@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from resume_dl.errors import NetworkError
+from resume_dl.model.url import RedactedUrl
 from resume_dl.transport.redirects import RedirectRefusedError, headers_for, target_of
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyServer, answer
@@ -30,6 +31,21 @@ def test_a_redirect_leads_to_the_file_and_names_who_sent_it(run, transport, stat
     assert response.head.final_host == f"localhost:{file.port}"
     assert (file.requests[0].headers["range"], file.requests[0].headers["if-range"]) == ("bytes=3-8", '"v"')
     assert file.requests[0].path == "/there"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://CDN.example:443/a", "https://u:p@cdn.example/b", True),
+        ("http://cdn.example:80/a", "http://cdn.example/b", True),
+        ("http://[::1]:80/a", "http://[::1]/b", True),
+        ("http://cdn.example:443/a", "http://cdn.example/b", False),
+        ("https://cdn.example:8443/a", "https://cdn.example:443/b", False),
+    ],
+)
+def test_a_host_has_one_name_however_its_port_is_written(one, other, same):
+    """Final hosts are compared with the hosts of sources: the scheme's own port makes no other host."""
+    assert (RedactedUrl(one).host == RedactedUrl(other).host) is same
 
 
 def test_off_origin_the_callers_headers_and_the_login_stay_behind(run, transport):

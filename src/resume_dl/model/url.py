@@ -83,11 +83,16 @@ class RedactedUrl:
 
     @property
     def host(self) -> str:
-        """``host[:port]`` in lower case, without userinfo: what connections are counted by; empty if there is none."""
+        """``host[:port]`` in lower case, without userinfo: what connections are counted by; empty if there is none.
+
+        The scheme's own port is left out (RFC 3986 6.2.3), so that both spellings are one host.
+        """
         try:
-            return urlsplit(self._raw).netloc.rpartition("@")[2].lower()
+            parts = urlsplit(self._raw)
         except ValueError:
             return ""
+        own = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
+        return parts.netloc.rpartition("@")[2].lower().removesuffix(own)
 
     @property
     def has_secret(self) -> bool:
