@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, final
 
@@ -15,16 +15,13 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.conda_find import CondaCommand
 
-TIMEOUT = 60.0
-"""Seconds that both questions may take together: conda's first start after a boot is slow."""
-
 
 class CondaAnswerError(Exception):
     """This conda gave no settings; the text says why in a few words. Never leaves the settings package."""
 
 
 def ask_conda(
-    command: CondaCommand, env: Mapping[str, str], *, timeout: float = TIMEOUT
+    command: CondaCommand, env: Mapping[str, str], *, timeout: float
 ) -> tuple[CondaSettings, tuple[Path, ...]]:
     """The settings that this conda reports, and the files that it read them from.
 
@@ -193,13 +190,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _no_window() -> int:
     return int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
-
-
-def lines_of(settings: CondaSettings) -> Iterator[str]:
-    """Every text in these settings that may hold a login, as it is: what decides whether they may be kept on disk."""
-    yield from settings.channels
-    yield from (url.reveal() for url in settings.default_channels)
-    yield from (url.reveal() for url in settings.custom_channels.values())
-    yield from (url.reveal() for members in settings.custom_multichannels.values() for url in members)
-    yield settings.channel_alias.reveal()
-    yield from settings.proxy_servers.values()

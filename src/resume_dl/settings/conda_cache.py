@@ -6,15 +6,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl, redact
-from resume_dl.settings.conda_ask import lines_of
 from resume_dl.settings.conda_find import CondaCommand
 from resume_dl.settings.condarc import condarc_files
 
@@ -51,7 +49,7 @@ class CondaCache:
 
     def put(self, settings: CondaSettings, places: Iterable[Path], env: Mapping[str, str]) -> bool:
         """Keep an answer; ``places`` are the files and folders that could change it. False if it holds a login."""
-        if any("@" in line or redact(line) != line for line in lines_of(settings)):
+        if any("@" in line or redact(line) != line for line in _lines_of(settings)):
             self.forget()
             return False
         listed = list(places)
@@ -74,6 +72,8 @@ class CondaCache:
 
     def _write(self, content: dict[str, Any]) -> bool:
         content = {"schema": SCHEMA, **content, "places": [str(place) for place in content["places"]]}
+        import tempfile  # noqa: PLC0415 - mostly nothing is written
+
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.file.parent, suffix=".tmp")
@@ -139,3 +139,13 @@ def _thaw(content: Mapping[str, Any]) -> CondaSettings:
         return value
 
     return CondaSettings(**{key: back(value) for key, value in content.items()})
+
+
+def _lines_of(settings: CondaSettings) -> Iterator[str]:
+    """Every text in these settings that may hold a login, as it is: what decides whether they may be kept on disk."""
+    yield from settings.channels
+    yield from (url.reveal() for url in settings.default_channels)
+    yield from (url.reveal() for url in settings.custom_channels.values())
+    yield from (url.reveal() for members in settings.custom_multichannels.values() for url in members)
+    yield settings.channel_alias.reveal()
+    yield from settings.proxy_servers.values()

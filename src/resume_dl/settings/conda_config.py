@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.settings.conda_ask import TIMEOUT, CondaAnswerError, ask_conda
 from resume_dl.settings.conda_cache import CondaCache
 from resume_dl.settings.conda_find import CondaCommand, find_condas
 from resume_dl.settings.condarc import read_settings, search_path
@@ -16,6 +15,8 @@ from resume_dl.settings.paths import Paths
 
 __all__ = ["CondaSettings", "load_conda_settings"]
 
+TIMEOUT = 60.0
+"""Seconds that all questions may take together: conda's first start after a boot is slow."""
 MOST_ASKED = 3
 """How many condas are asked before the files are read here."""
 FAILURE_LASTS = 600.0
@@ -62,6 +63,8 @@ def _ask_or_recall(
     kept = cache.get(env, time.time())
     if kept is not None:
         return kept
+    from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda  # noqa: PLC0415 - mostly it is known
+
     try:
         settings, read_from = ask_conda(command, env, timeout=timeout)
     except CondaAnswerError as error:
