@@ -18,7 +18,7 @@ U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
 RANGES = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 WRITTEN = st.one_of(
-    st.builds(jn.Written, U64, U64, st.integers(0, 2**16 - 1), U32),
+    st.builds(jn.Written, st.integers(0, 2**63), st.integers(2**63 + 1, 2**64 - 1), st.integers(0, 2**16 - 1), U32),
     RANGES.flatmap(lambda each: st.builds(jn.Written, st.just(each[0]), st.just(each[1]), st.integers(0, 3), U32)),
 )
 

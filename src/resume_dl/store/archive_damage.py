@@ -1,10 +1,179 @@
-"""Where a whole archive with a wrong digest is wrong, by the format's own checksums."""
+"""Where a whole archive with a wrong digest is wrong, by the format's own checksums.
+
+A ZIP (``.conda``, ``.whl``) has a CRC-32 of each member and says most of a member's header twice: before its data and
+in the central directory (APPNOTE.TXT 4.3.7, 4.3.12). What fits in all this is good; every other byte of the file is
+suspect, the central directory itself always, for nothing vouches for it. A ``.tar.bz2`` is not asked: its blocks have
+CRCs, but begin at any bit, and the standard library does not say where.
+
+The archive may be hostile: memory and work are bounded.
+"""
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
+import zlib
 from pathlib import Path
+from typing import BinaryIO
+
+from resume_dl.core.ranges import RangeSet
+
+_SUFFIXES = (".conda", ".whl", ".zip")
+_CHUNK = 256 << 10
+_DIRECTORY_MOST = 4 << 20
+"""Bytes of a central directory: 30,000 members with names as wheels have them; about ten times that in memory."""
+_WORK_FACTOR, _WORK_MORE = 4, 1 << 30
+"""Unpacked bytes at most, as a multiple of the archive and in addition: packages do not shrink to less than that."""
+_LOCAL = struct.Struct("<4sHHHHHIIIHH")
+_STREAMED = 0x08
+_ENCRYPTED = 0x01
+_UTF8 = 0x800
+_MAX32 = 0xFFFFFFFF
 
 
-def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | None:  # noqa: ARG001
-    """Suspect ranges; None where the format cannot tell."""
-    return None
+class _TooMuch(Exception):  # noqa: N818 - not an error, an answer
+    """The archive asks for more memory or work than any package does."""
+
+
+class _Bounded(io.FileIO):
+    """A file that zipfile cannot be made to read into memory as a whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        most = _DIRECTORY_MOST + 1
+        data = super().read(most if size is None or size < 0 else min(most, size)) or b""
+        if len(data) == most:
+            raise _TooMuch
+        return data
+
+
+def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | None:
+    """Suspect ranges of a whole archive, in order; None where the format cannot tell. Raises OSError.
+
+    Outside of them the file is right as far as CRC-32 proves (a packed member has up to seven bits that mean nothing).
+    """
+    if not filename.endswith(_SUFFIXES):
+        return None
+    with _Bounded(path, "r") as file:
+        size = file.seek(0, io.SEEK_END)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+            good = _Check(file, size).good(members)
+        except (_TooMuch, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError):
+            return None  # the central directory cannot be read, or is not what a packager writes
+    return tuple(good.gaps(0, size)) if good else None
+
+
+class _Check:
+    """Looks at the members of one archive of ``size`` bytes; raises _TooMuch and OSError."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._work = _WORK_FACTOR * size + _WORK_MORE
+
+    def good(self, members: list[zipfile.ZipInfo]) -> RangeSet:
+        """Every byte that a member vouches for."""
+        good = RangeSet()
+        for member in members:
+            for start, end in self._good_of(member):
+                if good.overlaps(start, end):
+                    raise _TooMuch  # no packager writes members over each other
+                good.add(start, end)
+        return good
+
+    def _good_of(self, member: zipfile.ZipInfo) -> list[tuple[int, int]]:
+        """What is right of its header, the header's extra field, its data and what follows these."""
+        at = member.header_offset
+        header = self._read(at, _LOCAL.size)
+        if len(header) < _LOCAL.size:
+            return []
+        name_length, extra_length = _LOCAL.unpack(header)[9:]
+        named = at + _LOCAL.size + name_length
+        data = named + extra_length
+        end = data + member.compress_size
+        if end > self._size or member.flag_bits & _ENCRYPTED or not self._fits(data, member):
+            return []
+        good = [(data, end)]
+        if member.flag_bits & _STREAMED:
+            good.append((end, end + self._descriptor(end, member)))
+        name = _raw_name(member)
+        known_extra = extra_length == len(member.extra) and self._read(named, extra_length) == member.extra
+        if (
+            _says_the_same(header, member)
+            and name_length == len(name)
+            and self._read(at + _LOCAL.size, name_length) == name
+            and (known_extra or data < end)  # the data proves where the extra field ends
+        ):
+            good.append((at, data if known_extra else named))
+        return good
+
+    def _fits(self, at: int, member: zipfile.ZipInfo) -> bool:
+        """Whether a member's data unpacks to its size and CRC-32, and no byte of it is left over."""
+        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            return False
+        unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
+        crc, size, left = 0, 0, member.compress_size
+        while left:
+            packed = self._read(at, min(_CHUNK, left))
+            if not packed:
+                return False
+            at += len(packed)
+            left -= len(packed)
+            while True:
+                try:
+                    chunk = unpack.decompress(packed, _CHUNK) if unpack else packed
+                except zlib.error:
+                    return False
+                crc, size = zlib.crc32(chunk, crc), size + len(chunk)
+                self._work -= len(chunk)
+                if self._work < 0:
+                    raise _TooMuch
+                if size > member.file_size or (unpack and (unpack.unused_data or (unpack.eof and left))):
+                    return False
+                packed = unpack.unconsumed_tail if unpack else b""
+                if not packed and (unpack is None or len(chunk) < _CHUNK):
+                    break
+        return size == member.file_size and crc == member.CRC and (unpack is None or unpack.eof)
+
+    def _descriptor(self, at: int, member: zipfile.ZipInfo) -> int:
+        """How long the data descriptor at ``at`` is, 0 where it is not what it should be (APPNOTE.TXT 4.3.9)."""
+        found = self._read(at, 24)
+        for layout in ("<4sIQQ", "<4sIII"):
+            if max(member.file_size, member.compress_size) <= _MAX32 or layout == "<4sIQQ":
+                right = struct.pack(layout, b"PK\x07\x08", member.CRC, member.compress_size, member.file_size)
+                for each in (right, right[4:]):
+                    if found.startswith(each):
+                        return len(each)
+        return 0
+
+    def _read(self, at: int, count: int) -> bytes:
+        self._file.seek(at)
+        return self._file.read(count)
+
+
+def _says_the_same(header: bytes, member: zipfile.ZipInfo) -> bool:
+    """Whether a local header has what the central directory has; CRC and sizes may stand elsewhere."""
+    magic, version, flags, method, time, date, crc, packed, size, _, extra = _LOCAL.unpack(header)
+    year, month, day, hour, minute, second = member.date_time
+    streamed = bool(flags & _STREAMED)
+
+    def is_size(said: int, meant: int) -> bool:
+        return said == meant or (streamed and said == 0) or (extra > 0 and said == _MAX32)
+
+    return bool(
+        magic == b"PK\x03\x04"
+        and version == member.extract_version
+        and flags == member.flag_bits
+        and method == member.compress_type
+        and time == hour << 11 | minute << 5 | second // 2
+        and date == (year - 1980) << 9 | month << 5 | day
+        and (crc == member.CRC or (streamed and crc == 0))
+        and is_size(packed, member.compress_size)
+        and is_size(size, member.file_size)
+    )
+
+
+def _raw_name(member: zipfile.ZipInfo) -> bytes:
+    return member.orig_filename.encode("utf-8" if member.flag_bits & _UTF8 else "cp437")

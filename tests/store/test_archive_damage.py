@@ -1,0 +1,208 @@
+"""The CRCs of a ZIP's members say where it is wrong: real packages, each damaged in every place that matters."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import struct
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resume_dl.core.ranges import RangeSet
+from resume_dl.demo.package import PackageSpec, write_package
+from resume_dl.store import archive_damage
+from resume_dl.store.archive_damage import damaged_ranges
+
+WHEEL = [f"demo/module_{number}.py" for number in range(12)] + ["demo-1.0.dist-info/RECORD", "demo/größe.txt"]
+
+
+def wheel(path, *, streamed=False, compression=zipfile.ZIP_DEFLATED):
+    """As pip's builders write it; ``streamed``: by a writer that cannot seek, with data descriptors."""
+    chance = random.Random(3)
+    target = Unseekable() if streamed else io.BytesIO()
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name in WHEEL:
+            info = zipfile.ZipInfo(name, (2026, 7, 14, 13, 37, 58))
+            info.compress_type = compression
+            text = b"".join(b"value_%d = %d\n" % (n, chance.randrange(10**9)) for n in range(400))
+            archive.writestr(info, text)
+    path.write_bytes(bytes(target.data) if streamed else target.getvalue())
+    return path
+
+
+class Unseekable(io.RawIOBase):
+    """A pipe."""
+
+    def __init__(self):
+        self.data = bytearray()
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.data += data
+        return len(data)
+
+
+@pytest.fixture(scope="module", params=["conda", "wheel", "streamed", "stored"])
+def archive(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    if request.param == "conda":
+        return write_package(PackageSpec(name="demo", version="1.0", payload_size=300_000), folder)
+    path = folder / "demo-1.0-py3-none-any.whl"
+    compression = zipfile.ZIP_STORED if request.param == "stored" else zipfile.ZIP_DEFLATED
+    return wheel(path, streamed=request.param == "streamed", compression=compression)
+
+
+def directory_of(path):
+    """Where the central directory begins."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.start_dir
+
+
+def test_a_whole_archive_is_good_up_to_its_directory(archive):
+    """Headers, data, data descriptors: all of it is vouched for; only of the directory nothing is."""
+    assert damaged_ranges(archive, archive.name) == ((directory_of(archive), archive.stat().st_size),)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damage_is_among_the_suspects(archive, data):
+    """Whichever byte is another, it is suspect, or it changes nothing; and no other member is suspected."""
+    good = archive.read_bytes()
+    at = data.draw(st.integers(0, len(good) - 1))
+    damaged = bytearray(good)
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    path = archive.with_suffix(".damaged")
+    path.write_bytes(damaged)
+    suspects = damaged_ranges(path, archive.name)
+    if suspects is None:
+        assert at >= directory_of(archive)
+        return
+    found = RangeSet(suspects)
+    directory = directory_of(archive)
+    with zipfile.ZipFile(archive) as whole:
+        starts = [*sorted(each.header_offset for each in whole.infolist()), directory]
+        names = {each.header_offset: each for each in whole.infolist()}
+    assert found.covers(directory, len(good))
+    if at >= directory:
+        return
+    low = max(start for start in starts if start <= at)
+    high = min(start for start in starts if start > at)
+    assert found.total - (len(good) - directory) <= high - low
+    if not found.covers(at, at + 1):  # one of the last bits of a packed member, which mean nothing
+        with zipfile.ZipFile(path) as still, zipfile.ZipFile(archive) as whole:
+            name = names[low].filename
+            assert still.read(name) == whole.read(name)
+            assert whole.getinfo(name).compress_type == zipfile.ZIP_DEFLATED
+
+
+def test_several_places(archive):
+    """A liar's bytes in two members: both are suspect, and where there are more, the rest is not."""
+    content = bytearray(archive.read_bytes())
+    with zipfile.ZipFile(archive) as whole:
+        infos = sorted(whole.infolist(), key=lambda each: each.header_offset)
+    first, last = infos[0], infos[-1]
+    for each in (first, last):
+        middle = each.header_offset + 30 + len(each.orig_filename.encode()) + each.compress_size // 2
+        content[middle : middle + 3] = bytes(b ^ 0xA5 for b in content[middle : middle + 3])
+    path = archive.with_suffix(".several")
+    path.write_bytes(content)
+    found = RangeSet(damaged_ranges(path, archive.name))
+    for each in (first, last):
+        assert found.overlaps(each.header_offset + 30, each.header_offset + 30 + each.compress_size)
+    assert len(infos) > 2
+    assert len(list(found)) == 2
+
+
+def test_a_gap_is_suspect(tmp_path):
+    """Bytes that belong to no member, as an installer's stub in front of an archive, are not vouched for."""
+    path = wheel(tmp_path / "a.whl")
+    whole = path.read_bytes()
+    path.write_bytes(b"in front" + whole)
+    assert damaged_ranges(path, path.name)[0] == (0, 8)
+
+
+@pytest.mark.parametrize("name", ["a.tar.bz2", "a.json", "a"])
+def test_other_formats_cannot_tell(tmp_path, name):
+    """Whatever lies in them."""
+    assert damaged_ranges(wheel(tmp_path / name), name) is None
+
+
+@pytest.mark.parametrize("where", ["end", "directory", "all", "empty"])
+def test_without_a_directory_nothing_can_be_told(tmp_path, where):
+    """None, not an error."""
+    path = wheel(tmp_path / "a.whl")
+    data = bytearray(path.read_bytes())
+    if where == "end":
+        data[-22:] = bytes(22)
+    elif where == "directory":
+        data[directory_of(path)] ^= 1
+    else:
+        data = bytearray(b"<html>" * 1000 if where == "all" else b"")
+    path.write_bytes(data)
+    assert damaged_ranges(path, path.name) is None
+
+
+def test_a_bomb(tmp_path, monkeypatch):
+    """An archive that unpacks to more than any package is given up, after bounded work."""
+    monkeypatch.setattr(archive_damage, "_WORK_MORE", 1 << 20)
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(50 << 20))
+    assert damaged_ranges(path, path.name) is None
+
+
+def test_members_over_each_other(tmp_path):
+    """The other kind of bomb: many entries of one piece of data."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", os.urandom(1000))
+        (only,) = archive.infolist()
+        archive.filelist += [only, only]
+    assert damaged_ranges(path, path.name) is None
+
+
+def test_more_members_than_any_package_has(tmp_path):
+    """A central directory beyond the bound is not read into memory."""
+    path = tmp_path / "a.zip"
+    entry = b"PK\x01\x02" + bytes(42)
+    count = archive_damage._DIRECTORY_MOST // 46 + 10
+    end = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 65535, 65535, count * 46, 0, 0)
+    path.write_bytes(entry * count + end)
+    assert damaged_ranges(path, path.name) is None
+
+
+def test_more_than_65535_members(tmp_path):
+    """ZIP64's directory is read as any other, within the bound."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(66_000):
+            archive.writestr(zipfile.ZipInfo(f"{number:x}"), b"")
+    assert damaged_ranges(path, path.name) in {None, ((directory_of(path), path.stat().st_size),)}
+
+
+@pytest.mark.parametrize("field", ["size", "packed"])
+def test_absurd_sizes(tmp_path, field):
+    """Sizes that cannot be: that member is suspect, the others are not, and nothing is reserved for it."""
+    path = wheel(tmp_path / "a.whl")
+    data = bytearray(path.read_bytes())
+    at = directory_of(path) + (24 if field == "size" else 20)
+    data[at : at + 4] = b"\xf0\xff\xff\xff"
+    path.write_bytes(data)
+    first, directory = damaged_ranges(path, path.name)
+    with zipfile.ZipFile(path) as archive:
+        assert first[1] <= archive.infolist()[1].header_offset
+    assert directory == (directory_of(path), len(data))
+
+
+def test_a_comment(tmp_path):
+    """An archive with a comment is read as any other."""
+    path = wheel(tmp_path / "a.whl")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"x" * 1000
+    assert damaged_ranges(path, path.name) == ((directory_of(path), path.stat().st_size),)
