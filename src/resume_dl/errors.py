@@ -15,7 +15,8 @@
     │  │  ├ NetworkError, StalledError
     │  │  ├ HTTPStatusError(status, retry_after)
     │  │  └ RangeError, ContentError
-    │  └ SourcesExhaustedError(causes, resumable_bytes)
+    │  ├ SourcesExhaustedError(causes, resumable_bytes)
+    │  └ CaptivePortalError
     ├ WorkerCrashedError(returncode)           exit 70
     ├ IntegrityError                           exit 4
     │  └ SizeMismatchError, DigestMismatchError(expected, actual)
@@ -173,6 +174,10 @@ class SourcesExhaustedError(TransferError):
     def __init__(self, message: str, *, causes: tuple[str, ...] = (), resumable_bytes: int = 0, hint: str = "") -> None:
         super().__init__(message, hint=hint, resumable_bytes=resumable_bytes)
         self.causes = causes
+
+
+class CaptivePortalError(TransferError):
+    """This network answers with its login page, whoever is asked; signing in helps, and nothing of it was written."""
 
 
 class IntegrityError(ResumeDLError):

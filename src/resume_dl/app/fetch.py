@@ -17,7 +17,7 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.transfer import Transfer
-from resume_dl.engine.engine import Engine
+from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError, IntegrityError, NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
@@ -53,7 +53,7 @@ class _Fetch:
         request: FetchRequest,
         setup: Setup,
         reporter: Reporter,
-        engine: Engine,
+        engine: WatchedEngine,
         cancelled: Callable[[], bool],
     ) -> None:
         self.request = request

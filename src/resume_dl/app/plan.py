@@ -8,10 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resume_dl.app.extract import staged_path
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.condacache import claim_for_client, find_entry, verify_file
 from resume_dl.store.part import FOLDER, PartStore
 
 UNPACKED_FACTOR = 3
@@ -47,6 +45,9 @@ def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[P
 def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> Planned:
     if artifact.digest is None:
         return Planned(artifact, "missing")
+    from resume_dl.app.extract import staged_path  # noqa: PLC0415 - what unpacks is not needed for plain files
+    from resume_dl.store.condacache import claim_for_client, find_entry, verify_file  # noqa: PLC0415
+
     entry = find_entry([pkgs_dir, *others], artifact)
     if entry is not None and entry.extracted is not None:
         if touch and not entry.is_for(artifact):
@@ -66,9 +67,19 @@ def plan_folder(artifacts: Sequence[Artifact], folder: Path) -> list[Planned]:
     planned = []
     for artifact in artifacts:
         path = folder / artifact.filename
-        there = artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
+        there = _is_verified(path, artifact)
         planned.append(Planned(measured(artifact, path), "cached", path) if there else Planned(artifact, "missing"))
     return planned
+
+
+def _is_verified(path: Path, artifact: Artifact) -> bool:
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    from resume_dl.store.condacache import verify_file  # noqa: PLC0415 - mostly nothing is there
+
+    return artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resume_dl.engine.engine import Engine
+from resume_dl.app.blocks import Blocks
+from resume_dl.app.watching import WatchedEngine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
+    CaptivePortalError,
     ChannelNotFoundError,
     ChannelUnavailableError,
     NotWritableError,
@@ -42,16 +44,26 @@ class Places:
     table: MirrorTable
     upstream: bool = True
     only: frozenset[str] | None = None
+    blocks: Blocks | None = None
+    """Mirrors that have blocked us are left out."""
 
     def of(self, url: RedactedUrl) -> tuple[Source, ...]:
         """The sources of the file whose canonical address is ``url``, best first."""
-        return self.table.sources(url, upstream=self.upstream, only=self.only)
+        sources = self.table.sources(url, upstream=self.upstream, only=self.only)
+        return sources if self.blocks is None else self.blocks.allowed(sources)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The mirrors that were left out so far because they had blocked us."""
+        return () if self.blocks is None else self.blocks.left_out()
 
 
 class RepodataFetcher:
     """Keeps one copy of each repodata in ``folder``; ``offline`` uses what is there and asks nobody."""
 
-    def __init__(self, engine: Engine, places: Places, folder: Path, reporter: Reporter, *, offline: bool) -> None:
+    def __init__(
+        self, engine: WatchedEngine, places: Places, folder: Path, reporter: Reporter, *, offline: bool
+    ) -> None:
         self._engine = engine
         self._places = places
         self._folder = folder
@@ -126,7 +138,7 @@ class RepodataFetcher:
         there: dict[Wanted, Path] = {}
         for each, index in indexes.items():
             outcome = outcomes[index.key]
-            if outcome.reason == "lacking":
+            if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
                 continue
             if outcome.error is not None and outcome.reason != "unchanged":
                 raise self._unavailable(outcome)
@@ -200,8 +212,12 @@ class RepodataFetcher:
         error = outcome.error
         if error is None or outcome.reason in {"cancelled", "local", "locked"}:
             return error or AssertionError("an outcome without an error")
+        if isinstance(error, CaptivePortalError):
+            return error
         kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
         hint = "check the line and the proxy settings, then run it again: what came is kept"
+        if self._places.left_out and not outcome.artifact.sources:
+            hint = error.hint
         return ChannelUnavailableError(
             f"an index cannot be had: {error.message}",
             tried=tuple(str(source.url) for source in outcome.artifact.sources),

@@ -8,7 +8,7 @@ from pathlib import Path
 from resume_dl.app.repodata import RepodataFetcher
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
-from resume_dl.engine.engine import Engine
+from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError, PackageNotFoundError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
@@ -29,7 +29,7 @@ from resume_dl.settings.condarc import native_subdir
 class Resolver:
     """Resolves one request; indexes come through ``engine``."""
 
-    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: Engine) -> None:
+    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: WatchedEngine) -> None:
         self._request = request
         self._setup = setup
         self._reporter = reporter

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
+from resume_dl.app.blocks import Blocks
 from resume_dl.app.repodata import Places
+from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.policy import Policy
 from resume_dl.engine.engine import Engine
 from resume_dl.errors import ConfigurationError
@@ -56,6 +58,7 @@ class Setup:
     table: MirrorTable
     options: TransferOptions
     env: Mapping[str, str]
+    blocks: Blocks
 
     @property
     def places(self) -> Places:
@@ -67,30 +70,37 @@ class Setup:
                 raise ConfigurationError(
                     f"there is no mirror named {name!r}", hint=f"known: {', '.join(sorted(known))}"
                 )
-        return Places(self.table, upstream=self.options.upstream, only=only)
+        return Places(self.table, upstream=self.options.upstream, only=only, blocks=self.blocks)
 
 
 def load_setup(options: TransferOptions, env: Mapping[str, str], *, prefix: Path | None = None) -> Setup:
     """Read every setting. Raises ConfigurationError."""
     paths = find_paths(env)
     table = load_mirrors(override=options.mirrors_file, user=paths.mirrors_file)
-    return Setup(paths, load_conda_settings(paths, env, prefix=prefix), table, options, env)
+    lasting = options.policy().blocked_seconds
+    blocks = Blocks(paths.state, table, asked_for=options.mirrors, lasting=lasting)
+    return Setup(paths, load_conda_settings(paths, env, prefix=prefix), table, options, env, blocks)
 
 
 @contextmanager
-def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> Iterator[Engine]:
+def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> Iterator[WatchedEngine]:
     """An engine on a transport that is closed in the end."""
     from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load, dry looks need it not
 
     network = load_network(setup.env, setup.conda)
     transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:
-        yield Engine(
+        engine = Engine(
             transport,
             reporter,
             setup.options.policy(),
             limit_rate=setup.options.limit_rate,
             cancelled=cancelled,
         )
+        watched = WatchedEngine(engine, setup.blocks, reporter)
+        try:
+            yield watched
+        finally:
+            watched.finish()
     finally:
         transport.close()

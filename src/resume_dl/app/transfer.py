@@ -8,7 +8,7 @@ from pathlib import Path
 from resume_dl.app.extract import Extractor, staged_path
 from resume_dl.app.plan import Planned, measured
 from resume_dl.app.report import ArtifactResult
-from resume_dl.engine.engine import Engine
+from resume_dl.app.watching import WatchedEngine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
 from resume_dl.model.artifact import Artifact
@@ -20,7 +20,7 @@ class Transfer:
     """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files."""
 
     def __init__(
-        self, folder: Path, engine: Engine, cancelled: Callable[[], bool], *, in_cache: bool, offline: bool
+        self, folder: Path, engine: WatchedEngine, cancelled: Callable[[], bool], *, in_cache: bool, offline: bool
     ) -> None:
         self._folder = folder
         self._engine = engine

@@ -23,13 +23,24 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
     """List every mirror with the origins it carries, best first."""
 
     def call() -> None:
-        from resume_dl.settings.mirrors import load_mirrors  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.blocks import Blocks  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.core.policy import Policy  # noqa: PLC0415
+        from resume_dl.settings.mirrors import load_mirrors  # noqa: PLC0415
         from resume_dl.settings.paths import find_paths  # noqa: PLC0415
 
-        table = load_mirrors(override=mirrors_file, user=find_paths(os.environ).mirrors_file)
+        paths = find_paths(os.environ)
+        table = load_mirrors(override=mirrors_file, user=paths.mirrors_file)
+        blocked = Blocks(paths.state, table, lasting=Policy().blocked_seconds).current()
         if as_json:
             rows = [
-                {"name": m.name, "title": m.title, "status": m.status, "note": m.note, "carries": dict(m.carries)}
+                {
+                    "name": m.name,
+                    "title": m.title,
+                    "status": m.status,
+                    "note": m.note,
+                    "carries": dict(m.carries),
+                    "blocked": blocked.get(m.name),
+                }
                 for m in table.mirrors
             ]
             say_json({"schema": 1, "command": "mirrors", "ok": True, "exit_code": 0, "mirrors": rows})
@@ -38,5 +49,7 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
             say(f"{mirror.name:<12} {mirror.title}" + ("" if mirror.active else f"  [retired: {mirror.note}]"))
             if mirror.active:
                 say(f"{'':<12} {', '.join(mirror.carries)}")
+            if mirror.name in blocked:
+                say(f"{'':<12} has refused us {blocked[mirror.name]}")
 
     return guarded("mirrors", call, as_json=as_json)

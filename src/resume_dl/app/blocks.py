@@ -1,0 +1,128 @@
+"""Mirrors that have blocked us: left out for a day, told to the user, forgotten when one serves us again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.core.failures import FailureKind
+from resume_dl.engine.job import Outcome
+from resume_dl.errors import LockedError, StoreError
+from resume_dl.model.artifact import Source
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.ports import Reporter
+from resume_dl.settings.blocks import Block, blocks_file, read_blocks, write_blocks
+from resume_dl.store.lock import FileLock
+
+_LOCK_TRIES = 40
+_LOCK_PAUSE = 0.05
+"""Another run holds the file for some milliseconds; one that sleeps with it must not hold us up."""
+
+
+class Blocks:
+    """What one command knows of blocks, and what it learns of them.
+
+    ``asked_for`` are the mirrors that the user named (``--mirror``): they are asked whatever was remembered.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        table: MirrorTable,
+        *,
+        asked_for: Iterable[str] = (),
+        lasting: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = blocks_file(state)
+        self._mirrors = frozenset(mirror.name for mirror in table.mirrors)
+        self._asked_for = frozenset(asked_for)
+        self._lasting = lasting
+        self._clock = clock
+        self._known = read_blocks(self._path, now=clock(), lasting=lasting)
+        self._left_out: dict[str, Block] = {}
+        self._told: set[str] = set()
+        self._refusing: dict[str, str] = {}
+        self._serving: set[str] = set()
+
+    def allowed(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+        """``sources`` without the mirrors that are left out now; those are told by the next ``tell``."""
+        kept = []
+        for source in sources:
+            block = self._known.get(source.url.host)
+            if block is None or source.mirror not in self._mirrors or source.mirror in self._asked_for:
+                kept.append(source)
+            else:
+                self._left_out.setdefault(source.mirror, block)
+        return tuple(kept)
+
+    def describe(self, block: Block) -> str:
+        """Since when and until when, and what to do about it."""
+        until = moment(block.since + self._lasting)
+        return f"since {moment(block.since)}; it is left out until {until}, --mirror {block.mirror} asks it again"
+
+    def current(self) -> dict[str, str]:
+        """Mirror -> ``describe`` of its block."""
+        return {block.mirror: self.describe(block) for block in self._known.values()}
+
+    def tell(self, reporter: Reporter) -> None:
+        """Name the mirrors that were left out, each once a command."""
+        for name, block in self._left_out.items():
+            if name not in self._told:
+                self._told.add(name)
+                reporter.message(f"the mirror {name} has refused us {self.describe(block)}", level="warning")
+
+    def left_out(self) -> tuple[str, ...]:
+        """The mirrors that would have been sources, were they not left out."""
+        return tuple(self._left_out)
+
+    def learn(self, outcomes: Iterable[Outcome]) -> None:
+        """Take in how the sources behaved."""
+        for outcome in outcomes:
+            hosts = {source.mirror: source.url.host for source in outcome.artifact.sources}
+            for report in outcome.sources:
+                host = hosts.get(report.mirror, "")
+                if report.bytes:
+                    self._serving.add(host)
+                if FailureKind.BLOCKED.value in report.failures:
+                    self._refusing[host] = report.mirror
+
+    def keep(self, reporter: Reporter) -> None:
+        """Write down what was learnt; a state folder that cannot be written is no error of the command."""
+        refusing = {host: name for host, name in self._refusing.items() if host not in self._serving}
+        alike = len(refusing) > 1  # two that answer alike: the network says it, not the mirrors
+        new = {host: name for host, name in refusing.items() if name in self._mirrors and not alike}
+        served = self._serving & self._known.keys()
+        if not new and not served:
+            return
+        with suppress(OSError, StoreError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._locked()
+            try:
+                now = self._clock()
+                blocks = read_blocks(self._path, now=now, lasting=self._lasting)
+                blocks = {host: block for host, block in blocks.items() if host not in served}
+                blocks |= {host: Block(name, host, now) for host, name in new.items()}
+                write_blocks(self._path, blocks)
+            finally:
+                lock.release()
+            for host, name in new.items():
+                text = f"the mirror {name} refuses us with a page of its own {self.describe(blocks[host])}"
+                reporter.message(text, level="warning")
+
+    def _locked(self) -> FileLock:
+        lock = FileLock(self._path.with_suffix(".lock"))
+        for _ in range(_LOCK_TRIES):
+            with suppress(LockedError):
+                lock.acquire()
+                return lock
+            time.sleep(_LOCK_PAUSE)
+        lock.acquire()
+        return lock
+
+
+def moment(when: float) -> str:
+    """A time of day as the user's own clocks show it."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))

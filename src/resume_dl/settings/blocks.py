@@ -1,0 +1,71 @@
+"""Which mirrors have blocked us, kept in the user's state folder: one small file for all runs.
+
+A file that cannot be read counts as empty: the worst that follows is one more request to a mirror that refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SCHEMA = 1
+_FILE = "blocks.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``host`` (``host[:port]``) of ``mirror`` has refused us; ``since`` in seconds since 1970."""
+
+    mirror: str
+    host: str
+    since: float
+
+
+def blocks_file(state: Path) -> Path:
+    """The file in the state folder."""
+    return state / _FILE
+
+
+def read_blocks(path: Path, *, now: float, lasting: float) -> dict[str, Block]:
+    """Host -> block, of those younger than ``lasting`` seconds; one from as far in the future is none either.
+
+    (Clocks are set back, and those of two machines with one home differ.)
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        if document["schema"] != SCHEMA:
+            return {}
+        entries = dict(document["blocks"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    found = {}
+    for host, entry in entries.items():
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
+            block = Block(str(entry["mirror"]), str(host), float(entry["since"]))
+            if abs(now - block.since) < lasting:
+                found[block.host] = block
+    return found
+
+
+def write_blocks(path: Path, blocks: Mapping[str, Block]) -> None:
+    """Replace the file in one step, so that nobody ever reads half of it; without blocks there is none.
+
+    Who changes it (reads, writes) holds a lock, which is the caller's. Raises OSError.
+    """
+    if not blocks:
+        path.unlink(missing_ok=True)
+        return
+    entries = {host: {"mirror": block.mirror, "since": block.since} for host, block in sorted(blocks.items())}
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        new.write_text(json.dumps({"schema": SCHEMA, "blocks": entries}, indent=1), encoding="utf-8")
+        os.replace(new, path)  # noqa: PTH105 - named as what it is: atomic
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
