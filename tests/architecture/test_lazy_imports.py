@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from transport.tiny import TinyServer, answer
+
 HEAVY = {"httpx", "tqdm", "rattler", "yaml", "packaging", "asyncio", "ssl", "http", "unittest", "conda"}
+NOT_FOR_GET = {
+    "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "asyncio", "unittest", "conda", "subprocess",
+    "resume_dl.resolve.worker", "resume_dl.app.extract", "resume_dl.store.condacache", "resume_dl.settings.conda_ask",
+}  # fmt: skip
+"""What one plain download needs nothing of: the solver, unpacking, package caches, bars, asking a conda."""
 
 
-def loaded_by(*arguments: str) -> set[str]:
-    """Top-level packages that ``python -m resume_dl <arguments>`` imports."""
+def modules_loaded_by(*arguments: str, folder: Path | None = None, **variables: str) -> set[str]:
+    """Modules that ``python -m resume_dl <arguments>`` imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "resume_dl", *arguments],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
+        cwd=folder,
+        env={**os.environ, **variables},
     )
-    modules = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "resume_dl.cli.main" in modules or "resume_dl.cli" in modules
-    return {module.partition(".")[0] for module in modules}
+    return modules
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Top-level packages of them."""
+    return {module.partition(".")[0] for module in modules_loaded_by(*arguments)}
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("fetch", "--help")], ids=" ".join)
 def test_help_loads_nothing_heavy(arguments):
     """Neither the HTTP client, the bars, the solver nor YAML are loaded to print a help text."""
     assert loaded_by(*arguments) & HEAVY == set()
+
+
+def test_get_loads_only_what_one_download_needs(tmp_path):
+    """A whole ``get`` over HTTP, settings read, byte fetched: what other commands need is not loaded."""
+    server = TinyServer(lambda conn, _: conn.sendall(answer(b"file")))
+    places = {f"RESUME_DL_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "CACHE", "STATE")}
+    own = {**places, "HOME": str(tmp_path), "RESUME_DL_CONDA": "none"}
+    try:
+        loaded = modules_loaded_by("get", f"{server.base}/f", "-o", "f", folder=tmp_path, **own)
+    finally:
+        server.stop()
+    assert (tmp_path / "f").read_bytes() == b"file"
+    assert "resume_dl.transport.client" in loaded
+    assert (loaded | {module.partition(".")[0] for module in loaded}) & NOT_FOR_GET == set()
 
 
 def modules_of(code: str) -> set[str]:
