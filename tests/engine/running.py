@@ -96,6 +96,7 @@ class Place:
         policy: Policy = POLICY,
         cancelled: Callable[[], bool] = lambda: False,
         limit_rate: float | None = None,
+        tracer: Any = None,
         **changes: Any,
     ) -> list[Outcome]:
         """One run of the engine; afterwards its threads must be gone."""
@@ -106,6 +107,7 @@ class Place:
             changed(policy, **changes) if changes else policy,
             cancelled=cancelled,
             limit_rate=limit_rate,
+            tracer=tracer,
         )
         over = threading.Event()
         digests = {each.filename: each.sha256 for each in what}

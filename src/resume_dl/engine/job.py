@@ -85,7 +85,7 @@ def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> Res
             return fail.error
         return StoreError(f"{name}: {fail.error or why}", hint=again, resumable_bytes=safe)
     if fail.reason in {"digest", "single", "disputed", "record"}:
-        return _wrong_bytes(fail, artifact, sources)
+        return _wrong_bytes(fail, artifact, sources, why)
     if fail.reason == "lacking":
         hint = "the mirrors may be behind: try without --mirror and --no-upstream, or later"
         return SourcesExhaustedError(f"{name}: no source has it ({why})", causes=causes, hint=hint)
@@ -99,11 +99,12 @@ def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> Res
     )
 
 
-def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> DigestMismatchError:
-    causes = (f"{sources[i].mirror}: {failure.message}" for i, failure in fail.causes)
-    why = "; ".join(dict.fromkeys(causes)) or "there is no source for it"
+def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], why: str) -> DigestMismatchError:
     expected = fail.expected or (artifact.digest.hex if artifact.digest else "")
-    who = " and ".join(dict.fromkeys(sources[index].mirror for index in fail.agreeing)) or "the sources"
+    agreeing = [sources[index] for index in fail.agreeing]
+    names = {source.mirror for source in agreeing}
+    # several addresses that a user gave have all one name
+    who = " and ".join(s.mirror if len(names) == len(agreeing) else s.url.host for s in agreeing)
     kept = fail.resumable_bytes
     held = f"{kept:,} bytes that are provably good are kept" if kept else "nothing of it was kept"
     if fail.reason == "single":

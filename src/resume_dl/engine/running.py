@@ -1,0 +1,43 @@
+"""One job of a run: its machine, its part file and its connections, and what it came to."""
+
+from __future__ import annotations
+
+from resume_dl.core.actions import Fail
+from resume_dl.core.download import Download
+from resume_dl.engine.job import Job, Outcome, SourceReport
+from resume_dl.engine.worker import Worker
+from resume_dl.errors import ResumeDLError
+from resume_dl.ports import PartFile
+
+
+class Running:
+    """Used from the main thread; only ``part`` is set by the thread that opens it, before its event is posted."""
+
+    def __init__(self, job: Job, download: Download) -> None:
+        self.job = job
+        self.download = download
+        self.part: PartFile | None = None
+        self.workers: dict[int, Worker] = {}
+        self.shown_at = float("-inf")
+        self.shown_state = ""
+
+    def outcome(self, status: str, fail: Fail | None, error: ResumeDLError | None) -> Outcome:
+        """How it ended: in ``status``, with ``fail`` and its ``error`` where it did not go well."""
+        download, artifact = self.download, self.job.artifact
+        reports = tuple(
+            SourceReport(source.mirror, state.kept, dict(state.failures))
+            for source, state in zip(artifact.sources, download.sources, strict=True)
+            if state.received or state.failures
+        )
+        return Outcome(
+            artifact,
+            status,
+            downloaded=download.kept,
+            resumed=download.resumed,
+            wasted=download.wasted,
+            sources=reports,
+            error=error,
+            reason=fail.reason if fail else "",
+            validator=download.validator,
+            agreeing=tuple(artifact.sources[index].mirror for index in fail.agreeing) if fail else (),
+        )

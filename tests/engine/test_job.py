@@ -1,0 +1,64 @@
+"""What a user is told of wrong bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from engine.running import artifact
+from resume_dl.core.actions import Fail
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.engine.job import error_of
+from resume_dl.errors import DigestMismatchError
+
+RECORD, CAME = "a" * 64, "b" * 64
+WRONG = Failure(FailureKind.CONTENT, f"its bytes have digest {CAME}")
+WHAT = artifact("http://one.example", "http://two.example", "http://three.example")
+
+
+def told(what=WHAT, **fail):
+    fail = {"expected": RECORD, "actual": CAME, **fail}
+    error = error_of(Fail(**fail), what, what.sources)
+    assert type(error) is DigestMismatchError
+    assert (error.exit_code, error.expected, error.actual) == (4, RECORD, CAME)
+    assert error.resumable_bytes == fail.get("resumable_bytes", 0)
+    return str(error), error.hint
+
+
+def test_a_single_source():
+    """Nobody to compare with: both digests, what was kept, and where else to look."""
+    said, hint = told(reason="single", causes=((1, WRONG),), resumable_bytes=123456)
+    assert RECORD in said
+    assert CAME in said
+    assert "m1" in said
+    assert "no other source to compare with" in said
+    assert "123,456 bytes that are provably good are kept" in hint
+    assert "--mirror" in hint
+    _, hint = told(reason="single", causes=((1, WRONG),))
+    assert "nothing of it was kept" in hint
+
+
+def test_every_source():
+    """None gave the right bytes: each and why, and what was kept."""
+    said, hint = told(reason="digest", causes=((0, WRONG), (2, WRONG)), resumable_bytes=5)
+    assert f"m0: {WRONG.message}; m2: {WRONG.message}" in said
+    assert "5 bytes that are provably good are kept" in hint
+    assert "nothing of it was kept" in told(reason="digest")[1]
+
+
+@pytest.mark.parametrize("reason", ["disputed", "record"])
+def test_the_record(reason):
+    """The sources agree against the record: who, and both digests; the record is suspected, not they."""
+    said, hint = told(reason=reason, agreeing=(0, 2), resumable_bytes=77)
+    assert f"m0 and m2 agree on bytes with digest {CAME}, its record says {RECORD}" in said
+    assert "the record is probably out of date, or the package was replaced upstream" in hint
+    assert "what came is kept" in hint
+    assert "kept" not in told(reason=reason, agreeing=(0, 2))[1]
+
+
+def test_addresses_of_one_name():
+    """Where the sources have no names of their own, their hosts tell them apart."""
+    sources = tuple(dataclasses.replace(each, mirror="given") for each in WHAT.sources)
+    said, _ = told(dataclasses.replace(WHAT, sources=sources), reason="record", agreeing=(0, 1))
+    assert "one.example and two.example agree" in said
