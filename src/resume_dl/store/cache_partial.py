@@ -79,7 +79,7 @@ def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
     try:
         mark.acquire()
         try:
-            with _condas_lock(target):
+            with condas_lock(target):
                 replace(verified, target)
         except BaseException:
             mark.release(remove=True)
@@ -106,13 +106,28 @@ def withdraw_orphans(pkgs_dir: Path) -> None:
 
 
 def _remove_if(path: Path, inode: int) -> None:
-    with suppress(OSError, LockedError), _condas_lock(path):
+    with suppress(OSError, LockedError), condas_lock(path):
         if path.stat().st_ino == inode:
             path.unlink()
 
 
 @contextmanager
-def _condas_lock(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[int]:
+    """A handle to read a ``.partial`` by, under conda's lock. Raises LockedError where a conda has it, or OSError.
+
+    To close any other handle of that file in this process would free the lock (fcntl(2)).
+    """
+    fd = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _try_byte(fd, path)
+        yield fd
+    finally:
+        _free_byte(fd)
+        os.close(fd)
+
+
+@contextmanager
+def condas_lock(path: Path) -> Iterator[None]:
     """Hold conda's lock on a ``.partial`` while it is replaced or removed; nothing to hold where there is none.
 
     Raises LockedError where a conda has it. On Windows an open file can be neither replaced nor removed, so there the
@@ -128,6 +143,7 @@ def _condas_lock(path: Path) -> Iterator[None]:
         if sys.platform != "win32":
             yield
     finally:
+        _free_byte(fd)
         os.close(fd)
     if sys.platform == "win32":
         yield
@@ -140,11 +156,19 @@ def _try_byte(fd: int, path: Path) -> None:
 
             os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-            os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
-            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
         else:
             import fcntl  # noqa: PLC0415 - exists on POSIX only
 
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _CONDA_LOCK_BYTE)
     except OSError as error:
         raise LockedError(f"a conda works on {path.name}", owner="a conda") from error
+
+
+def _free_byte(fd: int) -> None:
+    """Windows wants a lock to be freed before its handle is closed; elsewhere it falls with the handle."""
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 - exists on Windows only
+
+        with suppress(OSError):  # it was not ours
+            os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ _WRITTEN = struct.Struct("<QQHI")  # start, end, source, CRC32 of the data
 _DURABLE = struct.Struct("<Q")  # journal offset
 _FORGET = struct.Struct("<QQ")  # start, end
 _SOURCE = struct.Struct("<H")  # id; the name follows in UTF-8
-_WHOLE_WRITTEN = struct.Struct("<BHQQHII")  # a written record from its kind to its own CRC32
+_WHOLE_WRITTEN = struct.Struct("<3sQQHII")  # a written record: kind and length, what it says, its own CRC32
 
 KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD, KIND_FORGET = range(1, 8)
 HEADER_SIZE = _HEADER.size
@@ -115,52 +116,61 @@ def read(data: bytes) -> Contents:
             hint="finish it with the version that began it, or remove it with: resume-dl clean",
         )
     contents = Contents(nonce, version=version)
-    records: list[tuple[int, Written]] = []
+    records: list[Written] = []
+    offsets: list[int] = []
     forgotten: list[tuple[int, int, int]] = []
     mark = 0
     at = HEADER_SIZE
-    last = len(data) - _WHOLE_WRITTEN.size
     while True:
-        if at <= last:  # nearly all records of a large file: 40,000 of them are read in a few hundredths of a second
-            kind, length, start, end, source, crc32, check = _WHOLE_WRITTEN.unpack_from(data, at)
-            after = at + _WHOLE_WRITTEN.size
-            if (
-                kind == KIND_WRITTEN
-                and length == _WRITTEN.size
-                and check == zlib.crc32(data[at : after - _CRC.size], nonce)
-            ):
-                records.append((at, Written(start, end, source, crc32)))
-                at = after
-                continue
+        at = _read_written(data, at, nonce, records, offsets)
         parsed = _parse(data, at, nonce)
         if parsed is None:
             break
-        kind, payload, after = parsed
-        if kind == KIND_WRITTEN:
-            raise AssertionError("a whole written record is taken above")
+        kind, payload, at = parsed
         if kind == KIND_DURABLE:
             mark = max(mark, *_DURABLE.unpack(payload))
         elif kind == KIND_FORGET:
             forgotten.append((len(records), *_FORGET.unpack(payload)))
         elif kind == KIND_DISCARD:
-            records, forgotten, mark = [], [], 0
+            records, offsets, forgotten, mark = [], [], [], 0
             contents.size = contents.validator = contents.bound_source = None
         else:
             _take_fact(contents, kind, payload)
-        at = after
-    if forgotten:
-        records = _remembered(records, forgotten)
     contents.good_length = at
-    contents.durable = [written for offset, written in records if offset < mark]
-    contents.written = [written for offset, written in records if offset >= mark]
+    synced = bisect_left(offsets, mark)
+    if forgotten:
+        kept = _remembered(records, forgotten)
+        contents.durable = [records[number] for number in kept if number < synced]
+        contents.written = [records[number] for number in kept if number >= synced]
+    else:
+        contents.durable, contents.written = records[:synced], records[synced:]
     return contents
 
 
-def _remembered(records: list[tuple[int, Written]], forgotten: list[tuple[int, int, int]]) -> list[tuple[int, Written]]:
-    """The records that no later *forget* touches; ``forgotten``: how many records came before it, and its range."""
+def _read_written(data: bytes, at: int, nonce: int, records: list[Written], offsets: list[int]) -> int:
+    """Read *written* records from ``at`` on into two lists; returns where the first record that is none begins.
+
+    Nearly all records of a large file are of this kind, so 40,000 in a row must cost a few hundredths of a second.
+    """
+    unpack, make, crc = _WHOLE_WRITTEN.unpack_from, Written._make, zlib.crc32
+    length, checked = _WHOLE_WRITTEN.size, _WHOLE_WRITTEN.size - _CRC.size
+    head = _HEAD.pack(KIND_WRITTEN, _WRITTEN.size)
+    last = len(data) - length
+    while at <= last:
+        found, start, end, source, crc32, check = unpack(data, at)
+        if found != head or check != crc(data[at : at + checked], nonce):
+            break
+        records.append(make((start, end, source, crc32)))
+        offsets.append(at)
+        at += length
+    return at
+
+
+def _remembered(records: list[Written], forgotten: list[tuple[int, int, int]]) -> list[int]:
+    """Which records no later *forget* touches; ``forgotten``: how many records came before it, and its range."""
     void, kept, at = RangeSet(), [], len(records)
     for before, start, end in [*reversed(forgotten), (0, 0, 0)]:
-        kept += [each for each in reversed(records[before:at]) if not void.overlaps(each[1].start, each[1].end)]
+        kept += [number for number in range(at - 1, before - 1, -1) if not void.overlaps(*records[number][:2])]
         at = before
         void.add(start, end)
     return kept[::-1]
@@ -178,7 +188,6 @@ def _take_fact(contents: Contents, kind: int, payload: bytes) -> None:
 
 _LENGTHS = {
     KIND_SIZE: _SIZE.size,
-    KIND_WRITTEN: _WRITTEN.size,
     KIND_DURABLE: _DURABLE.size,
     KIND_DISCARD: 0,
     KIND_FORGET: _FORGET.size,
@@ -186,7 +195,7 @@ _LENGTHS = {
 
 
 def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
-    """The record at offset ``at``: kind, payload and where the next begins; None where it is not whole."""
+    """The record at ``at``, none of *written*: kind, payload and where the next begins; None where it is not whole."""
     if at + _HEAD.size + _CRC.size > len(data):
         return None
     kind, length = _HEAD.unpack_from(data, at)
@@ -195,7 +204,7 @@ def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
         return None
     if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[at:end], nonce):
         return None
-    if length != _LENGTHS.get(kind, length) or not KIND_SOURCE <= kind <= KIND_FORGET:
+    if length != _LENGTHS.get(kind, length) or not KIND_SOURCE <= kind <= KIND_FORGET or kind == KIND_WRITTEN:
         return None
     if kind in {KIND_SOURCE, KIND_VALIDATOR} and length < _SOURCE.size:
         return None

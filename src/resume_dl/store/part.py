@@ -194,16 +194,17 @@ class JournaledPart:
                 self._journal.rewrite(None)
                 return self._begin_size()
             self._believe(self._journal, contents, length)
-            self._digest.expect([*contents.durable, *contents.written])
-            owners: dict[str, list[tuple[int, int]]] = {}
-            for start, end, source, _ in [*contents.durable, *contents.written]:
-                owners.setdefault(contents.sources.get(source, ""), []).append((start, end))
+            believed = sorted([*contents.durable, *contents.written])  # by start; once, for all that follows
+            self._digest.expect(believed)
+            by_source: dict[int, list[jn.Written]] = {}
+            for each in believed:
+                by_source.setdefault(each[2], []).append(each)
             return Resumed(
-                _joined(each for ranges in owners.values() for each in ranges),
+                _joined(believed),
                 contents.size,
                 contents.validator,
                 contents.bound_source,
-                tuple((name, _joined(ranges)) for name, ranges in owners.items()),
+                tuple((contents.sources.get(number, ""), _joined(each)) for number, each in by_source.items()),
             )
 
     def _believe(self, journal: JournalFile, contents: jn.Contents, length: int) -> None:
@@ -383,11 +384,11 @@ def _without(written: jn.Written, gone: RangeSet) -> list[tuple[int, int]]:
     return gone.gaps(written.start, written.end)
 
 
-def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted and disjoint, what touches in one."""
+def _joined(records: Iterable[jn.Written]) -> tuple[tuple[int, int], ...]:
+    """Their ranges, what overlaps or touches in one; the records come by start."""
     joined: list[tuple[int, int]] = []
     low = high = -1
-    for start, end in sorted(ranges):
+    for start, end, _, _ in records:
         if start > high:
             if high >= 0:
                 joined.append((low, high))

@@ -50,8 +50,8 @@ class RunningDigest:
         self._starts, self._ends, self._crcs = array("Q"), array("Q"), array("q")
 
     def expect(self, records: Iterable[Written]) -> None:
-        """Records of an earlier run, in any order; they may overlap. In place of those expected before."""
-        self._table(sorted((w.start, w.end, w.crc32) for w in records))
+        """Records of an earlier run, sorted; they may overlap. In place of those expected before."""
+        self._table([(start, end, crc32) for start, end, _, crc32 in records])
 
     def hexdigest(self) -> str:
         """The digest of what was hashed, in hex; empty where nothing is."""
@@ -133,9 +133,9 @@ class RunningDigest:
         return zip(self._starts, self._ends, self._crcs, strict=True)
 
     def _table(self, records: list[tuple[int, int, int]]) -> None:
-        self._starts = array("Q", (start for start, _, _ in records))
-        self._ends = array("Q", (end for _, end, _ in records))
-        self._crcs = array("q", (crc for _, _, crc in records))
+        self._starts = array("Q", [start for start, _, _ in records])
+        self._ends = array("Q", [end for _, end, _ in records])
+        self._crcs = array("q", [crc for _, _, crc in records])
 
 
 def hash_file(path: os.PathLike[str], algorithm: str) -> str:
