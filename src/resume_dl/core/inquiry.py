@@ -55,7 +55,7 @@ class Liars:
     """These brought wrong bytes: forget ``ranges``, quarantine ``owners``.
 
     Without ``ranges`` only answers were wrong, and the digest need not be checked again. Not ``proven``: a guess
-    between two, to be taken back if the digest is wrong still.
+    between two, to be taken back if the digest is wrong still and a further inquiry blames nobody.
     """
 
     owners: tuple[int, ...]
@@ -151,10 +151,9 @@ class Inquiry:
     @property
     def doubtful(self) -> RangeSet:
         """The suspect bytes that no second source, not proven a liar, has confirmed: suspects of a further inquiry."""
-        verdict = self._verdict
-        return self._unconfirmed(
-            self._suspects, verdict.owners if isinstance(verdict, Liars) and verdict.proven else ()
-        )
+        found = self._verdict
+        liars = found.owners if isinstance(found, Liars) and found.proven else ()
+        return self._unconfirmed(self._suspects, liars)
 
     def next(self, source: int) -> Comparison | None:
         """What this idle source should compare now; None: nothing for it, until another report came in."""
@@ -241,9 +240,7 @@ class Inquiry:
         others = [owner for owner, todo in self._todo.items() if owner != source and todo]
         if not others:
             return None
-        # Equal turns begin with different pairs, so that the first three requests test all of three sources.
-        owner = min(others, key=lambda owner: (self._given[owner], (owner - source) % len(self._todo), owner))
-        return self._take(source, owner, most)
+        return self._take(source, min(others, key=lambda owner: (self._given[owner], owner)), most)
 
     def _take(self, source: int, owner: int, most: int) -> _Handed:
         start, end = next(iter(self._todo[owner]))
@@ -316,6 +313,6 @@ class Inquiry:
         if not left or (self._budget is not None and self._compared >= self._budget):
             told = {source for pair, matched in self._matched.items() if matched for source in pair if source >= 0}
             return Agreement(tuple(sorted(told)), complete=not left)
-        return (
-            None if any(self._alive - {owner} for owner in left) else Unknown(tuple(self._unconfirmed(self._suspects)))
-        )
+        if any(self._alive - {owner} for owner in left):
+            return None
+        return Unknown(tuple(self._unconfirmed(self._suspects)))
