@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
+import zipfile
 import zlib
 
 import pytest
@@ -154,4 +156,100 @@ def test_no_digest(store, journaled):
     part = store.open(artifact(sha256=False), journaled=journaled)
     part.resume()
     assert part.digest() == {}
+    part.close()
+
+
+def test_the_digest_follows_the_download(part):
+    """It goes as far as it is told and no further, beside writers of what lies above."""
+    part.resume()
+    fill(part, 0, 4000)
+    assert part.advance_digest(2500) == DigestProgress(2500)
+    assert part.digest()["sha256"] == hashlib.sha256(DATA[:2500]).hexdigest()
+    assert part.advance_digest(2500) == DigestProgress(2500)
+    fill(part, 6000, SIZE)
+    fill(part, 4000, 6000)
+    assert digest(part)["sha256"] == artifact().sha256
+
+
+def test_what_is_forgotten_can_be_written_anew(part):
+    """The digest goes back before it: the file is right once the bytes are, whatever was hashed before."""
+    part.resume()
+    wrong = DATA[:3000] + bytes(2000) + DATA[5000:]
+    part.write(0, wrong)
+    part.record_written(0, SIZE, zlib.crc32(wrong), "liar")
+    assert digest(part)["sha256"] != artifact().sha256
+    part.forget(((3000, 4000), (4000, 5000)))
+    fill(part, 3000, 5000)
+    assert digest(part)["sha256"] == artifact().sha256
+
+
+def test_what_is_forgotten_is_forgotten(store, journaled):
+    """Also by the next run, which believes what was left; who brought that is known."""
+    part = store.open(artifact(), journaled=journaled)
+    part.resume()
+    fill(part, 0, 6000)
+    part.record_durable(part.sync_data())
+    part.forget(((1000, 2000),))
+    part.close()
+    again = store.open(artifact(), journaled=journaled)
+    ranges = ((0, 1000), (2000, 6000)) if journaled else ()
+    assert again.resume() == Resumed(ranges, SIZE, owners=(("one", ranges),) if journaled else ())
+    again.forget(())
+    fill(again)
+    assert digest(again)["sha256"] == artifact().sha256
+    again.close()
+
+
+def test_damage_of_an_earlier_run_is_told(store, journaled, tmp_path):
+    """Bytes that are believed from an earlier run are compared with what was recorded; where none are, nothing is."""
+    part = store.open(artifact(), journaled=journaled)
+    part.resume()
+    fill(part, 0, 3000)
+    fill(part, 3000, 6000)
+    part.record_durable(part.sync_data())
+    part.close()
+    for path in (tmp_path / "parts").glob("*.part"):
+        with path.open("r+b") as file:
+            file.seek(4000)
+            file.write(b"damage")
+    again = store.open(artifact(), journaled=journaled)
+    again.resume()
+    fill(again, 6000 if journaled else 0, SIZE)
+    if journaled:
+        assert again.advance_digest(SIZE) == DigestProgress(3000, ((3000, 6000),))
+        again.forget(((3000, 6000),))
+        fill(again, 3000, 6000)
+    assert digest(again)["sha256"] == artifact().sha256
+    again.close()
+
+
+def test_reading(part):
+    """What was written, from any place; nothing behind the end."""
+    part.resume()
+    fill(part)
+    assert part.read(100, 50) == DATA[100:150]
+    assert part.read(SIZE - 5, 50) == DATA[-5:]
+    assert part.read(SIZE, 50) == b""
+
+
+def test_locating_damage(part):
+    """Bytes that are no archive at all: their format cannot tell."""
+    part.resume()
+    fill(part)
+    assert part.locate_damage() is None
+
+
+def test_locating_damage_in_an_archive(store, journaled):
+    """A member that is not what its CRC-32 says is suspect, the one before it is not."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in ("one", "two"):
+            archive.writestr(name, DATA[:3000])
+        second = archive.infolist()[1].header_offset
+    damaged = bytearray(target.getvalue())
+    damaged[second + 500] ^= 1
+    part = store.open(artifact(bytes(damaged)), journaled=journaled)
+    part.resume()
+    part.write(0, damaged)
+    assert part.locate_damage() == ((second, len(damaged)),)
     part.close()
