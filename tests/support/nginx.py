@@ -10,7 +10,10 @@
     mirrors.body_bytes()          # body bytes of those archive requests; body_bytes(archives=False) of everything
     mirrors.reset_log()           # forget what was counted so far
 
-Counts are what nginx handed to the kernel. Send buffers are small, and with a rate below the line's speed nothing
+``addresses`` gives each mirror a loopback address of its own, for clients that take the ports of one for one server.
+
+Counts are what nginx handed to the kernel. Send buffers are small (``send_buffer`` None leaves them, and the size of
+its portions, to the system: then a rate is exact, but for a burst at the start of an answer), and with a rate below the line's speed nothing
 waits in them when a client is killed. All counters first wait until no request is being answered, so a
 killed client's requests are in; a client that still runs would be waited for (10 s at most).
 """
@@ -58,6 +61,8 @@ class Request:
     range: str
     complete: bool
     """Whether the whole answer was sent (False for a client that went away)."""
+    ended: float
+    """When its last byte was handed to the kernel, as ``time.time()`` says it, to the millisecond."""
 
     @property
     def is_archive(self) -> bool:
@@ -86,6 +91,7 @@ class NginxMirrors:
         keepalive: int = 30,
         max_ranges: int | None = None,
         send_buffer: int | None = 32 * 1024,
+        addresses: Sequence[str] | None = None,
     ) -> None:
         self._mirrors = [Mirror(Path(root).resolve(), rate, max_ranges) for root in roots]
         self._folder = folder.resolve()
@@ -93,7 +99,8 @@ class NginxMirrors:
         self._send_buffer = send_buffer
         self._generation = 0
         self._log_start = 0
-        self._ports = _free_ports(len(self._mirrors))
+        self._addresses = list(addresses or ["127.0.0.1"] * len(self._mirrors))
+        self._ports = _free_ports(self._addresses)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __len__(self) -> int:
@@ -103,7 +110,7 @@ class NginxMirrors:
 
     def base(self, mirror: int = 0) -> str:
         """The mirror's base URL, without a slash at its end."""
-        return f"http://127.0.0.1:{self._ports[mirror]}"
+        return f"http://{self._addresses[mirror]}:{self._ports[mirror]}"
 
     def port(self, mirror: int = 0) -> int:
         return self._ports[mirror]
@@ -168,6 +175,7 @@ class NginxMirrors:
                     sent=int(row["sent"]),
                     range=row["range"],
                     complete=row["complete"] == "OK",
+                    ended=float(row["ended"]),
                 )
                 if mirror in {None, request.mirror}:
                     found.append(request)
@@ -227,6 +235,8 @@ class NginxMirrors:
         user = "user root;" if hasattr(os, "geteuid") and os.geteuid() == 0 else ""
         temp = "\n".join(f"  {kind}_temp_path temp/{kind};" for kind in _TEMP_KINDS)
         servers = "\n".join(self._server(i) for i in range(len(self)))
+        # Small portions wait in small buffers. nginx rounds each wait up, so at a rate they cost some of it.
+        chunk = "" if self._send_buffer is None else "  sendfile_max_chunk 64k;"
         (self._folder / "nginx.conf").write_text(
             f"""{user}
 daemon off;
@@ -239,13 +249,13 @@ http {{
   default_type application/octet-stream;
   log_format counted escape=json '{{"port":"$server_port","method":"$request_method","uri":"$request_uri",'
     '"status":"$status","body":"$body_bytes_sent","sent":"$bytes_sent","range":"$http_range",'
-    '"complete":"$request_completion"}}';
+    '"complete":"$request_completion","ended":"$msec"}}';
   access_log access.log counted;
   keepalive_timeout {self._keepalive}s;
   keepalive_requests 10000;
   lingering_close off;
   sendfile on;
-  sendfile_max_chunk 64k;
+{chunk}
 {servers}
 }}
 """,
@@ -254,7 +264,7 @@ http {{
 
     def _server(self, index: int) -> str:
         mirror = self._mirrors[index]
-        listen = f"127.0.0.1:{self._ports[index]}"
+        listen = f"{self._addresses[index]}:{self._ports[index]}"
         if self._send_buffer is not None:
             listen += f" sndbuf={self._send_buffer}"
         lines = [f"root {mirror.root};"]
@@ -276,13 +286,18 @@ http {{
 _TEMP_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    sockets = [socket.socket() for _ in range(count)]
+def _free_ports(addresses: Sequence[str]) -> list[int]:
+    """A port at each address that was free a moment ago; all different, because the log tells mirrors by them."""
+    found: dict[int, socket.socket] = {}
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for address in addresses:
+            while True:
+                one = socket.socket()
+                one.bind((address, 0))
+                if found.setdefault(one.getsockname()[1], one) is one:
+                    break
+                one.close()
+        return list(found)
     finally:
-        for one in sockets:
+        for one in found.values():
             one.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import sys
+import time
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -64,3 +67,17 @@ def test_changes_hold_for_one_mirror(served):
     assert [get(served.base(i) + url, Range="bytes=0-0")[0] for i in range(3)] == [206, 503, 200]
     served.change(1, status=None)
     assert get(served.base(1) + url, Range="bytes=0-0")[0] == 206
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have only 127.0.0.1 unless told")
+def test_mirrors_at_addresses_of_their_own(tmp_path, nginx_mirrors):
+    """Each mirror answers at its own address, and says when an answer ended."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a.conda").write_bytes(b"x" * 1000)
+    before = time.time()
+    mirrors = nginx_mirrors([tmp_path / "root"] * 2, addresses=["127.0.0.2", "127.0.0.3"])
+    for index, address in enumerate(("127.0.0.2", "127.0.0.3")):
+        assert urlsplit(mirrors.base(index)).hostname == address
+        assert get(mirrors.base(index) + "/a.conda") == (200, b"x" * 1000)
+    assert [row.mirror for row in mirrors.requests()] == [0, 1]
+    assert all(before - 1 < row.ended < time.time() + 1 for row in mirrors.requests())

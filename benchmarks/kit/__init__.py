@@ -1,0 +1,1 @@
+"""What the benchmarks share: measured processes, files, lines of a known speed, verdicts."""

@@ -1,0 +1,75 @@
+"""From the last byte of 1 GiB to 'verified': hashing goes on beside the download.
+
+    python benchmarks/verify_tail.py [--rounds N]
+
+Two hosts in one nginx, two connections each at 64 MiB/s, so that it takes some seconds. The last byte is when nginx
+ended its last answer, *published* when the file got its name (its inode's change time). Publishing syncs what the disk
+has not taken yet; with RESUME_DL_BENCH_DIR on a memory disk that costs nothing. Bound: 150 ms.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from kit.runs import (
+    MIB,
+    Bounds,
+    Machine,
+    arguments,
+    conclude,
+    get,
+    machine,
+    median,
+    remove,
+    say_where,
+    sha256_of,
+    spread,
+)
+
+from support.nginx import NginxMirrors
+
+SIZE = 1024 * MIB
+HOSTS = 2
+RATE = 64 * MIB
+BOUND_MS = 150.0
+
+
+def once(here: Machine, nginx: NginxMirrors, digest: str) -> tuple[float, float]:
+    """Milliseconds from the last byte to the file's name, and seconds in all."""
+    place = here.place()
+    nginx.reset_log()
+    run = here.run(get([f"{nginx.base(i)}/file.bin" for i in range(HOSTS)], digest), place)
+    published = (place / "file.bin").stat().st_ctime
+    last = max(request.ended for request in nginx.requests())
+    remove(place)
+    return (published - last) * 1000, run.wall
+
+
+def main() -> int:
+    asked = arguments(__doc__).parse_args()
+    bounds = Bounds()
+    say_where(f"verify_tail: {SIZE // MIB} MiB, {HOSTS} hosts x 2 connections x {RATE // MIB} MiB/s")
+    with machine() as here:
+        root = here.folder / "root"
+        root.mkdir()
+        with (root / "file.bin").open("wb") as file:
+            file.truncate(SIZE)
+        digest = sha256_of(root / "file.bin")
+        addresses = [f"127.0.0.{i + 2}" for i in range(HOSTS)]
+        nginx = NginxMirrors([root] * HOSTS, here.folder / "nginx", rate=RATE, send_buffer=None, addresses=addresses)
+        nginx.start()
+        try:
+            rows = [once(here, nginx, digest) for _ in range(asked.rounds)]
+        finally:
+            nginx.stop()
+    tails, walls = zip(*rows, strict=True)
+    print(f"  wall {spread(walls)} s; from the last byte to published {spread(tails, 0)} ms")
+    bounds.check("last byte to published", median(tails), BOUND_MS, " ms")
+    return conclude(bounds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
