@@ -194,6 +194,15 @@ class RangeNotSatisfiable:
 
 
 @dataclass(frozen=True)
+class RefuseRange:
+    """416 with the file's size to every range that could be given; a request for the whole file is answered."""
+
+    def apply(self, answer: Answer) -> None:
+        if answer.status == 206:
+            RangeNotSatisfiable().apply(answer)
+
+
+@dataclass(frozen=True)
 class Flip:
     """Invert the bytes at these offsets of the file, wherever a body covers them."""
 

@@ -10,8 +10,8 @@
     server.requests()                                  # [Received(port=0, path=..., range=..., sent=...)]
 
 Behaviours (``faults.behaviours``): Ok, Drop, Stall, NeverAnswer, IgnoreRange, WrongContentRange, WrongContentLength,
-Truncate, Page, Status, RangeNotSatisfiable, Flip, Gzip, Multipart, Redirect, ChangingETag, Headers, Rate, Latency;
-``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port fit is used, the
+Truncate, Page, Status, RangeNotSatisfiable, RefuseRange, Flip, Gzip, Multipart, Redirect, ChangingETag, Headers, Rate,
+Latency; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port fit is used, the
 newest first; ``port`` None means every port (each port then walks through its own copy of the script).
 Without any script a file is served as a good mirror does: ranges, If-Range, keep-alive, a strong ETag.
 """
@@ -77,8 +77,9 @@ class _Script:
 class FaultServer:
     """Several loopback ports in one thread with its own event loop."""
 
-    def __init__(self, ports: int = 1) -> None:
+    def __init__(self, ports: int = 1, *, send_buffer: int | None = 2 * _CHUNK) -> None:
         self._count = ports
+        self._send_buffer = send_buffer
         self._files: dict[str, bytes] = {}
         self._folders: list[Path] = []
         self._scripts: list[_Script] = []
@@ -162,8 +163,10 @@ class FaultServer:
         listener = socket.socket()
         if sys.platform != "win32":  # there it would let two servers share the port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by each connection: little waits in the kernel, so what was sent is about what arrived.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _CHUNK)
+        if self._send_buffer is not None:
+            # Inherited by each connection: little waits in the kernel, so what was sent is about what arrived. The price
+            # is up to 40 ms an answer, because a full buffer waits for acknowledgements that the other side delays.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
         listener.bind(("127.0.0.1", self._ports.get(index, 0)))
         self._ports[index] = listener.getsockname()[1]
 

@@ -26,6 +26,7 @@ from faults.behaviours import (
     RangeNotSatisfiable,
     Rate,
     Redirect,
+    RefuseRange,
     Stall,
     Status,
     Truncate,
@@ -134,6 +135,14 @@ def test_lies_about_ranges(server):
     assert answers[0][2] == DATA
     assert [body for _, _, body in answers[1:4]] == [DATA[10:20], DATA[15:25], DATA[10:20]]
     assert DATA[10:20] in answers[5][2]
+
+
+def test_ranges_refused_and_the_whole_given(server):
+    """416 concerns ranges only; the whole file comes, and breaks where it is told to."""
+    server.always(0, RefuseRange(), Drop(after=70))
+    status, headers, _ = ask(server, start=10, end=20)
+    assert (status, headers["Content-Range"]) == (416, "bytes */300000")
+    assert read_until_error(server) == (DATA[:70], "fin")
 
 
 def test_lies_about_the_body(server):
