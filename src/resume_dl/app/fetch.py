@@ -65,7 +65,9 @@ class _Fetch:
         if request.lock is not None:
             _check_lock(request.lock.absolute())
         self.resolver = Resolver(request, setup, reporter, engine)
-        self.transfer = Transfer(self.folder, engine, cancelled, in_cache=self.in_cache, offline=self.resolver.offline)
+        self.transfer = Transfer(
+            self.folder, engine, reporter, cancelled, in_cache=self.in_cache, offline=self.resolver.offline
+        )
 
     def run(self) -> RunResult:
         """Resolve, then fetch; once more with fresher repodata where archives are nowhere to be had."""

@@ -6,23 +6,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from resume_dl.app.extract import Extractor, staged_path
-from resume_dl.app.plan import Planned, measured
+from resume_dl.app.plan import Planned, measured, show_bytes
 from resume_dl.app.report import ArtifactResult
 from resume_dl.app.watching import WatchedEngine
+from resume_dl.core.policy import Policy
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
 from resume_dl.model.artifact import Artifact
+from resume_dl.ports import Reporter
+from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
+
+_JOURNAL_FROM = Policy().journal_from
+"""A smaller file has no part file that could hold what conda had of it."""
 
 
 class Transfer:
     """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files."""
 
     def __init__(
-        self, folder: Path, engine: WatchedEngine, cancelled: Callable[[], bool], *, in_cache: bool, offline: bool
+        self,
+        folder: Path,
+        engine: WatchedEngine,
+        reporter: Reporter,
+        cancelled: Callable[[], bool],
+        *,
+        in_cache: bool,
+        offline: bool,
     ) -> None:
         self._folder = folder
+        self._reporter = reporter
         self._engine = engine
         self._cancelled = cancelled
         self._in_cache = in_cache
@@ -55,14 +69,32 @@ class Transfer:
         for job in jobs:
             if job.artifact.digest is None:
                 results[job.artifact.key] = _failed(job.artifact, _undigested(job.artifact))
-        self._engine.run([job for job in jobs if job.artifact.digest is not None], done)
+        jobs = [job for job in jobs if job.artifact.digest is not None]
+        adopted = self._adopt([job.artifact for job in jobs])
+        self._engine.run(jobs, done)
         for unpacked in extractor.finish():
             if unpacked.error is not None:
                 result = results[unpacked.artifact.key]
                 interrupted = self._cancelled() and result.error is None
                 result.error = _stopped() if interrupted else unpacked.error
                 result.status = "failed"
+        for key, partial in adopted.items():
+            if results[key].error is None:
+                remove_adopted(partial)
         return [results[each.artifact.key] for each in planned]
+
+    def _adopt(self, artifacts: Sequence[Artifact]) -> dict[str, Adopted]:
+        """Go on from what an interrupted conda has left of these, where it is worth a journal."""
+        adopted: dict[str, Adopted] = {}
+        for artifact in artifacts if self._in_cache else ():
+            if (artifact.size is None or artifact.size >= _JOURNAL_FROM) and not self._cancelled():
+                partial = adopt_partial(self._folder, artifact, cancelled=self._cancelled)
+                if partial is not None:
+                    adopted[artifact.key] = partial
+                    if partial.count:
+                        text = f"{artifact.filename}: goes on from the {show_bytes(partial.count)} that conda had"
+                        self._reporter.message(text, level="info")
+        return adopted
 
     def _job(self, artifact: Artifact) -> Job:
         destination = staged_path(self._folder, artifact) if self._in_cache else self._folder / artifact.filename
