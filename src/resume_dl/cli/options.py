@@ -64,6 +64,7 @@ _TRANSFER = (
     option("--give-up-after", "give_up_after", type=Duration(), help="Without progress; or never.  [default: 10m]"),
     option("--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file."),
     option("--offline", is_flag=True, help="Ask nobody; use what is here."),
+    option("--debug-trace", "debug_trace", type=_PATH, metavar="FILE", help="Write the run's story; docs/trace.md."),
 )
 _OUTPUT = (
     option("--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there."),

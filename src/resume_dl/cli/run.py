@@ -76,6 +76,7 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
         give_up_after=options["give_up_after"],
         wait=not options["no_wait"],
         offline=options["offline"],
+        debug_trace=options["debug_trace"],
     )
 
 

@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("connections", "per_host"), "whole number"),
     **dict.fromkeys(("limit_rate", "give_up_after", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress"), "text"),
-    **dict.fromkeys(("pkgs_dir", "dest", "prefix", "lock", "mirrors"), "path"),
+    **dict.fromkeys(("pkgs_dir", "dest", "prefix", "lock", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(("channel", "platform", "virtual_package", "mirror"), "list"),
     "file": "list of paths",
 }

@@ -1,0 +1,55 @@
+"""The whole picture: a title, speeds, connections, offsets, a legend; all over one time axis."""
+
+from __future__ import annotations
+
+from resume_dl.trace.frame import LEFT, RIGHT, WIDTH, Frame, bytes_text, seconds_text
+from resume_dl.trace.lanes import draw_lanes
+from resume_dl.trace.legend import draw_legend
+from resume_dl.trace.offsets import draw_offsets
+from resume_dl.trace.speeds import draw_speeds
+from resume_dl.trace.story import Story
+from resume_dl.trace.svg import FAINT, Canvas, shortened
+
+
+def draw(story: Story) -> bytes:
+    """The story as an SVG document."""
+    canvas, frame = Canvas(WIDTH), Frame(story)
+    canvas.text(LEFT, 30, _title(story), font_size=18, font_weight="bold", class_="title")
+    canvas.text(LEFT, 49, _summary(story), fill=FAINT)
+    canvas.text(WIDTH - RIGHT, 30, f"resume-dl {story.version}", fill=FAINT, text_anchor="end", font_size=11)
+    canvas.text(WIDTH - RIGHT, 45, story.started[:19].replace("T", " "), fill=FAINT, text_anchor="end", font_size=11)
+    top = draw_legend(canvas, frame, 62)
+    canvas.text(LEFT, top + 18, "Kept bytes a second, by source", font_weight="bold")
+    top = draw_speeds(canvas, frame, top + 28)
+    top = draw_lanes(canvas, frame, top + 10)
+    top = draw_offsets(canvas, frame, top + 6)
+    return canvas.written(top + 8)
+
+
+def _title(story: Story) -> str:
+    if len(story.files) == 1:
+        return shortened(story.files[0].name, 90)
+    return f"{len(story.files)} files" if story.files else "nothing was downloaded"
+
+
+def _summary(story: Story) -> str:
+    kept = sum(sum(file.kept.values()) for file in story.files)
+    received = sum(sum(file.received.values()) for file in story.files)
+    resumed = sum(file.holdings.resumed for file in story.files)
+    size = sum(file.size or 0 for file in story.files)
+    parts = [bytes_text(size), seconds_text(story.end)]
+    if kept:
+        parts.append(f"{bytes_text(kept)} kept, {bytes_text(kept / max(story.end, 0.001))}/s on average")
+    if received > kept:
+        parts.append(f"{bytes_text(received - kept)} received in vain")
+    if resumed:
+        parts.append(f"{bytes_text(resumed)} from an earlier run")
+    good = sum(file.outcome != "" and not file.outcome.startswith("failed") for file in story.files)
+    if story.files:
+        one = len(story.files) == 1
+        parts.append((story.files[0].outcome or "unfinished") if one else f"{good} of {len(story.files)} finished")
+    if not story.whole:
+        parts.append("the trace ends abruptly")
+    if story.unread:
+        parts.append(f"{story.unread} unreadable {'line' if story.unread == 1 else 'lines'}")
+    return "  ·  ".join(parts)
