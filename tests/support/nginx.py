@@ -13,10 +13,10 @@
 ``addresses`` gives each mirror a loopback address of its own, for clients that take the ports of one for one server.
 
 Counts are what nginx handed to the kernel. Send buffers are small, and with a rate below the line's speed nothing
-waits in them when a client is killed. ``send_buffer`` None leaves them, and the size of nginx's portions, to the system:
-then a rate is exact but for a burst at the start of an answer; with small ones a rate of megabytes comes out as half.
-All counters first wait until no request is being answered, so a killed client's requests are in; a client that still
-runs would be waited for (10 s at most).
+waits in them when a client is killed. ``send_buffer`` None leaves them, and the size of nginx's portions, to the
+system: then a rate is exact but for a burst at the start of an answer; with small ones it comes out as half. All
+counters first wait until no request is being answered, so a killed client's requests are in; a client that still runs
+would be waited for (10 s at most).
 """
 
 from __future__ import annotations
