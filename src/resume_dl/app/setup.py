@@ -17,6 +17,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.ports import Reporter
+from resume_dl.progress.trace import TraceWriter
 from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
@@ -36,6 +37,7 @@ class TransferOptions:
     give_up_after: float | None = None
     wait: bool = True
     offline: bool = False
+    debug_trace: Path | None = None
 
     def policy(self) -> Policy:
         """The core's policy with what the user has set."""
@@ -84,18 +86,21 @@ def load_setup(options: TransferOptions, env: Mapping[str, str], *, prefix: Path
 
 @contextmanager
 def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> Iterator[WatchedEngine]:
-    """An engine on a transport that is closed in the end."""
+    """An engine on a transport that is closed in the end, as is its trace. Raises NotWritableError for that."""
     from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load, dry looks need it not
 
     network = load_network(setup.env, setup.conda)
+    tracer: TraceWriter | None = None
     transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:
+        tracer = TraceWriter(setup.options.debug_trace) if setup.options.debug_trace else None
         engine = Engine(
             transport,
             reporter,
             setup.options.policy(),
             limit_rate=setup.options.limit_rate,
             cancelled=cancelled,
+            tracer=tracer,
         )
         watched = WatchedEngine(engine, setup.blocks, reporter)
         try:
@@ -104,3 +109,7 @@ def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) 
             watched.finish()
     finally:
         transport.close()
+        if tracer is not None:
+            tracer.close()
+            if tracer.trouble:
+                reporter.message(tracer.trouble, level="warning")
