@@ -285,6 +285,38 @@ def test_small_files_have_no_journal(tmp_path):
     assert names(tmp_path) == [""]
 
 
+def test_a_journal_does_not_speak_for_a_file_without_one(begun):
+    """Begun with a journal, continued without (its size became known): the journal goes with the bytes it spoke of."""
+    part = PartStore(begun).open(artifact(), journaled=False)
+    assert part.resume() == Resumed(size=SIZE)
+    crash(part)
+    assert resumed(begun) == ()
+
+
+@pytest.mark.parametrize("journaled", [True, False])
+def test_a_part_file_with_a_second_name_is_not_written_to(begun, journaled):
+    """Published, and the power went before its old name was gone from the disk: whoever has it now keeps it."""
+    os.link(part_path(begun), begun / "published")
+    before = part_path(begun).read_bytes()
+    part = PartStore(begun).open(artifact(), journaled=journaled)
+    assert part.resume() == Resumed(size=SIZE)
+    put(part, 0, SIZE, data=bytes(SIZE))
+    part.close()
+    assert (begun / "published").read_bytes() == before
+
+
+def test_a_part_file_longer_than_its_size_is_cut(begun):
+    """What lies behind the end is nobody's: it must not get into the published file."""
+    os.truncate(part_path(begun), SIZE + 500)
+    part = reopen(begun)
+    assert part.resume().ranges == ((0, 5000),)
+    put(part, 5000, SIZE)
+    part.advance_digest(SIZE)
+    assert part.digest() == {"sha256": artifact().sha256}
+    part.publish(begun / "a")
+    assert (begun / "a").read_bytes() == DATA
+
+
 def test_killed_between_rename_and_clean_up(begun):
     """Published, and killed before the journal went: the next run begins anew instead of believing it."""
     part = reopen(begun)

@@ -214,8 +214,8 @@ class JournaledPart:
             contents.size = self._artifact.size  # another one than was said: the file came from another record
         size = contents.size
         limit = length if size is None else min(length, size)
-        contents.durable = [w for w in contents.durable if w.end <= limit]
-        contents.written = [w for w in contents.written if w.end <= limit and self._still_there(w)]
+        contents.durable = [w for w in contents.durable if w.start < w.end <= limit]
+        contents.written = [w for w in contents.written if w.start < w.end <= limit and self._still_there(w)]
         if size is not None and length < size:
             self._file.reserve(size)  # and synced, before a journal says so
             self._file.sync()
