@@ -13,7 +13,7 @@ from resume_dl.errors import NetworkError
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.ports import Response
 
-_CHUNK = 64 * 1024
+_CHUNK = 256 * 1024
 _DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
 
 
@@ -115,7 +115,7 @@ class FileResponse:
         return self._head
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes, 64 KiB at a time. Raises NetworkError where the file cannot be read or has become shorter."""
+        """The bytes, 256 KiB at a time. Raises NetworkError where the file cannot be read or has become shorter."""
         left = self._end - self._start
         if self._file is None:
             return
