@@ -149,5 +149,5 @@ def _job(path: Path, artifact: Artifact) -> Job:
     def is_published() -> bool:
         return any(each.state == "cached" for each in plan_folder([artifact], path.parent))
 
-    # there is no newer record of its digest to ask for, so sources that seem to agree against it are compared to the end
+    # there is no newer record to ask for: sources that seem to agree against its digest are compared to the end
     return Job(artifact, PartStore(path.parent / FOLDER), path, is_published, thorough=True)
