@@ -15,6 +15,7 @@ DASHES = {"hold": "5 3", "compare": "1.5 2"}
 _BAR, _LANE, _COMPACT = 15.0, 19.0, 11.0
 
 Bar = tuple[File, int, Connection]
+Extent = tuple[float, float]
 
 
 def draw_lanes(canvas: Canvas, frame: Frame, top: float) -> float:
@@ -36,7 +37,9 @@ def _group(canvas: Canvas, frame: Frame, top: float, files: list[File], title: s
     step = _LANE if alone else _COMPACT
     height = step * _BAR / _LANE
     lanes = assign([(file, number, one) for file in files for number, one in file.connections.items()])
-    where = {(id(file), number): index for index, lane in enumerate(lanes) for file, number, _ in lane}
+    where: dict[tuple[int, int | None], int] = {
+        (id(file), number): index for index, lane in enumerate(lanes) for file, number, _ in lane
+    }
     canvas.text(LEFT, top + 12, title, font_weight="bold")
     strip = top + 19
     body = strip + 14
@@ -44,17 +47,19 @@ def _group(canvas: Canvas, frame: Frame, top: float, files: list[File], title: s
     frame.time_axis(canvas, strip, bottom, numbers=True)
     if alone:
         _phases(canvas, frame, files[0], strip)
+    marks = [(file, mark, where.get((id(file), mark.connection))) for file in files for mark in file.marks]
     for index, lane in enumerate(lanes):
         y = body + index * step
         if alone:
             canvas.text(LEFT - 8, y + 12, str(index + 1), text_anchor="end", fill=FAINT, font_size=11)
+        said = [_extent(frame, mark) for _, mark, lane_of in marks if lane_of == index]
         for file, _, one in lane:
             _bar(canvas, frame, file, one, (y, y + height))
-    for file in files:
-        for mark in file.marks:
-            index_of = where.get((id(file), mark.connection)) if mark.connection is not None else None
-            y = strip + 4 if index_of is None else body + index_of * step + height / 2
-            _failure(canvas, frame, file, mark, y, labelled=alone)
+            if alone:
+                _label(canvas, frame, file, one, y, beside=said)
+    for file, mark, lane_of in marks:
+        y = strip + 4 if lane_of is None else body + lane_of * step + height / 2
+        _failure(canvas, frame, file, mark, y, labelled=alone)
     return bottom + 28
 
 
@@ -72,7 +77,7 @@ def assign(bars: list[Bar]) -> list[list[Bar]]:
     return lanes
 
 
-def _bar(canvas: Canvas, frame: Frame, file: File, one: Connection, y: tuple[float, float]) -> None:
+def _bar(canvas: Canvas, frame: Frame, file: File, one: Connection, y: Extent) -> None:
     source = frame.source(file, one.source)
     until = one.closed if one.closed is not None else frame.seconds
     left, right = frame.x(one.opened), max(frame.x(until) - 0.8, frame.x(one.opened) + 0.5)
@@ -94,16 +99,18 @@ def _bar(canvas: Canvas, frame: Frame, file: File, one: Connection, y: tuple[flo
         x = frame.x(t)
         canvas.area([(x - 4, y[0] - 2), (x + 4, y[0] - 2), (x, y[0] + 5)], INK, class_="shortened")
         canvas.line((x, y[0]), (x, y[1]), INK, stroke_width=1.2)
+
+
+def _label(canvas: Canvas, frame: Frame, file: File, one: Connection, y: float, *, beside: list[Extent]) -> None:
+    """The range that was asked for, where there is room ``beside`` failures and stalls."""
     label = _range(one)
-    if y[1] - y[0] > 12 and width_of(label, 10) + 8 < right - begun:
-        dark = (
-            one.mode in DASHES
-            or source.colour in _PALE
-            or any(start - one.opened < 1 for start, _ in one.quiet(until, QUIET))
-        )
-        if dark and one.mode not in DASHES:
-            canvas.text(begun + 4, y[0] + 11.5, label, font_size=10, stroke=source.colour, stroke_width=2)
-        canvas.text(begun + 4, y[0] + 11.5, label, font_size=10, fill=INK if dark else PAPER)
+    until = one.closed if one.closed is not None else frame.seconds
+    x = frame.x(one.answered if one.answered is not None else until)
+    end = x + width_of(label, 10) + 8
+    stalls = [(frame.x(a), frame.x(b)) for a, b in one.quiet(frame.seconds, QUIET)]
+    if end < frame.x(until) and not any(a < end and x < b for a, b in [*beside, *stalls]):
+        dark = one.mode in DASHES or frame.source(file, one.source).colour in _PALE
+        canvas.text(x + 4, y + 11.5, label, font_size=10, fill=INK if dark else PAPER)
 
 
 _PALE = {"#e69f00", "#56b4e9", "#cc79a7"}
@@ -116,12 +123,18 @@ def _range(one: Connection) -> str:
     return f"{one.start / 1e6:.1f}–{stop} MB"  # noqa: RUF001 - a range
 
 
+def _extent(frame: Frame, mark: Mark) -> Extent:
+    """From where to where a failure's mark and its text reach."""
+    x, width = frame.x(mark.t), width_of(mark.kind, 10) + 7
+    return (x - width, x + 5) if x + width > WIDTH - RIGHT else (x - 5, x + width)
+
+
 def _failure(canvas: Canvas, frame: Frame, file: File, mark: Mark, y: float, *, labelled: bool) -> None:
     x = frame.x(mark.t)
     name = frame.source(file, mark.source).name
     canvas.cross(x, y, f"{file.name}\n{name}: {mark.kind}: {mark.message}", class_="failure")
     if labelled:
-        last = x + 7 + width_of(mark.kind, 10) > WIDTH - RIGHT
+        last = _extent(frame, mark)[1] < x + 6
         place: dict[str, str | float] = {"font_size": 10, "text_anchor": "end" if last else "start"}
         for looks in ({"stroke": PAPER, "stroke_width": 3.0, "stroke_linejoin": "round"}, {"fill": ALARM}):
             canvas.text(x - 7 if last else x + 7, y + 4, mark.kind, **place, **looks)
