@@ -30,6 +30,7 @@ failures = st.builds(
     st.sampled_from([None, 0.0, 7.0, 10_000.0]),
 )
 picks = st.integers(0, 1 << 16)
+STORE_CALLS = ("sync", "advance", "locate", "check", "publish")
 
 
 class Adversary(RuleBasedStateMachine):
@@ -96,7 +97,10 @@ class Adversary(RuleBasedStateMachine):
                 file.disk[each] = (source, server.version, right)
         size = [file.length, file.length, None, file.length + 1][how % 4]
         label = f"https://{server.host}/{source}" if how % 3 else "https://gone.example/"
-        self.world.prepare(key, ev.Prepared(tuple(ranges), size, server.validator, label))
+        owners = ((label, tuple(ranges)),) if how % 2 else ()
+        self.world.prepare(key, ev.Prepared(tuple(ranges), size, server.validator, label, owners))
+        if file.download.resumed and how % 7 == 0 and file.digest:
+            file.rotten = {ranges[0][0]} & file.believed
 
     @precondition(lambda self: self._owing("prepare"))
     @rule(pick=picks, how=st.sampled_from([*["lock_busy"] * 8, "found_published", "local"]))
@@ -112,6 +116,16 @@ class Adversary(RuleBasedStateMachine):
     def synced(self, pick: int) -> None:
         self.world.sync(self._owing("sync")[pick % len(self._owing("sync"))])
 
+    @precondition(lambda self: self._owing("advance"))
+    @rule(pick=picks)
+    def digest_advanced(self, pick: int) -> None:
+        self.world.advance(self._owing("advance")[pick % len(self._owing("advance"))])
+
+    @precondition(lambda self: self._owing("locate"))
+    @rule(pick=picks)
+    def damage_located(self, pick: int) -> None:
+        self.world.locate(self._owing("locate")[pick % len(self._owing("locate"))])
+
     @precondition(lambda self: self._owing("check"))
     @rule(pick=picks)
     def checked(self, pick: int) -> None:
@@ -122,11 +136,11 @@ class Adversary(RuleBasedStateMachine):
     def published(self, pick: int) -> None:
         self.world.publish(self._owing("publish")[pick % len(self._owing("publish"))])
 
-    @precondition(lambda self: any(self._owing(what) for what in ("sync", "check", "publish")))
+    @precondition(lambda self: any(self._owing(what) for what in STORE_CALLS))
     @rule(pick=picks, rarely=st.integers(0, 7))
     def store_fails(self, pick: int, rarely: int) -> None:
         if rarely == 7:
-            what = next(what for what in ("sync", "check", "publish") if self._owing(what))
+            what = next(what for what in STORE_CALLS if self._owing(what))
             self.world.local_failure(self._owing(what)[pick % len(self._owing(what))], what)
 
     # ------------------------------------------------------------------ the network answers
@@ -136,7 +150,7 @@ class Adversary(RuleBasedStateMachine):
     def responds(self, pick: int) -> None:
         wires = self._wires(answered=False, closing=False)
         key, number = wires[pick % len(wires)]
-        if self.world.may_respond(key, number):
+        if self.world.may_respond(key, number) and self.world.files[key].wires[number].lease:
             self.world.respond(key, number)
         else:
             self.world._go_on(key, number, self.world.files[key].wires[number])
@@ -155,6 +169,17 @@ class Adversary(RuleBasedStateMachine):
     def stream_ends_well(self, pick: int) -> None:
         wires = self._wires(answered=True, closing=False)
         self.world.finish_stream(*wires[pick % len(wires)])
+
+    @precondition(lambda self: any(self._shortened()))
+    @rule(pick=picks)
+    def lease_shortened(self, pick: int) -> None:
+        wires = self._shortened()
+        self.world.shorten(*wires[pick % len(wires)])
+
+    def _shortened(self) -> list[tuple[str, int]]:
+        return [
+            (key, number) for key, number in self._wires() if self.world.files[key].wires[number].shorten_to is not None
+        ]
 
     @precondition(lambda self: self._wires(closing=True))
     @rule(pick=picks)

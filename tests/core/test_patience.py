@@ -306,7 +306,7 @@ def session_of(sizes: list[int | None], policy: Policy) -> tuple[Session, dict[s
 
 def test_largest_first() -> None:
     """The largest files begin first, those of unknown size last, and no more at once than the policy says."""
-    session, _ = session_of([5, None, 50, 500], Policy(files_in_flight=3))
+    session, _ = session_of([5, None, 50, 500], Policy(files_in_flight=2, files_ahead=1))
     assert [key for key, _ in session.fill(0.0)] == ["3", "2", "0"]
     assert session.next_deadline() == float("inf")
     began = session.handle("3", ev.FoundPublished(), 0.0)
@@ -315,7 +315,7 @@ def test_largest_first() -> None:
 
 def test_a_locked_file_makes_room() -> None:
     """A file that waits for another process keeps no other from starting."""
-    session, _ = session_of([500, 50, 5], Policy(files_in_flight=1))
+    session, _ = session_of([500, 50, 5], Policy(files_in_flight=1, files_ahead=0))
     session.fill(0.0)
     assert session.handle("0", ev.LockBusy("x"), 0.0) == [("1", act.Prepare(journaled=False))]
     assert session.next_deadline() == 0.5
@@ -325,7 +325,7 @@ def test_a_locked_file_makes_room() -> None:
 
 def test_cancelling_a_run() -> None:
     """Files that wait end at once, those at work when they may; then the run is over."""
-    session, _ = session_of([500, 5], Policy(files_in_flight=1))
+    session, _ = session_of([500, 5], Policy(files_in_flight=1, files_ahead=0))
     session.fill(0.0)
     assert session.handle(None, ev.Cancelled(), 0.0) == [("1", act.Fail("cancelled"))]
     assert not session.over
@@ -335,7 +335,7 @@ def test_cancelling_a_run() -> None:
 
 def test_cancelling_one_that_waits() -> None:
     """A file that is cancelled before its turn has no turn."""
-    session, _ = session_of([500, 5], Policy(files_in_flight=1))
+    session, _ = session_of([500, 5], Policy(files_in_flight=1, files_ahead=0))
     session.fill(0.0)
     assert session.handle("1", ev.Cancelled(), 0.0) == [("1", act.Fail("cancelled"))]
     session.handle("0", ev.FoundPublished(), 0.0)

@@ -8,6 +8,7 @@ from core.line import Line
 from core.world import SMALL, Server, World
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
+from resume_dl.core.budget import Budget
 from resume_dl.core.download import State
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import MIB, Policy
@@ -31,87 +32,227 @@ def end_of(world: World) -> act.Finish | act.Fail | None:
 # ---------------------------------------------------------------------- wrong bytes
 
 
+def wrong(line: Line) -> None:
+    """The digest is wrong, and the format's own checksums cannot tell where."""
+    line.tell(WRONG)
+    assert line.out == [act.LocateDamage()]
+    line.tell(ev.DamageLocated(None))
+
+
+def compare(line: Line, connection: int, differing: tuple[tuple[int, int], ...] = ()) -> None:
+    """A comparison comes to its end."""
+    lease = line.download.connections[connection].lease
+    assert lease.end is not None
+    count = lease.end - lease.start
+    line.respond(connection)
+    line.tell(ev.RangeCompared(connection, lease.end, count, differing))
+    if connection in line.download.connections:
+        line.tell(ev.ConnectionClosed(connection, lease.end, count))
+
+
+def compare_all(line: Line, *, same: bool) -> None:
+    """Every comparison comes to its end, with the same bytes everywhere or nowhere."""
+    while line.download.state is State.INQUIRING:
+        number, one = next(iter(line.download.connections.items()))
+        compare(line, number, () if same else one.lease.gaps)  # type: ignore[arg-type]
+
+
 def test_a_sole_liar_is_out_at_once() -> None:
-    """Where one source gave every byte of a wrong file, it is never asked again, and the next has the file alone."""
+    """Where one source gave every byte of a wrong file and another contradicts it, the other has the file alone."""
     line = Line(size=MIB, hosts="ab")
     line.close(0, MIB)
-    line.tell(WRONG)
-    assert isinstance(line.out[0], act.NoteFailure)
-    assert isinstance(line.out[1], act.DiscardPieces)
+    wrong(line)
+    (order,) = line.of(act.OpenRange)
+    assert (order.mode, order.source, order.start) == (act.Mode.COMPARE, 1, 0)
+    compare_all(line, same=False)
     assert line.download.sources[0].quarantined
-    assert line.of(act.OpenRange)[0].source == 1
+    assert line.of(act.ForgetRanges, ever=True) == [act.ForgetRanges(((0, MIB),))]
+    orders = [order for order in line.of(act.OpenRange, ever=True) if order.mode is act.Mode.WRITE]
+    assert [order.source for order in orders] == [0, 1]
 
 
-def test_among_several_nobody_is_blamed_yet() -> None:
-    """Where several gave bytes, all are fetched again from each in turn, until one gives a right file."""
+def test_the_liar_is_found_and_the_others_pieces_are_kept() -> None:
+    """Of three sources one lies: only what it brought is fetched again, from the others."""
     world = played(80, [Server("a", honest=False), Server("b"), Server("c")])
     assert end_of(world) == act.Finish()
-    sources = world.files["file0"].download.sources
-    assert [source.quarantined for source in sources] == [True, False, False]
-    assert [source.kept for source in sources] == [0, 80, 0]
+    download = world.files["file0"].download
+    assert [source.quarantined for source in download.sources] == [True, False, False]
+    assert download.sources[0].kept == 0
+    assert download.sources[0].failures["wrong bytes"] == 1
+    assert not any(isinstance(action, act.DiscardPieces) for _, action in world.log)
+    forgotten = sum(e - s for _, a in world.log if isinstance(a, act.ForgetRanges) for s, e in a.ranges)
+    assert forgotten <= download.sources[0].received
+    assert download.kept == 80
+
+
+def test_a_guess_between_two_is_taken_back() -> None:
+    """Two sources contradict each other: whoever is suspected first, the honest one's bytes stand in the end."""
+    for honest in ((True, False), (False, True)):
+        world = played(80, [Server("a", honest=honest[0]), Server("b", honest=honest[1])])
+        assert end_of(world) == act.Finish()
+        sources = world.files["file0"].download.sources
+        assert [source.quarantined for source in sources] == [not each for each in honest]
+
+
+def test_a_liar_is_distrusted_for_other_files() -> None:
+    """A host that lied is asked for another file only where nobody else has it."""
+    budget = Budget(Policy())
+    budget.host("a").lied = True
+    other = Line(size=MIB, hosts="ab", budget=budget)
+    assert [order.source for order in other.of(act.OpenRange)] == [1]
+    alone = Line(size=MIB, hosts="a", budget=budget)
+    assert [order.source for order in alone.of(act.OpenRange)] == [0]
+
+
+def test_one_source_only() -> None:
+    """Nobody to compare with: the reason says so, and what is provably good is kept."""
+    line = Line(size=4 * MIB)
+    line.close(0, 4 * MIB)
+    line.tell(WRONG)
+    line.tell(ev.DamageLocated(((MIB, 2 * MIB),)))
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.expected, fail.actual, fail.resumable_bytes) == ("single", "good", "bad", 3 * MIB)
+    assert line.of(act.ForgetRanges) == [act.ForgetRanges(((MIB, 2 * MIB),))]
+
+
+def test_one_source_and_no_checksums_inside() -> None:
+    """Where nothing is provably good, nothing is kept: the next run begins anew."""
+    line = Line(size=MIB)
+    line.close(0, MIB)
+    wrong(line)
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.resumable_bytes) == ("single", 0)
 
 
 def test_resumed_bytes_may_be_the_wrong_ones() -> None:
-    """A source that only added to an earlier run's bytes is not quarantined for their digest."""
+    """What an earlier run left is suspected first: it alone is fetched again from the only source."""
     line = Line(size=MIB, resumed=ev.Prepared(((0, 9),), MIB))
     line.close(0, MIB)
-    line.tell(WRONG)
+    wrong(line)
+    compare_all(line, same=False)
     assert not line.download.sources[0].quarantined
-    assert line.leases == [(0, None)]
-    line.close(1, MIB)
+    assert line.leases == [(0, 9)]
+    line.close(max(line.download.connections), 9)
+    assert line.out == [act.CheckDigest()]
     line.tell(WRONG)
-    assert line.out[-1].reason == "digest"
+    assert line.of(act.Fail)[0].reason == "single"
+
+
+def test_the_record_is_wrong() -> None:
+    """Two sources agree on every byte against the record: that is said, with both, and the bytes are kept."""
+    line = Line(size=2 * MIB, hosts="ab")
+    line.close(0, 2 * MIB)
+    wrong(line)
+    compare_all(line, same=True)
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.agreeing, fail.resumable_bytes) == ("record", (0, 1), 2 * MIB)
+    assert (fail.expected, fail.actual) == ("good", "bad")
+
+
+def test_a_short_look_makes_the_record_suspect() -> None:
+    """Who is to ask for a newer record first is told after some bytes that sources agree."""
+    world = World(SMALL)
+    world.add(80, [Server("a"), Server("b")], thorough=False)
+    file = world.files["file0"]
+    file.length = 81  # no copy is what the record says
+    world.start()
+    world.play()
+    end = end_of(world)
+    assert isinstance(end, act.Fail)
+    assert (end.reason, end.agreeing, end.resumable_bytes) == ("disputed", (0, 1), 80)
+    assert file.download.received - 80 < 40
 
 
 def test_nobody_has_the_right_bytes() -> None:
-    """When every source lied, the reason is the digest, with both digests, and nothing is kept."""
-    line = Line(size=MIB, hosts="ab")
-    for connection in range(2):
-        line.close(connection, MIB)
-        line.tell(WRONG)
-    fail = line.of(act.Fail)[0]
-    assert (fail.reason, fail.expected, fail.actual, fail.resumable_bytes) == ("digest", "good", "bad", 0)
-    assert [index for index, _ in fail.causes] == [0, 1]
-    assert isinstance(line.out[-2], act.DiscardPieces)
+    """When every source lied in its own way, the reason is the digest, with both digests."""
+    world = played(80, [Server("a", honest=False), Server("b", honest=False)])
+    end = end_of(world)
+    assert isinstance(end, act.Fail)
+    assert (end.reason, end.expected, end.actual) == ("digest", "right", "wrong")
 
 
 def test_a_liar_and_a_404() -> None:
-    """A quarantined source beside those that lack the file is still a wrong digest."""
+    """Beside sources that lack the file there is nobody to compare with: still a wrong digest."""
     line = Line(size=MIB, hosts="ab")
     line.close(0, MIB)
-    line.tell(WRONG)
+    wrong(line)
     line.close(1, kind=FailureKind.LACKS)
     assert line.of(act.Fail)[0].reason == "digest"
 
 
-def test_a_single_source_that_fails_makes_way() -> None:
-    """In a refetch from one source three failures in a row are enough; the next begins again from nothing."""
+def test_a_witness_without_ranges_has_the_file_alone() -> None:
+    """A source that cannot be compared piece by piece brings a whole copy instead."""
+    line = Line(size=MIB, hosts="ab", jitter=0.0)
+    line.close(0, MIB)
+    wrong(line)
+    line.close(1, kind=FailureKind.RANGE_IGNORED)
+    assert isinstance(line.of(act.DiscardPieces)[0], act.DiscardPieces)
+    assert line.download.sources[0].quarantined
+    assert [(order.source, order.whole) for order in line.of(act.OpenRange)] == [(1, True)]
+    line.close(2, MIB)
+    line.tell(ev.DigestChecked(matches=False, expected="good", actual="also bad"))
+    assert line.of(act.Fail)[0].reason == "digest"
+
+
+def test_whole_copies_that_agree() -> None:
+    """Two whole copies with one digest are independent witnesses against the record."""
     line = Line(size=MIB, hosts="abc", jitter=0.0)
     line.close(0, MIB)
-    line.tell(WRONG)
-    line.close(1, 1000, FailureKind.BROKEN)
-    for connection in (2, 3):
-        line.close(connection, kind=FailureKind.BROKEN)
-    assert isinstance(line.out[1], act.DiscardPieces)
+    wrong(line)
+    for connection in (1, 2):
+        line.close(connection, kind=FailureKind.RANGE_IGNORED)
+    for connection in (3, 4):
+        line.close(connection, MIB)
+        line.tell(ev.DigestChecked(matches=False, expected="good", actual="other"))
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.agreeing, fail.actual) == ("record", (1, 2), "other")
+
+
+def test_a_witness_that_fails_is_left() -> None:
+    """Three failures in a row are enough for a witness; then whole copies are fetched in turn."""
+    line = Line(size=MIB, hosts="abc", jitter=0.0)
+    line.close(0, MIB)
+    wrong(line)
+    while not line.of(act.DiscardPieces):
+        for connection in list(line.download.connections):
+            line.close(connection, kind=FailureKind.BROKEN)
     order = line.of(act.OpenRange)[0]
-    assert (order.source, order.whole) == (2, True)
-    for connection in (4, 5, 6):
-        line.close(connection, kind=FailureKind.BROKEN)
+    assert (order.source, order.whole) == (1, True)
+    for _ in range(3):
+        line.close(max(line.download.connections), kind=FailureKind.BROKEN)
+    assert [order.source for order in line.of(act.OpenRange)] == [2]
+    for _ in range(3):
+        line.close(max(line.download.connections), kind=FailureKind.BROKEN)
     assert line.of(act.Fail)[0].reason == "exhausted"
 
 
-def test_old_failures_do_not_count_in_a_refetch() -> None:
-    """A source that failed before has its three trials when the file is its own."""
-    line = Line(size=MIB, hosts="ba", jitter=0.0)
-    for connection in range(4):
-        line.close(connection, kind=FailureKind.UNREACHABLE)
-    assert line.download.sources[1].failures_in_a_row + line.download.sources[0].failures_in_a_row == 4
-    line.download.sources[0].failures_in_a_row = 5
-    newest = max(line.download.connections)
-    liar = line.download.connections[newest].source
-    line.close(newest, MIB)
-    line.tell(WRONG)
-    assert line.of(act.OpenRange)[0].source == 1 - liar
+def test_a_stop_while_sources_are_compared() -> None:
+    """Comparisons are closed, all bytes are kept, and the next run asks again."""
+    line = Line(size=2 * MIB, hosts="ab")
+    line.close(0, 2 * MIB)
+    wrong(line)
+    line.tell(ev.Cancelled())
+    assert line.of(act.CloseConnection) == [act.CloseConnection(1)]
+    line.close(1)
+    assert line.out == [act.Fail("cancelled", resumable_bytes=2 * MIB)]
+
+
+def test_damage_on_disk_is_fetched_again_alone() -> None:
+    """A piece of an earlier run that is not what was recorded is forgotten and fetched again; nothing else is."""
+    line = Line(size=20 * MIB, resumed=ev.Prepared(((0, 20 * MIB - 9),), 20 * MIB))
+    assert line.of(act.AdvanceDigest) == [act.AdvanceDigest(20 * MIB - 9)]
+    line.tell(ev.DigestAdvanced(MIB, ((MIB, 2 * MIB),)))
+    assert line.of(act.ForgetRanges) == [act.ForgetRanges(((MIB, 2 * MIB),))]
+    assert line.leases == [(MIB, 2 * MIB)]
+    assert line.download.resumed == 19 * MIB - 9
+
+
+def test_damage_found_at_the_end() -> None:
+    """Also what is found only when the rest is hashed is fetched again."""
+    line = Line(size=4 * MIB, resumed=ev.Prepared(((0, 4 * MIB),), 4 * MIB))
+    assert line.out == [act.CheckDigest()]
+    line.tell(ev.DigestAdvanced(0, ((0, 1000),)))
+    assert line.leases == [(0, 1000)]
 
 
 def test_a_wrong_size_does_not_rule_out_the_right_one() -> None:
@@ -134,8 +275,9 @@ def test_dropped_for_a_liar_s_size() -> None:
         line.respond(newest)
         line.close(newest, line.download.connections[newest].lease.gaps[0][1])
     line.tell(ev.DataSynced(1))
-    assert line.of(act.CheckDigest, ever=True)
-    line.tell(WRONG)
+    while not line.of(act.CheckDigest):
+        line.tell(ev.DigestAdvanced(line.of(act.AdvanceDigest, ever=True)[-1].upto))
+    wrong(line)
     order = line.of(act.OpenRange)[0]
     assert (order.source, order.start, order.size) == (2, 0, None)
 
@@ -258,7 +400,7 @@ def test_without_a_digest_publishing_follows_the_last_byte() -> None:
     line = Line(size=None, digest=False)
     line.respond(0, size=9)
     line.bytes_to(0, 9)
-    assert line.out == [act.CloseConnection(0)]
+    assert line.out == []
     line.close(0)
     assert line.out == [act.Publish()]
     line.tell(ev.Published())
@@ -286,7 +428,7 @@ def test_a_local_fault_ends_it(state: State) -> None:
     """What the store cannot do ends the download with its own error."""
     line = in_state(state)
     error = OSError(28, "full")
-    line.tell(ev.LocalFailed(error))
+    line.tell(ev.LocalFailed(error, digest=state is State.VERIFYING))
     fail = line.of(act.Fail)[0]
     assert (fail.reason, fail.error) == ("local", error)
 
@@ -298,6 +440,8 @@ def test_a_local_fault_waits_for_writers() -> None:
     line.tell(ev.LocalFailed(OSError(28, "full"), sync=True))
     assert line.out == [act.CloseConnection(0)]
     line.close(0, 21 * MIB)
+    assert line.out == []
+    line.tell(ev.DigestAdvanced(20 * MIB))
     assert line.of(act.Fail)[0].resumable_bytes == 21 * MIB
 
 
@@ -351,12 +495,11 @@ def test_cancel_comes_too_late_for_a_right_file() -> None:
 
 
 def test_cancel_before_a_wrong_digest() -> None:
-    """After a stop, wrong bytes are thrown away and not fetched again."""
+    """After a stop nobody is asked about wrong bytes; they are kept, and the next run asks."""
     line = in_state(State.VERIFYING)
     line.tell(ev.Cancelled())
     line.tell(WRONG)
-    assert isinstance(line.out[-2], act.DiscardPieces)
-    assert line.out[-1] == act.Fail("cancelled")
+    assert line.out == [act.Fail("cancelled", resumable_bytes=MIB)]
 
 
 def test_words_of_unknown_connections() -> None:

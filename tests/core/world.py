@@ -26,6 +26,15 @@ SMALL = Policy(
     window=20,
     sync_bytes=6,
     segment_seconds=2.0,
+    steal_least=2,
+    steal_grain=1,
+    endgame_bytes=10,
+    endgame_share=0.5,
+    digest_step=6,
+    digest_most=12,
+    compare_block=4,
+    compare_step=8,
+    dispute_bytes=16,
 )
 """The real policy in bytes instead of megabytes, so that a whole disk is a few dozen entries."""
 
@@ -62,6 +71,17 @@ class Wire:
     end: int
     answered: bool = False
     closing: bool = False
+    shorten_to: int | None = None
+    """Asked to write less, not answered yet."""
+    held: bool = False
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Of a duplicate that may write."""
+    compared: int = 0
+
+    @property
+    def mode(self) -> act.Mode:
+        """What becomes of its bytes."""
+        return self.order.mode
 
 
 @dataclass
@@ -78,6 +98,11 @@ class File:
     owed: set[str] = field(default_factory=set)
     prepared: bool = False
     verified: bool = False
+    digest_at: int = 0
+    digest_to: int = 0
+    rotten: set[int] = field(default_factory=set)
+    """Bytes of an earlier run that the disk has lost since."""
+    doubled: int = 0
     mark: int = 0
     marks: set[int] = field(default_factory=set)
     end: act.Finish | act.Fail | None = None
@@ -86,7 +111,8 @@ class File:
     def true(self) -> bool:
         """Whether the disk holds the file and nothing else."""
         size = self.download.size
-        return size == self.length and all(self.disk.get(at, (0, 0, False))[2] for at in range(self.length))
+        good = size == self.length and all(self.disk.get(at, (0, 0, False))[2] for at in range(self.length))
+        return good and not self.rotten
 
 
 class World:
@@ -101,7 +127,15 @@ class World:
         self.files: dict[str, File] = {}
         self.log: list[tuple[str, act.Action]] = []
 
-    def add(self, length: int, servers: Iterable[Server], *, stated: bool = True, digest: bool = True) -> str:
+    def add(
+        self,
+        length: int,
+        servers: Iterable[Server],
+        *,
+        stated: bool = True,
+        digest: bool = True,
+        thorough: bool = True,
+    ) -> str:
         """Give the session one more file; servers without a length of their own have all of it."""
         key = f"file{len(self.files)}"
         places = list(servers)
@@ -115,6 +149,7 @@ class World:
             policy=self.policy,
             jitter=lambda: self.jitter,
             bound_by_digest=digest,
+            thorough=thorough,
         )
         self.files[key] = File(download, places, digest, length)
         self.session.add(key, download)
@@ -153,7 +188,8 @@ class World:
     def local_failure(self, key: str, owed: str) -> None:
         """What was asked of the store fails."""
         self.files[key].owed.remove(owed)
-        self.tell(key, ev.LocalFailed(OSError(28, "full"), sync=owed == "sync"))
+        call = owed in {"check", "advance", "locate"}
+        self.tell(key, ev.LocalFailed(OSError(28, "full"), sync=owed == "sync", digest=call))
 
     def respond(self, key: str, connection: int) -> None:
         """The head is accepted."""
@@ -164,7 +200,9 @@ class World:
         wire.version = server.version
         wire.end = server.length if wire.order.end is None else min(wire.order.end, server.length)
         stated = server.length if server.says_length or not wire.order.whole else wire.order.size
-        self.tell(key, ev.ResponseStarted(connection, stated, server.validator))
+        if wire.shorten_to is None:
+            wire.end = min(wire.end, max(wire.lease, default=-1) + 1) if not wire.order.whole else wire.end
+        self.tell(key, ev.ResponseStarted(connection, stated, server.validator, server.host))
 
     def may_respond(self, key: str, connection: int) -> bool:
         """Whether the server's answer would pass the checks of the head."""
@@ -181,27 +219,79 @@ class World:
         server = file.servers[wire.order.source]
         assert not wire.closing, "a fenced connection writes"
         end = min(wire.end, wire.written + count)
-        for at in range(wire.written, end):
-            if at in wire.lease:
-                assert at not in file.believed, "a finished byte is written again"
-                file.disk[at] = (wire.order.source, wire.version, server.honest and at < file.length)
-                file.verified = False
-        wire.written = end
+        if wire.mode is act.Mode.WRITE:
+            for at in range(wire.written, end):
+                if at in wire.lease:
+                    self._put(file, at, wire, honest=server.honest)
+        wire.written = max(wire.written, end)
+
+    @staticmethod
+    def _put(file: File, at: int, wire: Wire, *, honest: bool) -> None:
+        assert at not in file.believed, "a finished byte is written again"
+        assert at >= file.digest_at, "a hashed byte is written again"
+        file.disk[at] = (wire.order.source, wire.version, honest and at < file.length)
+        file.verified = False
 
     def report(self, key: str, connection: int) -> None:
         """The worker's count reaches the core, perhaps after the core has closed the connection."""
         file = self.files[key]
         wire = file.wires[connection]
-        if not wire.closing:
-            self._believe(file, wire)
-        self.tell(key, ev.BytesWritten(connection, wire.written, wire.written - wire.order.start))
+        received = wire.written - wire.order.start
+        if wire.mode is act.Mode.COMPARE:
+            differing = self._differing(file, wire)
+            wire.compared = wire.written
+            self.tell(key, ev.RangeCompared(connection, wire.written, received, differing))
+        elif wire.mode is act.Mode.HOLD:
+            if wire.written == wire.order.end and not wire.held:
+                wire.held = True
+                self.tell(key, ev.RangeHeld(connection, received))
+            else:
+                self.tell(key, ev.BytesReceived(connection, received))
+        else:
+            if not wire.closing:
+                self._believe(file, wire)
+            self.tell(key, ev.BytesWritten(connection, wire.written, received))
+
+    def _differing(self, file: File, wire: Wire) -> tuple[tuple[int, int], ...]:
+        """Blocks, since the last report, in which the server's bytes are not the disk's."""
+        source, block = wire.order.source, self.policy.compare_block
+        honest = file.servers[source].honest
+        found = []
+        for at in range(wire.compared, wire.written):
+            on_disk = file.disk.get(at, (-1, 0, False))
+            same = honest == on_disk[2] and (honest or on_disk[0] == source)
+            if not same or at in file.rotten:
+                start = max(wire.order.start, at // block * block)
+                found.append((start, min(wire.order.end or 0, at // block * block + block)))
+        return tuple(sorted(set(found)))
+
+    def shorten(self, key: str, connection: int) -> None:
+        """The worker has taken notice that it may write less."""
+        wire = self.files[key].wires[connection]
+        assert wire.shorten_to is not None
+        end = max(wire.shorten_to, wire.written if wire.answered else wire.order.start)
+        wire.shorten_to = None
+        wire.lease = {at for at in wire.lease if at < end}
+        if wire.answered:
+            wire.end = min(wire.end, end)
+        self.tell(key, ev.LeaseShortened(connection, end))
 
     def close(self, key: str, connection: int, failure: Failure | None = None) -> None:
         """The connection's last word."""
         file = self.files[key]
-        wire = file.wires.pop(connection)
-        self._believe(file, wire)
+        wire = file.wires[connection]
+        if wire.mode is act.Mode.COMPARE and wire.compared < wire.written and not wire.closing:
+            self.report(key, connection)
         received = wire.written - wire.order.start
+        if wire.mode is act.Mode.HOLD:
+            wins = bool(wire.gaps) and failure is None and not wire.closing
+            for at in [at for start, end in wire.gaps * wins for at in range(start, end)]:
+                self._put(file, at, wire, honest=file.servers[wire.order.source].honest)
+            wire.lease = {at for start, end in wire.gaps for at in range(start, end)} if wins else set()
+            wire.written = wire.written if wins else wire.order.start
+        file.wires.pop(connection)
+        if wire.mode is not act.Mode.COMPARE:
+            self._believe(file, wire)
         size = None
         if failure is None and wire.answered and wire.order.whole and not wire.closing and wire.written == wire.end:
             size = wire.written if wire.order.size is None else None
@@ -211,7 +301,8 @@ class World:
         """All of the range comes."""
         self.write(key, connection, 1 << 30)
         self.report(key, connection)
-        if connection in self.files[key].wires:
+        wire = self.files[key].wires.get(connection)
+        if wire is not None and (wire.mode is not act.Mode.HOLD or wire.closing):
             self.close(key, connection)
 
     def sync(self, key: str) -> None:
@@ -222,10 +313,31 @@ class World:
         file.marks.add(file.mark)
         self.tell(key, ev.DataSynced(file.mark))
 
+    def advance(self, key: str) -> None:
+        """The digest has got as far as it was sent, or up to the first byte that the disk has lost."""
+        file = self.files[key]
+        file.owed.remove("advance")
+        self._tell_digest(key, file, file.digest_to)
+
+    def _tell_digest(self, key: str, file: File, upto: int) -> None:
+        lost = {at for at in file.rotten if at < upto}
+        file.digest_at = min(lost, default=upto)
+        self.tell(key, ev.DigestAdvanced(file.digest_at, tuple((at, at + 1) for at in sorted(lost))))
+
+    def locate(self, key: str) -> None:
+        """The format's own checksums tell where it is wrong, or for every other file that they cannot."""
+        file = self.files[key]
+        file.owed.remove("locate")
+        wrong = tuple((at, at + 1) for at in range(file.download.size or 0) if not file.disk.get(at, (0, 0, False))[2])
+        self.tell(key, ev.DamageLocated(wrong if file.length % 2 else None))
+
     def check(self, key: str) -> None:
         """The file is hashed as it lies there."""
         file = self.files[key]
         file.owed.remove("check")
+        if file.rotten:
+            self._tell_digest(key, file, file.download.size or 0)
+            return
         file.verified = file.true
         actual = "right" if file.true else "wrong"
         self.tell(key, ev.DigestChecked(file.true, "right", actual))
@@ -254,6 +366,10 @@ class World:
             if file.owed:
                 getattr(self, min(file.owed))(key)
                 return
+            waiting = [number for number, wire in file.wires.items() if wire.shorten_to is not None]
+            if waiting:
+                self.shorten(key, waiting[0])
+                return
             for connection, wire in file.wires.items():
                 self._go_on(key, connection, wire)
                 return
@@ -262,8 +378,10 @@ class World:
 
     def _go_on(self, key: str, connection: int, wire: Wire) -> None:
         order = wire.order
-        if wire.closing:
+        if wire.closing or wire.gaps or not wire.lease:
             self.close(key, connection)
+        elif wire.held:
+            raise AssertionError("a duplicate that is all here waits for nothing")
         elif wire.answered:
             self.finish_stream(key, connection)
         elif self.may_respond(key, connection):
@@ -320,6 +438,28 @@ class World:
         elif isinstance(action, act.RecordProgress):
             assert action.mark in file.marks, "recorded durable what was never synced"
             file.marks.remove(action.mark)
+        elif isinstance(action, act.ShortenLease):
+            wire = file.wires[action.connection]
+            assert not wire.closing
+            assert wire.shorten_to is None, "shortened twice at once"
+            assert wire.mode is act.Mode.WRITE
+            wire.shorten_to = action.end
+        elif isinstance(action, act.WriteHeld):
+            self._write_held(file, action)
+        elif isinstance(action, act.AdvanceDigest):
+            assert not file.owed & {"check", "advance", "locate"}, "two calls on the digest"
+            assert file.digest_at < action.upto
+            assert file.believed >= set(range(action.upto)), "hashed before it is finished"
+            file.digest_to = action.upto
+            self._owe(file, "advance")
+        elif isinstance(action, act.ForgetRanges):
+            assert not file.owed & {"check", "advance", "locate"}, "forgotten while the digest is at work"
+            gone = {at for start, end in action.ranges for at in range(start, end)}
+            assert gone <= file.believed
+            file.believed -= gone
+            file.rotten -= gone
+            file.digest_at = min([file.digest_at, *gone])
+            file.verified = False
         elif isinstance(action, act.NoteFailure):
             assert 0 <= action.source < len(file.servers)
         else:
@@ -333,6 +473,10 @@ class World:
             assert file.digest
             assert complete
             self._owe(file, "check")
+        elif isinstance(action, act.LocateDamage):
+            assert complete
+            assert not file.true
+            self._owe(file, "locate")
         elif isinstance(action, act.Publish):
             assert complete
             if file.digest:
@@ -344,6 +488,8 @@ class World:
         elif isinstance(action, act.DiscardPieces):
             file.disk.clear()
             file.believed.clear()
+            file.rotten.clear()
+            file.digest_at = 0
             file.verified = False
         else:
             assert isinstance(action, act.Finish | act.Fail)
@@ -362,8 +508,42 @@ class World:
         file.believed = {at for at in file.believed if at < action.size}
         file.disk = {at: byte for at, byte in file.disk.items() if at < action.size}
 
+    @staticmethod
+    def _write_held(file: File, action: act.WriteHeld) -> None:
+        wire = file.wires[action.connection]
+        assert wire.held
+        assert not wire.closing
+        assert not wire.gaps, "won twice"
+        gaps = {at for start, end in action.gaps for at in range(start, end)}
+        assert gaps
+        assert gaps <= wire.lease
+        assert not gaps & file.believed
+        for other in file.wires.values():
+            assert other is wire or not gaps & other.lease, "a duplicate writes beside its rival"
+        wire.gaps = action.gaps
+
+    def _open_reader(self, file: File, action: act.OpenRange) -> None:
+        """A connection that does not write, or not yet."""
+        assert action.end is not None
+        assert action.gaps == ((action.start, action.end),)
+        lease = set(range(action.start, action.end))
+        if action.mode is act.Mode.COMPARE:
+            assert lease <= file.believed
+            assert len(lease) <= self.policy.compare_step
+        else:
+            rivals = [wire for wire in file.wires.values() if wire.lease & lease]
+            assert not lease & file.believed
+            assert len(rivals) == 1, "a duplicate of nothing, or a second one"
+            file.doubled += len(lease)
+            assert file.doubled <= self.policy.endgame_share * (action.size or 0), "too many duplicates"
+        wire = Wire(action, lease, -1, action.start, action.start, compared=action.start)
+        file.wires[action.connection] = wire
+
     def _open(self, file: File, action: act.OpenRange) -> None:
         assert file.prepared
+        if action.mode is not act.Mode.WRITE:
+            self._open_reader(file, action)
+            return
         assert not file.owed & {"check", "publish"}, "a writer beside a judge"
         reach = 400 if action.size is None else action.size
         lease: set[int] = set()

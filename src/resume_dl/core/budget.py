@@ -1,4 +1,4 @@
-"""How many connections a run may have, in all and to each host, and which hosts rest."""
+"""How many connections a run may have, in all and to each host; which hosts rest, are ill, or have lied."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from resume_dl.core.policy import Policy
 
 @dataclass(slots=True)
 class HostState:
-    """One host as this run knows it. ``speed`` in bytes a second for one connection, None while unmeasured."""
+    """One host as this run knows it. Speeds in bytes a second of one connection, None while unmeasured."""
 
     limit: int
+    final: str
+    """Who answers for it after redirects: connections are counted there."""
     active: int = 0
     not_before: float = 0.0
     reached: bool = False
     speed: float | None = None
+    steady: float | None = None
+    """The same, once a connection had got over its start."""
+    latency: float = 0.0
+    """Seconds from asking to the head of the answer, as last seen."""
+    lied: bool = False
+    failures_in_a_row: int = 0
+    illness: float = 0.0
+    ill_at: float = 0.0
 
 
 class Budget:
@@ -31,7 +41,7 @@ class Budget:
         state = self._hosts.get(name)
         if state is None:
             own = None if self._policy.per_host_is_explicit else connections
-            state = self._hosts[name] = HostState(limit=max(1, own or self._policy.per_host))
+            state = self._hosts[name] = HostState(max(1, own or self._policy.per_host), name)
         return state
 
     @property
@@ -39,10 +49,19 @@ class Budget:
         """Whether no connection may be opened to any host."""
         return self._active >= self._policy.connections
 
+    def has_room(self, name: str, now: float) -> bool:
+        """Whether the host itself would take one more connection now."""
+        host = self.host(name)
+        limit = 1 if self.is_ill(host, now) or self.is_fast(host) else host.limit
+        return host.not_before <= now and self._at(host.final) < limit
+
     def may_take(self, name: str, now: float) -> bool:
         """Whether a connection to this host may be opened now."""
-        host = self.host(name)
-        return not self.exhausted and host.active < host.limit and host.not_before <= now
+        return not self.exhausted and self.has_room(name, now)
+
+    def _at(self, final: str) -> int:
+        """Connections that end at one host, whatever names they were asked under."""
+        return sum(host.active for host in self._hosts.values() if host.final == final)
 
     def take(self, name: str) -> None:
         """A connection to this host is being opened."""
@@ -54,6 +73,45 @@ class Budget:
         self.host(name).active -= 1
         self._active -= 1
 
-    def note_speed(self, name: str, speed: float) -> None:
-        """A connection to this host has measured ``speed`` bytes a second."""
-        self.host(name).speed = speed
+    # ------------------------------------------------------------------ what is learnt about a host
+
+    def answered(self, name: str, final: str, latency: float) -> None:
+        """A connection to ``name`` got its head from ``final`` after ``latency`` seconds."""
+        host = self.host(name)
+        host.reached = True
+        host.latency = latency
+        host.final = final or name
+
+    def note_speed(self, name: str, speed: float, *, steady: bool = False) -> None:
+        """A connection to this host has measured ``speed`` bytes a second; ``steady``: it is past its start."""
+        host = self.host(name)
+        host.speed = speed
+        if steady:
+            host.steady = speed
+
+    def is_fast(self, host: HostState) -> bool:
+        """Whether one connection to it brings all that this process can take."""
+        return host.speed is not None and host.speed >= self._policy.fast_connection
+
+    def progressed(self, name: str) -> None:
+        """New bytes came from this host: its failures in a row end, and half its illness with them."""
+        host = self.host(name)
+        if host.failures_in_a_row:
+            host.failures_in_a_row = 0
+            host.illness /= 2
+
+    def failed(self, name: str, now: float, *, rests_until: float) -> None:
+        """A connection to this host failed in a way that says something about the host, not only about one file."""
+        host = self.host(name)
+        host.illness = self._illness(host, now) + 1.0
+        host.ill_at = now
+        host.failures_in_a_row += 1
+        host.not_before = max(host.not_before, rests_until)
+
+    def is_ill(self, host: HostState, now: float) -> bool:
+        """Whether it is only probed: one connection at a time, after all others."""
+        return self._illness(host, now) >= self._policy.ill_from
+
+    def _illness(self, host: HostState, now: float) -> float:
+        fade: float = 0.5 ** (max(0.0, now - host.ill_at) / self._policy.health_half_life)
+        return host.illness * fade

@@ -3,31 +3,36 @@
 States and what each waits for (invariant 4: never nothing)::
 
     QUEUED -> PREPARING -> TRANSFERRING -> VERIFYING -> PUBLISHING -> DONE
-                 ^  |           ^              |
-                 |  v           +--------------+   wrong digest: refetched from single sources in turn
-               LOCKED
-    any state -> FAILED, once every connection is closed and no sync is under way (invariant 7)
+                 ^  |        ^     ^           |
+                 |  v        |     +---------- | ------ damaged on disk: fetched again
+               LOCKED        |                 v wrong digest
+                             +---- INQUIRING <- LOCATING
+    any state -> FAILED, once every connection is closed and no call of the store is under way (invariant 7)
 
-QUEUED waits for the session, PREPARING for the store, LOCKED for a timer, TRANSFERRING for connections, back-off
-timers or the give-up timer, VERIFYING and PUBLISHING for the store.
+QUEUED waits for the session, PREPARING for the store, LOCKED for a timer, TRANSFERRING and INQUIRING for connections,
+back-off timers or the give-up timer, LOCATING, VERIFYING and PUBLISHING for the store.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
+from resume_dl.core.connection import Connection
+from resume_dl.core.crew import Crew
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.leasing import NO_END, Connection, Lease, lone_lease, next_segment
+from resume_dl.core.holdings import Holdings
+from resume_dl.core.inquiry import Agreement, Inquiry, Liars, Unknown
+from resume_dl.core.leasing import NO_END, Lease
 from resume_dl.core.patience import Patience
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
-from resume_dl.core.rate import SpeedMeter
-from resume_dl.core.sources import SourceState
+from resume_dl.core.sources import OF_THE_HOST, SourceState
 
 
 class State(Enum):
@@ -38,6 +43,8 @@ class State(Enum):
     LOCKED = auto()
     TRANSFERRING = auto()
     VERIFYING = auto()
+    LOCATING = auto()
+    INQUIRING = auto()
     PUBLISHING = auto()
     DONE = auto()
     FAILED = auto()
@@ -47,7 +54,8 @@ class Download:
     """One artifact's bytes. ``handle`` is the only way in; the counters are for reports.
 
     ``size`` None where no record gave one; ``bound_by_digest`` False where no digest will judge the bytes: then one
-    source and its validator bind the whole file. ``jitter`` gives numbers in [0, 1).
+    source and its validator bind the whole file. ``thorough``: where sources agree against the record, compare them on
+    every byte. ``jitter`` gives numbers in [0, 1).
     """
 
     def __init__(
@@ -59,36 +67,41 @@ class Download:
         policy: Policy,
         jitter: Callable[[], float],
         bound_by_digest: bool = True,
+        thorough: bool = True,
     ) -> None:
         self.size = size
         self.sources = list(sources)
         self.state = State.QUEUED
-        self.done = RangeSet()
-        self.resumed = 0
-        self.kept = 0
         self.received = 0
         self.lock_owner = ""
-        self.connections: dict[int, Connection] = {}
         self._stated_size = size
         self._digest = bound_by_digest
+        self._thorough = thorough
         self._budget = budget
         self._policy = policy
         self._jitter = jitter
-        self._next_connection = 0
         self._out: list[act.Action] = []
+        self._holdings = Holdings()
+        self._crew = Crew(self.sources, budget, policy, self._holdings, self._out)
         self._patience = Patience()
         self._retry_lock_at = math.inf
         self._syncing = False
         self._last_sync_at = 0.0
         self._unsynced = 0
+        self._digesting = False
+        self._digested = 0
         self._validator: str | None = None
         self._bound: int | None = None
+        self._inquiry: Inquiry | None = None
+        self._suspects: RangeSet | None = None
+        self._guess: int | None = None
+        self._taken_back: set[int] = set()
         self._solo: int | None = None
         self._solo_tried: set[int] = set()
-        self._contributors: set[int] = set()
+        self._wrong: dict[str, set[int]] = {}
+        self._digests = ("", "")
         self._ending: act.Fail | None = None
         self._discarding = False
-        self._wrong = ("", "")
         self._now = 0.0
         for source in self.sources:
             budget.host(source.host, source.connections)
@@ -96,9 +109,24 @@ class Download:
     # ------------------------------------------------------------------ the way in
 
     @property
+    def done(self) -> RangeSet:
+        """What is on disk and believed."""
+        return self._holdings.done
+
+    @property
+    def connections(self) -> dict[int, Connection]:
+        """The requests in flight."""
+        return self._crew.live
+
+    @property
     def over(self) -> bool:
         """Whether the download has ended, well or not."""
         return self.state in {State.DONE, State.FAILED}
+
+    @property
+    def wants_room(self) -> bool:
+        """Whether it has, or may soon want, connections."""
+        return self.state in {State.PREPARING, State.TRANSFERRING, State.INQUIRING}
 
     @property
     def complete(self) -> bool:
@@ -109,6 +137,16 @@ class Download:
     def validator(self) -> str | None:
         """What If-Range carries for a file without a digest, where its source gave one."""
         return self._validator
+
+    @property
+    def resumed(self) -> int:
+        """Bytes of earlier runs that are still believed."""
+        return self._holdings.resumed
+
+    @property
+    def kept(self) -> int:
+        """Body bytes received in this run and still believed."""
+        return self._holdings.kept
 
     @property
     def wasted(self) -> int:
@@ -127,7 +165,7 @@ class Download:
         if self.over:
             return []
         self._now = now
-        if isinstance(event, ev.BytesWritten | ev.ResponseStarted | ev.ConnectionClosed):
+        if isinstance(event, _OF_A_CONNECTION):
             self._on_connection(event, now)
         elif isinstance(event, ev.Prepared):
             self._on_prepared(event, now)
@@ -139,8 +177,12 @@ class Download:
             self._syncing = False
             self._last_sync_at = now
             self._out.append(act.RecordProgress(event.mark))
+        elif isinstance(event, ev.DigestAdvanced):
+            self._on_digest_advanced(event, now)
         elif isinstance(event, ev.DigestChecked):
             self._on_digest(event, now)
+        elif isinstance(event, ev.DamageLocated):
+            self._on_located(event, now)
         elif isinstance(event, ev.Published):
             self._end_well(another=False)
         elif isinstance(event, ev.LocalFailed):
@@ -152,21 +194,22 @@ class Download:
         self._advance(now)
         return self._flush()
 
-    def fill(self, now: float) -> list[act.Action]:
-        """Use what connections the budget has room for."""
-        if self.state is State.TRANSFERRING:
+    def fill(self, now: float, *, help_out: bool = False) -> list[act.Action]:
+        """Use what connections the budget has room for; with ``help_out`` also to take over others' work."""
+        if self.state in {State.TRANSFERRING, State.INQUIRING}:
             self._now = now
-            self._advance(now)
+            self._advance(now, help_out=help_out)
         return self._flush()
 
     def next_deadline(self) -> float:
         """When TimerFired is due if nothing else happens; infinity where another event must come first."""
         if self.state is State.LOCKED:
             return self._retry_lock_at
-        if self.state is not State.TRANSFERRING or self._draining:
+        if self.state is State.TRANSFERRING and self._draining:
+            return min(self._crew.farewells(), default=math.inf) if self._ending is None else math.inf
+        if self.state not in {State.TRANSFERRING, State.INQUIRING} or self._ending is not None:
             return math.inf
-        times = [self._give_up_at()]
-        times += [self._silence_ends(c) for c in self.connections.values() if not c.closing]
+        times = [self._give_up_at(), *self._crew.deadlines(self._now)]
         if self._unsynced and not self._syncing and self._journaled:
             times.append(self._last_sync_at + self._policy.sync_seconds)
         for source in self._allowed():
@@ -181,9 +224,9 @@ class Download:
         self.state = State.TRANSFERRING
         self._last_sync_at = now
         self._patience.begin(now)
+        labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
-            labels = [source.label for source in self.sources]
             usable = usable and event.validator is not None and event.bound_source in labels
             if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
@@ -195,10 +238,9 @@ class Download:
             return
         if event.size is not None:
             self.size = event.size
-        self.done = RangeSet(event.ranges)
+        self._holdings.resume(event.ranges, event.owners, labels)
         if self.size is not None:
-            self.done.remove(self.size, NO_END)
-        self.resumed = self.done.total
+            self._holdings.forget([(self.size, NO_END)])
         self._patience.begin(now, self.resumed)
 
     def _on_lock_busy(self, event: ev.LockBusy, now: float) -> None:
@@ -208,74 +250,92 @@ class Download:
         if not self._policy.wait_for_lock:
             self._end(act.Fail("locked", owner=event.owner))
 
-    def _on_connection(self, event: ev.BytesWritten | ev.ResponseStarted | ev.ConnectionClosed, now: float) -> None:
-        connection = self.connections.get(event.connection)
-        if connection is None:
+    def _on_connection(self, event: _OfAConnection, now: float) -> None:
+        one = self.connections.get(event.connection)
+        if one is None:
             return
-        source = self.sources[connection.source]
-        if isinstance(event, ev.ResponseStarted):
-            if not connection.closing:
-                self._on_response(connection, event, now)
-            return
-        if isinstance(event, ev.BytesWritten):
-            if not connection.closing:  # invariant 3; ConnectionClosed carries the last count
-                self._take_bytes(connection, event.position, event.received, now)
-            return
-        del self.connections[event.connection]
-        self._budget.release(source.host)
-        if event.size is not None and self.size is None:
-            self._fix_size(event.size, connection.source)
-        self._take_bytes(connection, event.position, event.received, now)
-        failure = event.failure
-        if connection.stalled:
-            seconds = self._policy.stall_seconds if connection.answered else self._policy.first_byte_seconds
-            failure = Failure(FailureKind.STALLED, f"no byte for {seconds:g} s")
-        if failure is not None:
-            self._on_failure(connection, failure, now)
+        if isinstance(event, ev.ConnectionClosed):
+            self._on_closed(one, event, now)
+        elif one.closing:
+            return  # invariant 3; ConnectionClosed carries the last count
+        elif isinstance(event, ev.ResponseStarted):
+            self._on_response(one, event, now)
+        elif isinstance(event, ev.LeaseShortened):
+            one.shortening = False
+            one.lease = one.lease.until(event.end)
+        elif isinstance(event, ev.RangeCompared):
+            self._take_count(one, event.received, now)
+            self._compared(one, event, now)
+        elif isinstance(event, ev.BytesWritten):
+            self._take_bytes(one, event.position, event.received, now)
+        else:
+            self._take_count(one, event.received, now)
+            one.held = isinstance(event, ev.RangeHeld)
+        self._crew.settle_duplicates()
 
-    def _on_response(self, connection: Connection, event: ev.ResponseStarted, now: float) -> None:
-        connection.answered = True
-        connection.last_byte_at = now
-        self._budget.host(self.sources[connection.source].host).reached = True
+    def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
+        self._crew.forget(event.connection)
+        if event.size is not None and self.size is None:
+            self._fix_size(event.size, one.source)
+        if one.mode is act.Mode.COMPARE:
+            self._take_count(one, event.received, now)
+            if self._inquiry is not None:
+                self._inquiry.compared(one.source, one.position, one.position, ())
+        else:
+            self._take_bytes(one, event.position, event.received, now)
+        failure = event.failure
+        if one.stalled:
+            seconds = self._policy.stall_seconds if one.answered else self._policy.first_byte_seconds
+            failure = Failure(FailureKind.STALLED, f"no byte for {seconds:g} s")
+        elif one.slow:
+            failure = Failure(FailureKind.SLOW, "has become slow")
+        if failure is not None:
+            self._on_failure(one, failure, now)
+        self._crew.settle_duplicates()
+
+    def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
+        one.answered = True
+        one.last_byte_at = now
+        self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
-            self._bound = connection.source
+            self._bound = one.source
             self._validator = event.validator
         if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
-            self._fix_size(event.size, connection.source)
+            self._fix_size(event.size, one.source)
 
     def _fix_size(self, size: int, source: int) -> None:
         self.size = size
-        self.done.remove(size, NO_END)
+        self._holdings.forget([(size, NO_END)])
         bound = None if self._digest else source
         self._out.append(act.FixSize(size, None if self._digest else self._validator, bound))
 
-    def _take_bytes(self, connection: Connection, position: int, received: int, now: float) -> None:
-        source = self.sources[connection.source]
-        came = received - connection.received
+    def _take_count(self, one: Connection, received: int, now: float) -> int:
+        came = received - one.received
         self.received += came
-        source.received += came
-        connection.received = received
+        self.sources[one.source].received += came
+        one.received = received
         if came > 0:
-            connection.last_byte_at = now
-            connection.meter.add(came, now)
-            if connection.meter.speed is not None:
-                self._budget.note_speed(source.host, connection.meter.speed)
-        before = self.done.total
-        for start, end in connection.lease.ranges(self.size):
-            self.done.add(max(start, connection.position), min(end, position))
-        connection.position = max(connection.position, position)
-        gained = self.done.total - before
+            self._crew.came(one, came, now)
+        return came
+
+    def _take_bytes(self, one: Connection, position: int, received: int, now: float) -> None:
+        source = self.sources[one.source]
+        came = self._take_count(one, received, now)
+        gained = 0
+        if one.mode is act.Mode.WRITE or (one.writing and position >= one.end(self.size)):
+            for start, end in one.lease.ranges(self.size):
+                gained += self._holdings.add(max(start, one.position), min(end, position), one.source)
+        one.position = max(one.position, position)
         if gained:
-            self.kept += gained
-            source.kept += gained
+            source.kept = self._holdings.kept_of(one.source)
             self._unsynced += gained
-            self._contributors.add(connection.source)
             source.progressed()
+            self._budget.progressed(one.host)
         self._patience.moved(now, done=self.done.total, came=came, position=position)
 
-    def _on_failure(self, connection: Connection, failure: Failure, now: float) -> None:
-        index = connection.source
+    def _on_failure(self, one: Connection, failure: Failure, now: float) -> None:
+        index = one.source
         source = self.sources[index]
         if failure.kind is not FailureKind.UNCHANGED:
             self._out.append(act.NoteFailure(index, failure))
@@ -285,15 +345,18 @@ class Download:
         if failure.kind is FailureKind.UNCHANGED:
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
+        host = self._budget.host(source.host)
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
-            self._budget.host(source.host).reached = True
-        host_rests = source.failed(failure, now, self._policy, self._jitter, whole=connection.lease.whole)
+            host.reached = True
+        rests_until = source.failed(
+            failure, now, self._policy, self._jitter, whole=one.lease.whole, host_failures=host.failures_in_a_row
+        )
+        if failure.kind in OF_THE_HOST:
+            self._budget.failed(source.host, now, rests_until=rests_until)
         if self.size != self._stated_size and not self.done and not self.connections and source.has_another_size:
             # the size came from another source's answer, not from a record: it may be the wrong one
             self.size = None
             source.dropped = None
-        host = self._budget.host(source.host)
-        host.not_before = max(host.not_before, host_rests)
         if not self._digest and index == self._bound and self._must_restart(source, failure):
             self._restart()
 
@@ -304,23 +367,217 @@ class Download:
         resumable = self._validator is not None and not source.one_stream and source.usable
         return failure.kind is FailureKind.CHANGED or not self.done or not resumable or ill
 
+    def _on_local_failure(self, event: ev.LocalFailed) -> None:
+        if event.sync:
+            self._syncing = False
+        if event.digest:
+            self._digesting = False
+        self.state = State.TRANSFERRING
+        self._end(act.Fail("local", error=event.error))
+
+    def _on_timer(self, now: float) -> None:
+        if self.state is State.LOCKED and now >= self._retry_lock_at:
+            self._prepare()
+        if self.state not in {State.TRANSFERRING, State.INQUIRING}:
+            return
+        self._note_room(now)
+        self._crew.watch(now)
+        if now >= self._give_up_at():
+            self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
+
+    # ------------------------------------------------------------------ the digest
+
+    def _on_digest_advanced(self, event: ev.DigestAdvanced, now: float) -> None:
+        self._digesting = False
+        self._digested = event.position
+        if event.damaged:
+            if self.state is State.VERIFYING:
+                self.state = State.TRANSFERRING
+            self._forget(event.damaged, now)
+
     def _on_digest(self, event: ev.DigestChecked, now: float) -> None:
+        self._digesting = False
+        if self.state is not State.VERIFYING:
+            return  # something on this machine has failed meanwhile
         if event.matches:
             self.state = State.PUBLISHING
             self._out.append(act.Publish())
             return
+        self._digests = (event.expected, event.actual)
+        if self._ending is not None:
+            self.state = State.TRANSFERRING
+        elif self._solo is not None:
+            self.state = State.TRANSFERRING
+            self._solo_was_wrong(event.actual, now)
+        elif self._suspects is not None:
+            self._take_guess_back()
+            self._inquire_anew(now)
+        else:
+            self.state = State.LOCATING
+            self._digesting = True
+            self._out.append(act.LocateDamage())
+
+    def _digest_if_due(self) -> None:
+        if self._digesting or not self._digest:
+            return
+        frontier = self.done.first_gap() if self.done.covers(0, 1) else 0
+        if frontier - self._digested >= self._policy.digest_step:
+            self._digesting = True
+            self._out.append(act.AdvanceDigest(min(frontier, self._digested + self._policy.digest_most)))
+
+    # ------------------------------------------------------------------ wrong bytes: who lied?
+
+    def _on_located(self, event: ev.DamageLocated, now: float) -> None:
+        self._digesting = False
+        if self.state is State.LOCATING:
+            self._suspects = RangeSet(event.suspects or [(0, self.size or 0)])
+            self._inquire_anew(now)
+
+    def _inquire_anew(self, now: float) -> None:
+        assert self.size is not None  # noqa: S101 - complete, so it is known
+        self.state = State.INQUIRING
+        self._patience.begin(now, self.done.total)
+        self._inquiry = Inquiry(
+            size=self.size,
+            owners=self._holdings.owners(),
+            witnesses=[i for i, source in enumerate(self.sources) if source.usable and not source.one_stream],
+            suspects=self._suspects,
+            block=self._policy.compare_block,
+            step=self._policy.compare_step,
+            budget=None if self._thorough else self._policy.dispute_bytes,
+        )
+
+    def _compared(self, one: Connection, event: ev.RangeCompared, now: float) -> None:
+        if self._inquiry is not None and event.position > one.position:
+            self._inquiry.compared(one.source, one.position, event.position, event.differing, more=True)
+            one.position = event.position
+            self.sources[one.source].progressed()
+            self._patience.begin(now, self.done.total)
+
+    def _inquire(self, now: float) -> None:
+        """Go on comparing, or act on what has been found out."""
+        inquiry = self._inquiry
+        assert inquiry is not None  # noqa: S101 - it is made with the state
+        if self._ending is None and inquiry.verdict() is None:
+            self._compare(inquiry, now)
+        verdict = inquiry.verdict()
+        if self._ending is None and verdict is None:
+            self._sync_if_due(now)
+            return
+        self._crew.close_all()
+        if self.connections or self._syncing:
+            return
+        if self._ending is not None:
+            self._fail_now()
+            return
+        self._inquiry = None
+        self._suspects = inquiry.doubtful
         self.state = State.TRANSFERRING
-        self._wrong = (event.expected, event.actual)
-        wrong = Failure(FailureKind.CONTENT, f"its bytes have digest {event.actual}")
-        if len(self._contributors) == 1 and not self.resumed:
-            liar = next(iter(self._contributors))
-            self.sources[liar].quarantined = True
-            self.sources[liar].failures["wrong bytes"] += 1
-            self.sources[liar].last_failure = wrong
-            self._out.append(act.NoteFailure(liar, wrong))
+        if isinstance(verdict, Liars):
+            self._convict(verdict, now)
+        elif isinstance(verdict, Agreement):
+            reason = "record" if verdict.complete else "disputed"
+            self._end(
+                act.Fail(reason, (), expected=self._digests[0], actual=self._digests[1], agreeing=verdict.sources)
+            )
+        else:
+            assert isinstance(verdict, Unknown)  # noqa: S101 - for the type checker
+            self._nobody_to_ask(verdict, now)
+        self._advance(now)
+
+    def _compare(self, inquiry: Inquiry, now: float) -> None:
+        """Give comparisons to every source that may be asked; those that may not be any more are told of."""
+        busy = {one.source for one in self.connections.values()}
+        waiting = False
+        for index, source in enumerate(self.sources):
+            useless = not source.usable or source.one_stream or source.failures_in_a_row >= self._policy.solo_failures
+            if useless:
+                if index not in busy:
+                    inquiry.gave_up(index)
+                continue
+            while source.not_before <= now and self._budget.may_take(source.host, now):
+                wanted = inquiry.next(index)
+                if wanted is None:
+                    break
+                lease = Lease(wanted.start, wanted.end, ((wanted.start, wanted.end),))
+                self._crew.open(source, lease, now, self.size, mode=act.Mode.COMPARE)
+            else:
+                waiting = True
+        if not self.connections and not waiting:  # what is left to compare, none of them can
+            for index in range(len(self.sources)):
+                inquiry.gave_up(index)
+
+    def _convict(self, verdict: Liars, now: float) -> None:
+        """Quarantine who lied; fetch what they brought again, from the others."""
+        for owner in verdict.owners:
+            if owner >= 0:
+                self._quarantine(owner, proven=verdict.proven)
+                self._guess = None if verdict.proven else owner
+        if verdict.ranges:
+            self._forget(verdict.ranges, now)
+        if self.complete:  # they lied only as witnesses
+            self._inquire_anew(now)
+
+    def _quarantine(self, index: int, *, proven: bool = True) -> None:
+        source = self.sources[index]
+        source.quarantined = True
+        source.failures["wrong bytes"] += 1
+        source.last_failure = Failure(FailureKind.CONTENT, "gave wrong bytes")
+        if proven:
+            self._budget.host(source.host).lied = True
+        self._out.append(act.NoteFailure(index, source.last_failure))
+
+    def _take_guess_back(self) -> None:
+        """The digest is wrong still: of two that contradicted each other it was the other one."""
+        if self._guess is None:
+            return
+        for index, source in enumerate(self.sources):
+            if source.usable and index != self._guess:
+                self._quarantine(index, proven=False)
+        if self._guess not in self._taken_back:  # once: both may be wrong
+            self._taken_back.add(self._guess)
+            guessed = self.sources[self._guess]
+            guessed.quarantined = False
+            del guessed.failures["wrong bytes"]
+        self._guess = None
+
+    def _nobody_to_ask(self, verdict: Unknown, now: float) -> None:
+        """No source can be compared with another: suspect what came before this run, then whole copies in turn."""
+        earlier = RangeSet(self._holdings.earlier())
+        doubtful = [each for start, end in verdict.suspects for each in earlier.within(start, end)]
+        if doubtful and any(source.usable for source in self.sources):
+            self._forget(doubtful, now)
+            return
+        owners = [owner for owner in self._holdings.owners() if owner >= 0]
+        others = [i for i, source in enumerate(self.sources) if i not in owners and self._may_have_it(source)]
+        if len(owners) > 1 or others:
+            if len(owners) == 1:
+                self._quarantine(owners[0])
+            self._restart()
+            self._next_solo(now)
+            return
+        good = self.size is not None and not RangeSet(verdict.suspects).covers(0, self.size)
+        self._forget(verdict.suspects, now)
+        self._discarding = not good
+        alone = len(self.sources) == 1
+        self._fail_for_digest("single" if alone else "digest")
+
+    def _solo_was_wrong(self, actual: str, now: float) -> None:
+        """A whole copy from one source is wrong: as another's was in the same way, or in its own."""
+        assert self._solo is not None  # noqa: S101 - the caller knows
+        same = self._wrong.setdefault(actual, set())
+        same.add(self._solo)
+        if len(same) > 1:
+            self._end(act.Fail("record", expected=self._digests[0], actual=actual, agreeing=tuple(sorted(same))))
+            return
+        self._quarantine(self._solo)
         self._restart()
         if not self._next_solo(now):
-            self._end(act.Fail("digest", self._causes(), expected=event.expected, actual=event.actual))
+            self._fail_for_digest("digest")
+
+    def _may_have_it(self, source: SourceState) -> bool:
+        """Whether it is of use, or was dropped only for not having a size that came with wrong bytes."""
+        return source.usable or (self._stated_size is None and source.has_another_size and not source.quarantined)
 
     def _next_solo(self, now: float) -> bool:
         """Let the next single source have the file to itself, with a clean sheet; False where none is left."""
@@ -329,47 +586,34 @@ class Download:
         self._solo = None
         for index, source in enumerate(self.sources):
             if index not in self._solo_tried and not source.quarantined:
-                if self._stated_size is None and source.has_another_size:
-                    source.dropped = None  # the size it was measured by came with the wrong bytes
-                if source.usable:
+                if self._may_have_it(source):
+                    source.dropped = None
                     self._solo = index
                     source.failures_in_a_row = 0
                     self._patience.begin(now)
                     return True
         return False
 
-    def _on_local_failure(self, event: ev.LocalFailed) -> None:
-        if event.sync:
-            self._syncing = False
-        self.state = State.TRANSFERRING
-        self._end(act.Fail("local", error=event.error))
-
-    def _on_timer(self, now: float) -> None:
-        if self.state is State.LOCKED and now >= self._retry_lock_at:
-            self._prepare()
-        if self.state is not State.TRANSFERRING:
-            return
-        self._note_room(now)
-        for connection_id, connection in self.connections.items():
-            if not connection.closing and now >= self._silence_ends(connection):
-                connection.stalled = True
-                self._close(connection_id)
-        if now >= self._give_up_at():
-            self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
+    def _fail_for_digest(self, reason: str) -> None:
+        self._end(act.Fail(reason, self._causes(), expected=self._digests[0], actual=self._digests[1]))
 
     # ------------------------------------------------------------------ decisions
 
-    def _advance(self, now: float) -> None:
+    def _advance(self, now: float, *, help_out: bool = False) -> None:
         """Go on from where the last event left us."""
+        if self.state is State.INQUIRING:
+            self._inquire(now)
+            return
         if self.state is not State.TRANSFERRING:
             if self._ending is not None and self.state in {State.QUEUED, State.LOCKED}:
                 self._fail_now()
             return
         if self._draining:
-            for connection_id, connection in self.connections.items():
-                if not connection.closing:
-                    self._close(connection_id)
-            if self.connections or self._syncing:
+            if self._ending is not None or self._discarding:
+                self._crew.close_all()
+            else:
+                self._crew.dismiss_finished(self.size, now)
+            if self.connections or self._syncing or self._digesting:
                 return  # invariant 7: nothing is judged, published or thrown away while a write may be under way
             if self._discarding:
                 self._discard()
@@ -379,9 +623,17 @@ class Download:
             self._finish_transfer()
         else:
             self._sync_if_due(now)
-            self._lease(now)
+            self._digest_if_due()
+            self._crew.staff(
+                self._allowed(),
+                self.size,
+                now,
+                by_digest=self._digest,
+                if_range=None if self._digest else self._validator,
+                help_out=help_out,
+            )
             self._note_room(now)
-            if not self.connections and not any(True for _ in self._allowed()):
+            if not self.connections and not self._allowed():
                 self._no_source_left(now)
 
     @property
@@ -392,6 +644,7 @@ class Download:
     def _finish_transfer(self) -> None:
         if self._digest:
             self.state = State.VERIFYING
+            self._digesting = True
             self._out.append(act.CheckDigest())
         else:
             self.state = State.PUBLISHING
@@ -405,72 +658,27 @@ class Download:
         lacking = all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in self.sources)
         nobody = not any(source.usable for source in self.sources)
         lied = nobody and any(source.quarantined for source in self.sources)
-        reason = "lacking" if lacking else "digest" if lied else "exhausted"
-        self._end(act.Fail(reason, self._causes(), expected=self._wrong[0], actual=self._wrong[1]))
+        self._fail_for_digest("lacking" if lacking else "digest" if lied else "exhausted")
         self._advance(now)
 
     def _allowed(self) -> list[SourceState]:
-        """The sources that may be asked, now or later."""
+        """The sources that may be asked, now or later; of a host that has lied only where there is no other."""
         if self._solo is not None:
             solo = self.sources[self._solo]
             return [solo] if solo.usable and solo.failures_in_a_row < self._policy.solo_failures else []
         if self._bound is not None:
             return [self.sources[self._bound]]
-        return [source for source in self.sources if source.usable]
-
-    def _ready(self, now: float) -> list[SourceState]:
-        return [source for source in self._allowed() if source.not_before <= now]
+        usable = [source for source in self.sources if source.usable]
+        return [source for source in usable if not self._budget.host(source.host).lied] or usable
 
     def _note_room(self, now: float) -> None:
-        """Stop the give-up clock while others have the line."""
+        """Stop the give-up clock while others have the line: that is no failure of this file."""
         self._patience.note_room(now, waits=not self.connections and self._waits_for_room(now))
 
     def _waits_for_room(self, now: float) -> bool:
         """Whether others' connections are all that keeps us; not where they themselves get no answer."""
-        hosts = [self._budget.host(source.host) for source in self._ready(now)]
+        hosts = [self._budget.host(source.host) for source in self._allowed() if source.not_before <= now]
         return any(host.not_before <= now and (host.reached or not host.active) for host in hosts)
-
-    def _lease(self, now: float) -> None:
-        while not self._budget.exhausted:
-            ready = [source for source in self._ready(now) if self._budget.may_take(source.host, now)]
-            ranged = [source for source in ready if not source.one_stream]
-            if self._digest and self.size is not None and self.size >= self._policy.small_file and ranged:
-                source = max(ranged, key=self._worth)
-                held = [connection.lease for connection in self.connections.values()]
-                speed = self._budget.host(source.host).speed
-                lease = next_segment(self.done, held, self.size, speed, self._policy)
-                if lease is None:
-                    return
-                self._open(source, lease, now)
-            elif ready and not self.connections:
-                source = max(ranged or ready, key=self._worth)
-                alone = lone_lease(
-                    self.done, self.size, self._policy, one_stream=source.one_stream, by_digest=self._digest
-                )
-                self._open(source, alone, now)
-                return
-            else:
-                return
-
-    def _worth(self, source: SourceState) -> tuple[bool, float, int, int]:
-        """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order."""
-        host = self._budget.host(source.host)
-        speed = math.inf if host.speed is None else host.speed
-        speed = 0.0 if host.active and host.speed is None else speed
-        ill = source.failures_in_a_row >= self._policy.solo_failures
-        return (not ill, speed, -host.active, -self.sources.index(source))
-
-    def _open(self, source: SourceState, lease: Lease, now: float) -> None:
-        index = self.sources.index(source)
-        self._budget.take(source.host)
-        connection_id = self._next_connection
-        self._next_connection += 1
-        meter = SpeedMeter(self._policy.speed_half_life, now)
-        self.connections[connection_id] = Connection(index, lease, now, now, lease.start, meter)
-        if_range = self._validator if not self._digest and not lease.whole else None
-        self._out.append(
-            act.OpenRange(connection_id, index, lease.start, lease.end, lease.gaps, lease.whole, self.size, if_range)
-        )
 
     def _sync_if_due(self, now: float) -> None:
         if not self._unsynced or self._syncing or not self._journaled:
@@ -491,11 +699,6 @@ class Download:
         bound = self._digest or (self._validator is not None and self.size is not None)
         return self.done.total if bound and self._journaled else 0
 
-    def _silence_ends(self, connection: Connection) -> float:
-        if connection.answered:
-            return connection.last_byte_at + self._policy.stall_seconds
-        return connection.opened_at + self._policy.first_byte_seconds
-
     def _give_up_at(self) -> float:
         patience = self._policy.give_up_after if self._reached else self._policy.unreached_give_up
         return self._patience.ends(patience)
@@ -515,9 +718,14 @@ class Download:
         self._retry_lock_at = math.inf
         self._out.append(act.Prepare(self._journaled))
 
-    def _close(self, connection_id: int) -> None:
-        self.connections[connection_id].closing = True
-        self._out.append(act.CloseConnection(connection_id))
+    def _forget(self, ranges: Iterable[tuple[int, int]], now: float) -> None:
+        """Believe these bytes no more; they are fetched again."""
+        gone = tuple(ranges)
+        self._out.append(act.ForgetRanges(gone))
+        self._holdings.forget(gone)
+        self._digested = min([self._digested, *(start for start, _ in gone)])
+        self._count_kept()
+        self._patience.begin(now, self.done.total)
 
     def _restart(self) -> None:
         """Begin again from nothing, once every writer has stopped."""
@@ -526,13 +734,15 @@ class Download:
     def _discard(self) -> None:
         self._discarding = False
         self._out.append(act.DiscardPieces())
-        self.done = RangeSet()
-        self.resumed = self.kept = self._unsynced = 0
-        self._contributors = set()
+        self._holdings.clear()
+        self._unsynced = self._digested = 0
         self._bound = self._validator = None
         self.size = self._stated_size
-        for source in self.sources:
-            source.kept = 0
+        self._count_kept()
+
+    def _count_kept(self) -> None:
+        for index, source in enumerate(self.sources):
+            source.kept = self._holdings.kept_of(index)
 
     def _end(self, fail: act.Fail) -> None:
         if self._ending is None:
@@ -542,14 +752,33 @@ class Download:
         assert self._ending is not None  # noqa: S101 - for the type checker
         end = self._ending
         self.state = State.FAILED
-        self._out.append(
-            act.Fail(end.reason, end.causes, self._resumable_bytes, end.expected, end.actual, end.owner, end.error)
-        )
+        self._out.append(replace(end, resumable_bytes=self._resumable_bytes))
 
     def _end_well(self, *, another: bool) -> None:
         self.state = State.DONE
         self._out.append(act.Finish(another))
 
     def _flush(self) -> list[act.Action]:
-        out, self._out = self._out, []
+        out = self._out[:]
+        self._out.clear()
         return out
+
+
+_OfAConnection = (
+    ev.ResponseStarted
+    | ev.BytesWritten
+    | ev.BytesReceived
+    | ev.RangeHeld
+    | ev.RangeCompared
+    | ev.LeaseShortened
+    | ev.ConnectionClosed
+)
+_OF_A_CONNECTION = (
+    ev.ResponseStarted,
+    ev.BytesWritten,
+    ev.BytesReceived,
+    ev.RangeHeld,
+    ev.RangeCompared,
+    ev.LeaseShortened,
+    ev.ConnectionClosed,
+)

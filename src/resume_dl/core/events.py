@@ -148,11 +148,12 @@ class Published:
 class LocalFailed:
     """This machine failed (disk, permission); ``error`` goes back to the user through Fail.
 
-    ``sync``: it was SyncData that failed.
+    ``sync``: it was SyncData that failed; ``digest``: AdvanceDigest, CheckDigest or LocateDamage.
     """
 
     error: Exception
     sync: bool = False
+    digest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How a file is cut into leases: pure geometry of ranges, sizes and speeds.
 
 In file order inside a window above the lowest unfinished byte, each as long as its connection is likely to need a
-while for; or one connection for the whole rest.
+while for, and towards the end so that all come to their end together; or one connection for the whole rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
-from resume_dl.core.rate import SpeedMeter
 
 NO_END = 1 << 62
 """Stands for the end of a file whose size nobody has told yet."""
@@ -31,25 +30,19 @@ class Lease:
         most = NO_END if size is None else size
         return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
 
-
-@dataclass(slots=True)
-class Connection:
-    """One request in flight. ``position``: its stream is written up to here."""
-
-    source: int
-    lease: Lease
-    opened_at: float
-    last_byte_at: float
-    position: int
-    meter: SpeedMeter
-    received: int = 0
-    answered: bool = False
-    closing: bool = False
-    stalled: bool = False
+    def until(self, end: int) -> Lease:
+        """The same lease without what lies from ``end`` on."""
+        gaps = [(start, end if stop is None else min(stop, end)) for start, stop in self.gaps if start < end]
+        return Lease(self.start, end, tuple(gaps), self.whole)
 
 
-def next_segment(done: RangeSet, held: Iterable[Lease], size: int, speed: float | None, policy: Policy) -> Lease | None:
-    """The next lease for a connection of ``speed`` bytes a second; None where the window has no free byte."""
+def next_segment(
+    done: RangeSet, held: Iterable[Lease], size: int, policy: Policy, *, speed: float | None, others: float
+) -> Lease | None:
+    """The next lease for a connection of ``speed`` bytes a second; None where the window has no free byte.
+
+    ``others``: bytes a second of the file's other connections together.
+    """
     occupied = done.copy()
     for lease in held:
         for start, end in lease.ranges(size):
@@ -60,7 +53,13 @@ def next_segment(done: RangeSet, held: Iterable[Lease], size: int, speed: float 
         return None
     start, gap_end = free[0]
     piece = policy.piece_size
-    length = policy.first_segment if speed is None else int(speed * policy.segment_seconds)
+    if speed is None:
+        length = policy.first_segment
+    else:
+        seconds = policy.segment_seconds
+        if speed + others > 0:  # what is left takes them all so long: nobody should still be at work after it
+            seconds = min(seconds, (size - done.total) / (speed + others))
+        length = int(speed * seconds)
     end = min(-(-(start + max(length, piece)) // piece) * piece, gap_end)
     return Lease(start, end, ((start, end),))
 

@@ -20,6 +20,15 @@ class Policy:
     """The user's own --per-host wins over a mirror's ``connections``; the default does not."""
     files_in_flight: int = 8
     """No more files than connections: a file without a connection only grows stale time-outs."""
+    files_ahead: int = 4
+    """So many more are locked and their journals read, that no connection waits for that between small files."""
+    fast_connection: float = 48 * MIB
+    """A host whose one connection brings this much a second keeps one: what limits then is this process, and a second
+    connection only costs it time (600 MB over loopback: 1.0 s with one, 1.5 s with two)."""
+    ill_from: float = 3.0
+    """A host with so much illness (failures, fading) is asked over one connection at a time, and after all others."""
+    health_half_life: float = 600.0
+    """What a host did wrong is half forgotten after ten minutes: mirrors recover."""
 
     piece_size: int = MIB
     """Leases end on multiples of this, so that ranges stay few."""
@@ -33,10 +42,49 @@ class Policy:
     """A lease lasts this long at its connection's speed: requests stay rare, and the tail of a file short."""
     window: int = 128 * MIB
     """Leases stay this close above the lowest unfinished byte: sha256 is sequential and follows behind."""
+    rebalance: bool = True
+    """Whether connections take over each others' work. Not under --limit-rate: there each is slow by our own will, and
+    what the kernel has already received for it would be paid twice."""
+    steal_gain: float = 0.2
+    """An idle connection takes over the tail of a lease where that ends it so much sooner, the new request's latency
+    counted: less would be eaten by the connection that the loser has to drop."""
+    steal_least: int = 64 * KIB
+    """No fewer bytes are worth a request."""
+    steal_grain: int = 16 * KIB
+    """Leases are cut on multiples of this: what TLS sends in one record."""
+    silent_seconds: float = 1.0
+    """A connection that has said nothing for so long counts as standing still where others could take its work."""
+    endgame_bytes: int = 4 * MIB
+    """With no more than this left of a file, what a slow connection still has is fetched a second time, in memory."""
+    endgame_ratio: float = 2.0
+    """... if it takes the slow one so many times longer."""
+    endgame_share: float = 0.02
+    """Duplicates are at most this part of a file: they are paid twice."""
+    slow_share: float = 0.25
+    """A connection below this part of what its host gave before, or gives its others, is replaced ..."""
+    slow_seconds: float = 5.0
+    """... when that has lasted so long: shorter dips are the line's, not the connection's."""
+    better_host: float = 4.0
+    """With every connection in use, one is taken from a host for another host that is so many times faster."""
+    farewell_seconds: float = 1.0
+    """A connection that has brought all it was asked for may end its answer properly, to be used again."""
 
     sync_bytes: int = 16 * MIB
     sync_seconds: float = 2.0
     """A power cut costs at most this much; syncing more often slows slow disks for nothing."""
+
+    digest_step: int = 8 * MIB
+    """The digest goes on when so many finished bytes lie before it: below, the round trip costs more than the hash."""
+    digest_most: int = 64 * MIB
+    """At most so many at once, so that nobody waits long for a hash that is under way."""
+
+    compare_block: int = 128 * KIB
+    """After a wrong digest, sources are compared in blocks of this size: what a journal's record covers."""
+    compare_step: int = MIB
+    """... in requests of this size: a few round trips find a liar, with few bytes in vain."""
+    dispute_bytes: int = 16 * MIB
+    """Sources that agree so far against the record make the record suspect: asking for a newer one is cheaper than
+    comparing the rest."""
 
     stall_seconds: float = 10.0
     """A connection that brings no byte for so long is replaced, also where there is one source only."""
@@ -62,3 +110,6 @@ class Policy:
     it, and each try costs the line all that lies before."""
     speed_half_life: float = 3.0
     """Averages over about as long as a TCP flow needs to settle on a new rate."""
+    blocked_seconds: float = 86400.0
+    """A mirror that refused us with a page of its own is left alone for a day: blocks for too many downloads last about
+    as long, and every further request prolongs some of them."""

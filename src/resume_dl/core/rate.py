@@ -36,5 +36,12 @@ class SpeedMeter:
 
     @property
     def speed(self) -> float | None:
-        """Bytes a second, None before there was time to measure."""
+        """Bytes a second when bytes last came, None before there was time to measure."""
         return self._bytes / self._weight if self._weight > 0.05 else None
+
+    def at(self, now: float) -> float | None:
+        """Bytes a second with the silence since then counted."""
+        elapsed = max(0.0, now - self._since)
+        fade: float = 0.5 ** (elapsed / self._half_life)
+        weight = self._weight * fade + elapsed
+        return self._bytes * fade / weight if weight > 0.05 else None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from resume_dl.core.actions import Action
-from resume_dl.core.download import Download, State
+from resume_dl.core.download import Download
 from resume_dl.core.events import Cancelled, Event, TimerFired
 from resume_dl.core.policy import Policy
 
@@ -52,14 +52,15 @@ class Session:
         """Start what may start, open what may be opened."""
         out: list[tuple[str, Action]] = []
         self._running = [key for key in self._running if not self._downloads[key].over]
-        while self._queue and self._in_flight() < self._policy.files_in_flight:
+        while self._queue and self._in_flight() < self._policy.files_in_flight + self._policy.files_ahead:
             key = self._queue.pop(0)
             if self._downloads[key].over:
                 continue  # cancelled while it waited
             self._running.append(key)
             out += self._tagged(key, self._downloads[key].start(now))
-        for key in self._running:
-            out += self._tagged(key, self._downloads[key].fill(now))
+        for help_out in (False, True):  # who has work of its own for a connection comes before who could be helped
+            for key in self._running:
+                out += self._tagged(key, self._downloads[key].fill(now, help_out=help_out))
         self._running = [key for key in self._running if not self._downloads[key].over]
         return out
 
@@ -68,8 +69,8 @@ class Session:
         return min((self._downloads[key].next_deadline() for key in self._running), default=math.inf)
 
     def _in_flight(self) -> int:
-        """Files at work; one that waits for another process keeps nobody else from starting."""
-        return sum(self._downloads[key].state is not State.LOCKED for key in self._running)
+        """Files that want connections; one that waits for another process, or is judged, keeps nobody from starting."""
+        return sum(self._downloads[key].wants_room for key in self._running)
 
     @staticmethod
     def _tagged(key: str, actions: list[Action]) -> Iterator[tuple[str, Action]]:

@@ -9,7 +9,21 @@ from dataclasses import dataclass, field
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
 
-_NEVER_FOR_THIS_FILE = frozenset({FailureKind.LACKS, FailureKind.REFUSED, FailureKind.CONTENT, FailureKind.FATAL})
+_NEVER_FOR_THIS_FILE = frozenset(
+    {
+        FailureKind.LACKS,
+        FailureKind.REFUSED,
+        FailureKind.BLOCKED,
+        FailureKind.CONTENT,
+        FailureKind.PORTAL,
+        FailureKind.FATAL,
+    }
+)
+_HOST_RESTS = frozenset({FailureKind.THROTTLED, FailureKind.UNREACHABLE})
+OF_THE_HOST = frozenset(
+    {FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED, FailureKind.SERVER_ERROR, FailureKind.THROTTLED}
+)
+"""Failures that say something about the host's health; the others concern one file."""
 _AS_ONE_STREAM = frozenset({FailureKind.RANGE_IGNORED, FailureKind.RANGE_WRONG})
 
 
@@ -24,6 +38,7 @@ class SourceState:
     """The mirror's own limit for its host."""
     dropped: Failure | None = None
     quarantined: bool = False
+    """It gave wrong bytes."""
     one_stream: bool = False
     """It cannot give ranges: only the whole file, from 0, over one connection."""
     not_before: float = 0.0
@@ -48,12 +63,20 @@ class SourceState:
         self.failures_in_a_row = 0
 
     def failed(
-        self, failure: Failure, now: float, policy: Policy, jitter: Callable[[], float], *, whole: bool = False
+        self,
+        failure: Failure,
+        now: float,
+        policy: Policy,
+        jitter: Callable[[], float],
+        *,
+        whole: bool = False,
+        host_failures: int = 0,
     ) -> float:
         """Take a failure in; returns until when the whole host has to rest (0 for no rest).
 
         ``whole``: it was asked for the whole file, as one stream. Several ranges asked at once are refused at once,
-        and that is no failure of the stream, which comes after them.
+        and that is no failure of the stream, which comes after them. ``host_failures``: how often the host has failed
+        in a row, for this file and others.
         """
         self.last_failure = failure
         self.failures[failure.kind.value] += 1
@@ -65,9 +88,10 @@ class SourceState:
                 self.dropped = failure
             self.one_stream = True
             return 0.0
-        if failure.kind is FailureKind.CHANGED:
+        if failure.kind in {FailureKind.CHANGED, FailureKind.SLOW}:
             return 0.0
-        delay = jitter() * min(policy.backoff_most, policy.backoff_first * 2 ** min(self.failures_in_a_row, 30))
+        row = min(max(self.failures_in_a_row, host_failures), 30)
+        delay = jitter() * min(policy.backoff_most, policy.backoff_first * 2**row)
         self.failures_in_a_row += 1
         broke = whole and self.one_stream and failure.kind in {FailureKind.BROKEN, FailureKind.STALLED}
         if broke and self.failures_in_a_row >= policy.one_stream_failures:
@@ -75,4 +99,4 @@ class SourceState:
         if failure.kind is FailureKind.THROTTLED and failure.retry_after is not None:
             delay = max(delay, min(failure.retry_after, policy.retry_after_most))
         self.not_before = now + delay
-        return self.not_before if failure.kind is FailureKind.THROTTLED else 0.0
+        return self.not_before if failure.kind in _HOST_RESTS else 0.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from resume_dl.core import actions as act
@@ -83,7 +85,7 @@ class Engine:
     ) -> None:
         self._transport = transport
         self._teller = Teller(reporter)
-        self._policy = policy
+        self._policy = policy if limit_rate is None else replace(policy, rebalance=False)
         self._cancelled = cancelled
         self._clock = clock or MonotonicClock()
         self._jitter = jitter
@@ -113,6 +115,7 @@ class Engine:
                 policy=self._policy,
                 jitter=self._jitter,
                 bound_by_digest=job.artifact.digest is not None,
+                thorough=job.thorough,
             )
             self._running[job.artifact.key] = Running(job, download)
             session.add(job.artifact.key, download)
@@ -130,9 +133,9 @@ class Engine:
     def _loop(self, session: Session) -> None:
         cancelled, shown_at = False, self._clock.now()
         self._perform(session.fill(self._clock.now()))
+        deadline = session.next_deadline()
         while not session.over:
-            now = self._clock.now()
-            happened = self._wait(min(SLICE, max(0.0, session.next_deadline() - now)))
+            happened = self._wait(min(SLICE, max(0.0, deadline - self._clock.now())))
             looked_at = self._clock.now()
             for key, event in _latest([*happened, *self._at_hand()]):
                 if isinstance(event, ev.ConnectionClosed):
@@ -148,9 +151,11 @@ class Engine:
                 self._perform(session.handle(None, ev.Cancelled(), moment))
             # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
             # not been heard yet, and who said it must not be taken for silent.
-            if session.next_deadline() <= looked_at:
+            deadline = session.next_deadline()
+            if deadline <= looked_at:
                 self._trace(looked_at, None, ev.TimerFired())
                 self._perform(session.tick(looked_at))
+                deadline = session.next_deadline()
             now = self._clock.now()
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
@@ -204,10 +209,12 @@ class Engine:
         elif isinstance(action, act.SyncData):
             self._in_pool(self._storing, key, lambda: ev.DataSynced(part.sync_data()), sync=True)
         elif isinstance(action, act.RecordProgress):
-            part.record_durable(action.mark)
+            self._record(key, running, part, action.mark)
         elif isinstance(action, act.DiscardPieces):
+            running.recorded.wait()
             part.discard()
         elif isinstance(action, act.ForgetRanges):
+            running.recorded.wait()
             part.forget(action.ranges)
         elif isinstance(action, act.AdvanceDigest):
             upto = action.upto
@@ -220,6 +227,22 @@ class Engine:
             self._in_pool(self._storing, key, lambda: self._publish(running, part))
         else:
             raise AssertionError(f"nobody knows how to do {action}")  # noqa: TRY004 - a bug of ours
+
+    def _record(self, key: str, running: Running, part: PartFile, mark: int) -> None:
+        """In the pool, for it syncs the journal; one after the other, and before whatever else ends their meaning."""
+        before, after = running.recorded, threading.Event()
+
+        def work() -> None:
+            before.wait()
+            try:
+                part.record_durable(mark)
+            except Exception as error:  # noqa: BLE001 - it must reach the core
+                self._events.put((key, ev.LocalFailed(error)))
+            finally:
+                after.set()
+
+        self._storing.submit(work)
+        running.recorded = after
 
     @staticmethod
     def _tell_worker(worker: Worker | None, action: act.ShortenLease | act.WriteHeld | act.CloseConnection) -> None:
@@ -239,7 +262,7 @@ class Engine:
             try:
                 event = call()
             except Exception as error:  # noqa: BLE001 - it must reach the core
-                event = ev.LocalFailed(error, sync)
+                event = ev.LocalFailed(error, sync, digest=pool is self._hashing)
             self._events.put((key, event))
 
         pool.submit(work)
@@ -270,6 +293,7 @@ class Engine:
 
     @staticmethod
     def _publish(running: Running, part: PartFile) -> ev.Event:
+        running.recorded.wait()
         part.publish(running.job.destination)
         return ev.Published()
 
@@ -319,6 +343,7 @@ class Engine:
     def _conclude(self, key: str, running: Running, action: act.Finish | act.Fail) -> None:
         """Whatever goes wrong from here on is a bug of ours or the caller's, and must come out of ``run``."""
         if running.part is not None and (isinstance(action, act.Fail) or action.another):
+            running.recorded.wait()
             with suppress(Exception):  # the file's own outcome is what counts; its lock falls with the process
                 running.part.close()
         if isinstance(action, act.Fail):

@@ -16,6 +16,8 @@ _SHOWN = {
     State.LOCKED: "locked",
     State.TRANSFERRING: "downloading",
     State.VERIFYING: "verifying",
+    State.LOCATING: "verifying",
+    State.INQUIRING: "verifying",
     State.PUBLISHING: "verifying",
 }
 

@@ -1,0 +1,110 @@
+"""Who helps whom when nothing is free: stealing, the end game, connections that have become slow. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from resume_dl.core.actions import Mode
+from resume_dl.core.connection import Connection
+from resume_dl.core.policy import Policy
+
+Live = Mapping[int, Connection]
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """An idle connection that could be opened: bytes a second, and seconds from asking to the first byte."""
+
+    speed: float
+    latency: float
+
+    def seconds(self, count: int) -> float:
+        """How long it needs for so many bytes."""
+        return self.latency + count / self.speed
+
+
+def is_doubled(one: Connection, live: Live, size: int | None) -> bool:
+    """Whether a duplicate of what it still has is under way."""
+    return any(
+        other.mode is Mode.HOLD and other.lease.start < one.end(size) and one.position < other.end(size)
+        for other in live.values()
+    )
+
+
+def to_steal(live: Live, size: int, helper: Helper, now: float, policy: Policy) -> tuple[int, int] | None:
+    """The connection that loses the tail of its lease, and from where on; None where nothing is worth it.
+
+    It is the one that ends soonest by it compared with its going on alone; both then end together.
+    """
+    best: tuple[float, int, int] | None = None
+    for number, one in live.items():
+        own = one.speed(now, policy.silent_seconds)
+        rest = one.end(size) - one.position
+        if one.mode is not Mode.WRITE or one.closing or one.shortening or own is None or rest < policy.steal_least:
+            continue
+        if is_doubled(one, live, size):
+            continue
+        keeps = int(rest * own / (own + helper.speed))
+        at = -(-(one.position + keeps) // policy.steal_grain) * policy.steal_grain if keeps else one.position
+        taken = one.end(size) - at
+        if taken < policy.steal_least:
+            continue
+        gain = (rest / own if own > 0 else float("inf")) - max(helper.seconds(taken), keeps / own if own > 0 else 0.0)
+        if gain >= policy.steal_gain and (best is None or gain > best[0]):
+            best = (gain, number, at)
+    return None if best is None else best[1:]
+
+
+def to_duplicate(
+    live: Live, size: int, helper: Helper, now: float, policy: Policy, *, left: int, spent: int
+) -> tuple[int, int] | None:
+    """In the end game, the range to fetch a second time; None outside of it.
+
+    ``left``: bytes of the file that are missing; ``spent``: bytes of earlier duplicates of this file.
+    """
+    if left > policy.endgame_bytes:
+        return None
+    worst: tuple[float, int, int] | None = None
+    for one in live.values():
+        own = one.speed(now, policy.silent_seconds)
+        start, end = one.position, one.end(size)
+        if one.mode is not Mode.WRITE or one.closing or own is None or end <= start:
+            continue
+        alone = (end - start) / own if own > 0 else float("inf")
+        fits = spent + end - start <= policy.endgame_share * size and not is_doubled(one, live, size)
+        slow = alone > policy.endgame_ratio * helper.seconds(end - start)
+        if fits and slow and (worst is None or alone > worst[0]):
+            worst = (alone, start, end)
+    return None if worst is None else worst[1:]
+
+
+def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> bool:
+    """Whether a connection is far below what its host gave before, or gives its other connections.
+
+    Not where all connections have lost as much: then it is the line.
+    """
+    own = one.speed(now, policy.stall_seconds)
+    if own is None or one.mode is not Mode.WRITE:
+        return False
+    peers = [other for other in live.values() if other is not one and other.mode is Mode.WRITE and not other.closing]
+    speeds = {id(other): other.speed(now, policy.stall_seconds) for other in peers}
+    same = [speed for other in peers if other.host == one.host and (speed := speeds[id(other)]) is not None]
+    wanted = max(one.norm or 0.0, one.peak, median(same) if same else 0.0)
+    if own >= policy.slow_share * wanted:
+        return False
+    shares = [speed / other.peak for other in peers if other.peak and (speed := speeds[id(other)]) is not None]
+    return not shares or median(shares) > 2 * policy.slow_share
+
+
+def to_give_up(live: Live, better: float, now: float, policy: Policy) -> int | None:
+    """The slowest measured connection, where a host of ``better`` bytes a second waits for its place."""
+    slowest: tuple[float, int] | None = None
+    for number, one in live.items():
+        own = one.speed(now, policy.stall_seconds)
+        if one.mode is not Mode.WRITE or one.closing or own is None or now < one.opened_at + policy.slow_seconds:
+            continue
+        if own * policy.better_host < better and (slowest is None or own < slowest[0]):
+            slowest = (own, number)
+    return None if slowest is None else slowest[1]

@@ -1,0 +1,263 @@
+"""The connections of one download: whom to ask next, for what, and whom to replace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import mean
+
+from resume_dl.core import actions as act
+from resume_dl.core.balancing import Helper, falls_behind, to_duplicate, to_give_up, to_steal
+from resume_dl.core.budget import Budget
+from resume_dl.core.connection import Connection
+from resume_dl.core.holdings import Holdings
+from resume_dl.core.leasing import Lease, lone_lease, next_segment
+from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.rate import SpeedMeter
+from resume_dl.core.sources import SourceState
+
+
+class Crew:
+    """Opens and closes connections within the run's budget; what they bring is the download's business."""
+
+    def __init__(
+        self,
+        sources: Sequence[SourceState],
+        budget: Budget,
+        policy: Policy,
+        holdings: Holdings,
+        out: list[act.Action],
+    ) -> None:
+        self.live: dict[int, Connection] = {}
+        self._sources = sources
+        self._budget = budget
+        self._policy = policy
+        self._holdings = holdings
+        self._out = out
+        self._next = 0
+        self._duplicated = 0
+        self._idle = False
+        """Whether somebody found no work when last asked: then it matters who stands still."""
+
+    # ------------------------------------------------------------------ opening
+
+    def staff(
+        self,
+        allowed: Sequence[SourceState],
+        size: int | None,
+        now: float,
+        *,
+        by_digest: bool,
+        if_range: str | None,
+        help_out: bool,
+    ) -> None:
+        """Give work to every source that may have one more connection.
+
+        ``by_digest``: any source may go on with another's bytes; else one connection has the file alone, under the
+        validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
+        """
+        self._idle = False
+        self._let_go_of_fast_hosts()
+        while not self._budget.exhausted:
+            ready = [s for s in allowed if s.not_before <= now and self._budget.may_take(s.host, now)]
+            ranged = [source for source in ready if not source.one_stream]
+            if by_digest and size is not None and ranged and (self.live or size >= self._policy.small_file):
+                source = max(ranged, key=lambda each: self._worth(each, now))
+                if self._lease_to(source, size, now) or (help_out and self._help(source, size, now)):
+                    continue
+                self._idle = help_out
+                return
+            if ready and not self.live:
+                source = max(ranged or ready, key=lambda each: self._worth(each, now))
+                done = self._holdings.done
+                lease = lone_lease(done, size, self._policy, one_stream=source.one_stream, by_digest=by_digest)
+                self.open(source, lease, now, size, if_range=if_range if not lease.whole else None)
+                return
+            return
+        self._make_place(allowed, now)
+
+    def open(
+        self,
+        source: SourceState,
+        lease: Lease,
+        now: float,
+        size: int | None,
+        *,
+        if_range: str | None = None,
+        mode: act.Mode = act.Mode.WRITE,
+    ) -> None:
+        """Ask ``source`` for a lease."""
+        index = self._sources.index(source)
+        number = self._next
+        self._next += 1
+        self._budget.take(source.host)
+        meter = SpeedMeter(self._policy.speed_half_life, now)
+        norm = self._budget.host(source.host).steady
+        self.live[number] = Connection(index, source.host, lease, now, now, lease.start, meter, norm, mode)
+        self._out.append(
+            act.OpenRange(number, index, lease.start, lease.end, lease.gaps, lease.whole, size, if_range, mode)
+        )
+
+    def _writers(self) -> list[Connection]:
+        return [one for one in self.live.values() if one.mode is not act.Mode.COMPARE]
+
+    def _speeds(self, now: float) -> list[float]:
+        speeds = [one.speed(now, self._policy.silent_seconds) for one in self._writers()]
+        return [speed for speed in speeds if speed is not None]
+
+    def _lease_to(self, source: SourceState, size: int, now: float) -> bool:
+        """Open a connection for bytes that nobody has; False where there are none within reach."""
+        if size < self._policy.small_file:
+            return False
+        held = [one.lease for one in self._writers()]
+        speed, others = self._budget.host(source.host).speed, sum(self._speeds(now))
+        lease = next_segment(self._holdings.done, held, size, self._policy, speed=speed, others=others)
+        if lease is not None:
+            self.open(source, lease, now, size)
+        return lease is not None
+
+    def _help(self, source: SourceState, size: int, now: float) -> bool:
+        """Open a duplicate, or begin to take work from another connection; False where no more can be opened now."""
+        if not self._policy.rebalance or any(one.shortening for one in self.live.values()):
+            return False  # what is being taken away is for whoever is idle now
+        host, speeds = self._budget.host(source.host), self._speeds(now)
+        helper = Helper(host.speed or (mean(speeds) if any(speeds) else MIB), host.latency)
+        left = size - self._holdings.done.total
+        twice = to_duplicate(self.live, size, helper, now, self._policy, left=left, spent=self._duplicated)
+        if twice is not None:
+            self._duplicated += twice[1] - twice[0]
+            self.open(source, Lease(*twice, (twice,)), now, size, mode=act.Mode.HOLD)
+            return True
+        stolen = to_steal(self.live, size, helper, now, self._policy)
+        if stolen is not None:
+            number, at = stolen
+            self.live[number].shortening = True
+            self._out.append(act.ShortenLease(number, at))
+        return False
+
+    def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
+        """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order."""
+        host = self._budget.host(source.host)
+        speed = math.inf if host.speed is None else host.speed
+        speed = 0.0 if host.active and host.speed is None else speed
+        failing = source.failures_in_a_row >= self._policy.solo_failures
+        return (not self._budget.is_ill(host, now), not failing, speed, -host.active, -self._sources.index(source))
+
+    # ------------------------------------------------------------------ closing
+
+    def close(self, number: int) -> None:
+        """Fence a connection; its last word comes as ConnectionClosed."""
+        if not self.live[number].closing:
+            self.live[number].closing = True
+            self._out.append(act.CloseConnection(number))
+
+    def close_all(self) -> None:
+        """Fence every connection."""
+        for number in self.live:
+            self.close(number)
+
+    def forget(self, number: int) -> None:
+        """It has said its last word."""
+        self._budget.release(self.live.pop(number).host)
+
+    def dismiss_finished(self, size: int | None, now: float) -> None:
+        """Close all but those that may yet end their answer properly, to be used again."""
+        for number, one in self.live.items():
+            if not one.finished(size) or now >= one.last_byte_at + self._policy.farewell_seconds:
+                self.close(number)
+
+    def watch(self, now: float) -> None:
+        """Close what is silent or has long been slow."""
+        for number, one in self.live.items():
+            if now >= self._silence_ends(one):
+                one.stalled = not one.closing
+                self.close(number)
+            elif one.slow_since is not None and now >= one.slow_since + self._policy.slow_seconds:
+                one.slow = not one.closing
+                self.close(number)
+
+    def _let_go_of_fast_hosts(self) -> None:
+        seen = set()
+        for number, one in sorted(self.live.items(), key=lambda each: each[1].position):
+            if one.mode is act.Mode.WRITE and not one.closing and self._budget.is_fast(self._budget.host(one.host)):
+                if one.host in seen:
+                    self.close(number)
+                seen.add(one.host)
+
+    def _make_place(self, allowed: Sequence[SourceState], now: float) -> None:
+        """With every connection of the run in use, give up a slow one of ours where a much faster host waits."""
+        waiting = [s for s in allowed if s.not_before <= now and self._budget.has_room(s.host, now)]
+        better = max((self._budget.host(source.host).steady or 0.0 for source in waiting), default=0.0)
+        if any(one.closing for one in self.live.values()):
+            return  # a place is being made already
+        number = to_give_up(self.live, better, now, self._policy)
+        if number is not None:
+            self.close(number)
+
+    # ------------------------------------------------------------------ what is measured
+
+    def came(self, one: Connection, count: int, now: float) -> None:
+        """``count`` body bytes came over a connection."""
+        one.last_byte_at = now
+        one.meter.add(count, now)
+        speed = one.meter.speed
+        if speed is None:
+            return
+        steady = now - one.opened_at >= self._policy.speed_half_life
+        self._budget.note_speed(one.host, speed, steady=steady)
+        if steady:  # what comes first may be a server's opening burst
+            one.peak = max(one.peak, speed)
+        if not falls_behind(one, self.live, now, self._policy):
+            one.slow_since = None
+        elif one.slow_since is None:
+            one.slow_since = now
+
+    def deadlines(self, now: float) -> list[float]:
+        """When to look again, as far as the connections tell."""
+        times = []
+        for one in self.live.values():
+            if not one.closing:
+                times.append(self._silence_ends(one))
+                silent = max(one.opened_at, one.last_byte_at) + self._policy.silent_seconds
+                if self._idle and silent > now:
+                    times.append(silent)
+                if one.slow_since is not None:
+                    times.append(one.slow_since + self._policy.slow_seconds)
+        return times
+
+    def farewells(self) -> list[float]:
+        """When those that may end their answer properly have had their time."""
+        return [one.last_byte_at + self._policy.farewell_seconds for one in self.live.values() if not one.closing]
+
+    def _silence_ends(self, one: Connection) -> float:
+        if one.closing or one.held:
+            return math.inf
+        if one.answered:
+            return one.last_byte_at + self._policy.stall_seconds
+        return one.opened_at + self._policy.first_byte_seconds
+
+    # ------------------------------------------------------------------ duplicates
+
+    def settle_duplicates(self) -> None:
+        """A duplicate that is all here wins: its rivals are closed, then it writes what is still missing."""
+        done = self._holdings.done
+        for number, one in list(self.live.items()):
+            if not one.held or one.writing or one.closing:
+                continue
+            start, end = one.lease.start, one.end(None)
+            rivals = [
+                (other_number, other)
+                for other_number, other in self.live.items()
+                if other.mode is act.Mode.WRITE and any(s < end and start < e for s, e in other.lease.ranges(None))
+            ]
+            for other_number, _ in rivals:
+                self.close(other_number)
+            if rivals:
+                continue
+            gaps = tuple(done.gaps(start, end))
+            if gaps:
+                one.writing = True
+                one.lease = Lease(start, end, gaps)
+                self._out.append(act.WriteHeld(number, gaps))
+            else:
+                self.close(number)
