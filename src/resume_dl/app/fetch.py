@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
@@ -16,9 +16,10 @@ from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
 from resume_dl.app.setup import Setup, engine_for
+from resume_dl.app.stale import disputes, is_stale, merged, renamed
 from resume_dl.app.transfer import Transfer
 from resume_dl.app.watching import WatchedEngine
-from resume_dl.errors import ConfigurationError, IntegrityError, NotWritableError
+from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.explicit import write_explicit
@@ -70,15 +71,23 @@ class _Fetch:
         )
 
     def run(self) -> RunResult:
-        """Resolve, then fetch; once more with fresher repodata where archives are nowhere to be had."""
+        """Resolve, then fetch; once more with fresher repodata where archives are nowhere to be had or denied by it."""
         solutions, explicit = self.resolver.resolve(fresh=False)
-        result = self._transfer(solutions, explicit)
-        if any(self._is_stale(each) for each in result.artifacts) and not self.resolver.offline and solutions:
-            self.reporter.message("asking the other mirrors for a newer index", level="info")
-            newer, _ = self.resolver.resolve(fresh=True)
-            if self._all_artifacts(newer, explicit) != self._all_artifacts(solutions, explicit):
+        listed = {artifact.key for artifact in explicit}  # a list has no index that could be asked for
+        result = self._transfer(solutions, explicit, thorough=listed)
+        if any(is_stale(each) for each in result.artifacts) and not self.resolver.offline and solutions:
+            self.reporter.message("asking the mirrors and the origin for a newer index", level="info")
+            newer, _ = self.resolver.resolve(fresh=True, disputes=disputes(result.artifacts))
+            before, after = self._all_artifacts(solutions, explicit), self._all_artifacts(newer, explicit)
+            for old, new in renamed(result.artifacts, after.values()):
+                if self.transfer.take_over(old, new):
+                    text = f"{new.filename}: the newer index knows the bytes that came; they are kept"
+                    self.reporter.message(text, level="info")
+            if after != before or any(each.reason == "disputed" for each in result.artifacts):
                 solutions = newer
-                result = self._transfer(solutions, explicit)
+                again = self._transfer(solutions, explicit, thorough=after)
+                again.artifacts = merged(result.artifacts, again.artifacts)
+                result = again
         return self._conclude(result, solutions, explicit)
 
     def tidy(self) -> None:
@@ -107,7 +116,13 @@ class _Fetch:
         _check_names(every)
         return {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
 
-    def _transfer(self, solutions: Sequence[tuple[str, Solution]], explicit: tuple[Artifact, ...]) -> RunResult:
+    def _transfer(
+        self,
+        solutions: Sequence[tuple[str, Solution]],
+        explicit: tuple[Artifact, ...],
+        *,
+        thorough: Container[str],
+    ) -> RunResult:
         artifacts = list(self._all_artifacts(solutions, explicit).values())
         unpack = self.in_cache and self.request.extract
         if self.in_cache:
@@ -130,16 +145,8 @@ class _Fetch:
             ]
             return result
         space.check(self.folder)
-        result.artifacts = self.transfer.run(planned, unpack=unpack)
+        result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough)
         return result
-
-    @staticmethod
-    def _is_stale(result: ArtifactResult) -> bool:
-        return isinstance(result.error, IntegrityError) or (
-            result.error is not None
-            and bool(result.sources)
-            and all("lacks the file" in source.failures for source in result.sources)
-        )
 
     # ------------------------------------------------------------------ the end
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import secrets
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +35,9 @@ from resume_dl.store.part import PartStore
 
 _FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
+
+_PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
+"""Ask the server itself, not a cache on the way (RFC 9111 5.2.1.4, 5.4)."""
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
@@ -98,42 +104,67 @@ class RepodataFetcher:
             self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
         return [found[each] for each in wanted if each in found]
 
-    def fresher(self, files: Sequence[RepodataFile]) -> list[RepodataFile]:
-        """The same files, each the newest of all mirrors' copies; the very same list where none is newer.
+    def fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str] | None = None) -> list[RepodataFile]:
+        """The same files, each the best of all sources' copies; the very same list where none is better.
 
-        A mirror that is behind serves an old index: asked for when a spec has no candidate, or an archive is nowhere.
+        A mirror or a cache that is behind serves an old index: asked for when a spec has no candidate, when an archive
+        is nowhere, or when sources agree on bytes that the index denies: ``disputes`` are those, the digest in the
+        index -> the digest that the bytes have.
         """
         if self._offline:
             return list(files)
-        return [self._freshest(file) for file in files]
+        return [self._freshest(file, disputes or {}) for file in files]
 
-    def _freshest(self, file: RepodataFile) -> RepodataFile:
-        best, newest = file, newest_timestamp(file.path)
-        name = _FORMATS[0]
-        for source in self._places.of(file.channel.file_url(file.subdir, name)):
-            index = replace(self._index((file.channel, file.subdir), source.url, name), sources=(source,))
-            try:
-                answer = self._get({(file.channel, file.subdir): index})
-            except ChannelUnavailableError:
+    def _freshest(self, file: RepodataFile, disputes: Mapping[str, str]) -> RepodataFile:
+        best, rank = file, _rank(file.path, disputes)
+        for source in self._places.of(file.channel.file_url(file.subdir, _FORMATS[0])):
+            copy = self._copy_of(source.mirror, file)
+            if copy is None or (found := _rank(copy.path, disputes)) <= rank:
                 continue
-            for path in answer.values():
-                stamp = newest_timestamp(path)
-                if stamp > newest:
-                    best, newest = RepodataFile(file.channel, file.subdir, path), stamp
-                    self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
+            best, rank = copy, found
+            self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
+        if best is not file:
+            self._prefer(best.path, file.path)
         return best
+
+    def _copy_of(self, mirror: str, file: RepodataFile) -> RepodataFile | None:
+        """One source's copy, as it is there now and not in a cache on the way; None where it cannot be had."""
+        of = (file.channel, file.subdir)
+        for name in _FORMATS:
+            for source in self._places.of(file.channel.file_url(file.subdir, name)):
+                if source.mirror == mirror:
+                    index = replace(self._index(of, source.url, name), sources=(source,))
+                    try:
+                        answers = self._get({of: index}, past_caches=True)
+                    except (ChannelUnavailableError, CaptivePortalError):
+                        return None
+                    if of in answers:
+                        return RepodataFile(*of, answers[of])
+        return None
+
+    @staticmethod
+    def _prefer(best: Path, usual: Path) -> None:
+        """Let the next run begin with this copy and its source: else it would be misled in the same way again."""
+        if best == usual:
+            return
+        with suppress(OSError):
+            new = usual.with_suffix(f".{secrets.token_hex(4)}")
+            shutil.copyfile(best, new)
+            usual.with_suffix(".note").unlink(missing_ok=True)  # never a validator beside another copy
+            new.replace(usual)
+            shutil.copyfile(best.with_suffix(".note"), usual.with_suffix(".note"))
 
     def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
         sources = self._places.of(url)
         return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
 
-    def _get(self, indexes: Mapping[Wanted, Artifact]) -> dict[Wanted, Path]:
+    def _get(self, indexes: Mapping[Wanted, Artifact], *, past_caches: bool = False) -> dict[Wanted, Path]:
         """Paths of the uncompressed copies of those that exist."""
         paths = {index.key: self._folder / f"{index.key}.json" for index in indexes.values()}
         if self._offline:
             return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
         self._make_folder()
-        jobs = {index.key: self._job(index) for index in indexes.values()}
+        jobs = {index.key: self._job(index, past_caches=past_caches) for index in indexes.values()}
         outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
         there: dict[Wanted, Path] = {}
         for each, index in indexes.items():
@@ -172,7 +203,10 @@ class RepodataFetcher:
             hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
         )
 
-    def _job(self, index: Artifact) -> Job:
+    def _job(self, index: Artifact, *, past_caches: bool) -> Job:
+        store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
+        if past_caches:
+            return Job(index, store, new, headers=_PAST_CACHES)
         validator, label = self._note(index)
         if validator is not None:
             # the validator is one source's: that one is asked first, for the others it means nothing
@@ -182,8 +216,7 @@ class RepodataFetcher:
                 index = replace(index, sources=(*first, *rest))
             else:
                 validator = None
-        store = PartStore(self._folder / "parts")
-        return Job(index, store, self._folder / f"{index.key}-{index.filename}.new", known_validator=validator)
+        return Job(index, store, new, known_validator=validator)
 
     def _keep(self, index: Artifact, new: Path, outcome: Outcome) -> None:
         target = self._folder / f"{index.key}.json"
@@ -223,3 +256,14 @@ class RepodataFetcher:
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
+
+
+def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
+    """How good a copy is: it knows the bytes that there are, it is new, it does not insist on those that are not."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            knows = sum(data.find(actual.encode()) >= 0 for actual in disputes.values())
+            insists = sum(data.find(denied.encode()) >= 0 for denied in disputes)
+    except (OSError, ValueError):
+        return 0, 0.0, 0
+    return knows, newest_timestamp(path), -insists

@@ -24,6 +24,8 @@ class ArtifactResult:
     wasted: int = 0
     sources: tuple[SourceReport, ...] = ()
     error: ResumeDLError | None = None
+    reason: str = ""
+    """Why it failed, as the engine says it (``Outcome.reason``)."""
 
     def as_json(self) -> dict[str, Any]:
         """The object in ``artifacts``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from resume_dl.app.repodata import RepodataFetcher
@@ -46,9 +46,12 @@ class Resolver:
         """The subdirs to solve for."""
         return self._request.platforms or (self._setup.conda.subdir or native_subdir(),)
 
-    def resolve(self, *, fresh: bool) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
+    def resolve(
+        self, *, fresh: bool, disputes: Mapping[str, str] | None = None
+    ) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
         """A solution for each platform, and the artifacts of explicit lists; ``fresh``: by the newest of all indexes.
 
+        ``disputes`` is for ``RepodataFetcher.fresher``: digests in the index -> those that the bytes have.
         Raises a ResolutionError, ConfigurationError or IntegrityError.
         """
         specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
@@ -74,7 +77,7 @@ class Resolver:
                 expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
                 self._name_retired(expanded)
                 request = self._solve_request(specs, expanded, platform)
-                solutions.append((platform, self._solve(request, worker, fresh=fresh)))
+                solutions.append((platform, self._solve(request, worker, fresh=fresh, disputes=disputes)))
         for _, solution in solutions:
             for note in solution.notes:
                 self._reporter.message(note, level="info")
@@ -162,7 +165,9 @@ class Resolver:
         places = [folder / self._request.name for folder in self._setup.conda.envs_dirs]
         return next((place for place in places if place.is_dir()), places[0] if places else None)
 
-    def _solve(self, request: SolveRequest, worker: RattlerWorker, *, fresh: bool) -> Solution:
+    def _solve(
+        self, request: SolveRequest, worker: RattlerWorker, *, fresh: bool, disputes: Mapping[str, str] | None
+    ) -> Solution:
         if self._request.solver == "conda":
             if not self._setup.conda.conda_command:
                 raise ConfigurationError(
@@ -179,7 +184,7 @@ class Resolver:
             )
         files = self._indexes(request)
         if fresh:
-            files = self._repodata.fresher(files)
+            files = self._repodata.fresher(files, disputes)
         try:
             return solve(request, files, worker, env=self._setup.env)
         except PackageNotFoundError:

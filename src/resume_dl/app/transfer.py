@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from resume_dl.app.extract import Extractor, staged_path
@@ -42,8 +42,11 @@ class Transfer:
         self._in_cache = in_cache
         self._is_offline = offline
 
-    def run(self, planned: Sequence[Planned], *, unpack: bool) -> list[ArtifactResult]:
-        """One result for each, in order; with ``unpack`` they become complete entries."""
+    def run(self, planned: Sequence[Planned], *, unpack: bool, thorough: Container[str] = ()) -> list[ArtifactResult]:
+        """One result for each, in order; with ``unpack`` they become complete entries.
+
+        ``thorough``: keys of those whose record cannot be had any fresher (``Job.thorough``).
+        """
         results = {
             each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
             for each in planned
@@ -65,7 +68,8 @@ class Transfer:
         def done(outcome: Outcome) -> None:
             results[outcome.artifact.key] = self._settle(outcome, extractor if unpack else None)
 
-        jobs = [self._job(each.artifact) for each in planned if each.artifact.key not in results]
+        wanted = [each.artifact for each in planned if each.artifact.key not in results]
+        jobs = [self._job(artifact, thorough=artifact.key in thorough) for artifact in wanted]
         for job in jobs:
             if job.artifact.digest is None:
                 results[job.artifact.key] = _failed(job.artifact, _undigested(job.artifact))
@@ -96,7 +100,11 @@ class Transfer:
                         self._reporter.message(text, level="info")
         return adopted
 
-    def _job(self, artifact: Artifact) -> Job:
+    def take_over(self, old: Artifact, new: Artifact) -> bool:
+        """Whether the unfinished file of ``old`` is one of ``new`` from now on. Raises StoreError."""
+        return PartStore(self._folder / FOLDER).rekey(old, new)
+
+    def _job(self, artifact: Artifact, *, thorough: bool = False) -> Job:
         destination = staged_path(self._folder, artifact) if self._in_cache else self._folder / artifact.filename
 
         def is_published() -> bool:
@@ -104,7 +112,7 @@ class Transfer:
             places = (destination, self._folder / artifact.filename)
             return digest is not None and any(verify_file(place, digest, artifact.size) for place in places)
 
-        return Job(artifact, PartStore(self._folder / FOLDER), destination, is_published)
+        return Job(artifact, PartStore(self._folder / FOLDER), destination, is_published, thorough=thorough)
 
     def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
         artifact = outcome.artifact
@@ -119,6 +127,7 @@ class Transfer:
             wasted=outcome.wasted,
             sources=outcome.sources,
             error=outcome.error,
+            reason=outcome.reason,
         )
         if outcome.error is None and extractor is not None:
             extractor.submit(artifact)
