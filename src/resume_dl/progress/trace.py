@@ -73,8 +73,9 @@ class TraceWriter:
     def _line(self, now: float, key: str | None, kind: str, more: Mapping[str, Any]) -> None:
         if self._file is None:
             return
-        record = {"t": round(now - self._began, 6), "file": key, "kind": kind}
-        record.update((name, _shown(value)) for name, value in more.items())
+        record: dict[str, Any] = {"t": round(now - self._began, 6), "file": key, "kind": kind}
+        for name, value in more.items():
+            record[name] = value if type(value) is int else _shown(value)  # counts are nearly all there is
         self._put(_encode(record))
         if now - self._flushed >= FLUSH_EVERY:
             self._flush(now)
