@@ -144,7 +144,9 @@ def test_a_failure_of_this_machine(place, server, monkeypatch, method):
         [(ev.Prepared, [orders[method]]), (ev.LocalFailed, [act.Fail("cancelled")])],
         monkeypatch,
     )
-    assert script.heard[-1][1] == ev.LocalFailed(error)
+    last = script.heard[-1][1]
+    assert isinstance(last, ev.LocalFailed)
+    assert last.error is error
 
 
 def test_what_was_found_is_told(place, server, monkeypatch):

@@ -26,8 +26,12 @@ from resume_dl.errors import (
     StoreError,
 )
 from resume_dl.model.network import NetworkSettings
+from resume_dl.store.journal import VERSION
 from resume_dl.store.part import JournaledPart
 from resume_dl.transport.client import HttpxTransport
+
+IN_FLIGHT = 256 * KIB
+"""What a server may have sent of leases that were then shortened: nobody takes it any more."""
 
 
 def mirrors(fault_server, count, *behaviours, data=DATA):
@@ -53,16 +57,17 @@ def after(server, count):
 
 
 def test_every_mirror_is_used(fault_server, place):
-    """Three slow mirrors share one file; no byte is asked for twice; the counts agree with the servers'."""
+    """Three slow mirrors share one file; hardly a byte is sent twice; the counts agree with the servers'."""
     server, what = mirrors(fault_server, 3, Rate(1.5 * MIB))
     (outcome,) = place.run(what)
     assert place.content() == DATA
-    assert (outcome.downloaded, outcome.resumed, outcome.wasted) == (len(DATA), 0, 0)
-    assert server.body_bytes() == len(DATA)
-    assert {report.mirror: report.bytes for report in outcome.sources} == {
-        f"m{i}": server.body_bytes(i) for i in range(3)
-    }
-    assert min(server.body_bytes(i) for i in range(3)) > 0
+    assert (outcome.downloaded, outcome.resumed) == (len(DATA), 0)
+    assert len(DATA) <= server.body_bytes() <= len(DATA) + IN_FLIGHT
+    assert outcome.wasted <= server.body_bytes() - len(DATA)
+    assert sum(report.bytes for report in outcome.sources) == len(DATA)
+    assert sorted(report.mirror for report in outcome.sources) == ["m0", "m1", "m2"]
+    for port in range(3):
+        assert 0 < outcome.sources[port].bytes <= server.body_bytes(port) <= outcome.sources[port].bytes + IN_FLIGHT
 
 
 def test_many_files(fault_server, place):
@@ -194,7 +199,7 @@ def test_two_processes_on_one_file(fault_server, place):
     assert worked[0] == f"downloaded NoneType {len(DATA)}"
     assert waited[0] == "cached NoneType 0"
     assert waited[1] == f"waits for process {one.pid} (-c)"
-    assert server.body_bytes() == len(DATA)
+    assert server.body_bytes() <= len(DATA) + IN_FLIGHT
     assert place.content() == DATA
     assert place.left == []
 
@@ -340,7 +345,7 @@ def test_a_journal_of_another_version(fault_server, place):
     server, what = mirrors(fault_server, 1)
     folder = place.folder / ".resume-dl"
     folder.mkdir()
-    head = b"RDLJ\x02\x00\x00\x00abcd"
+    head = b"RDLJ" + (VERSION + 1).to_bytes(2, "little") + b"\x00\x00abcd"
     journal = head + zlib.crc32(head).to_bytes(4, "little")
     (folder / f"{what.key}.journal").write_bytes(journal)
     (folder / f"{what.key}.part").write_bytes(b"theirs")

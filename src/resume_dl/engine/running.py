@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from resume_dl.core.actions import Fail
 from resume_dl.core.download import Download
 from resume_dl.engine.job import Job, Outcome, SourceReport
@@ -18,6 +20,9 @@ class Running:
         self.download = download
         self.part: PartFile | None = None
         self.workers: dict[int, Worker] = {}
+        self.recorded = threading.Event()
+        """Whether the last durable record that was asked for is in the journal, or has failed."""
+        self.recorded.set()
         self.shown_at = float("-inf")
         self.shown_state = ""
 
