@@ -1,0 +1,453 @@
+"""Each number of the policy does what its sentence says: a small scenario ends otherwise without it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from dataclasses import replace as changed
+from typing import Any
+
+import pytest
+
+from core.line import Line
+from resume_dl.core import actions as act
+from resume_dl.core import events as ev
+from resume_dl.core import policy as module
+from resume_dl.core.budget import Budget
+from resume_dl.core.download import Download
+from resume_dl.core.failures import FailureKind
+from resume_dl.core.policy import KIB, MIB, Policy
+from resume_dl.core.session import Session
+from resume_dl.core.sources import SourceState
+
+MANY = 10**12
+"""Stands for infinity where a count of bytes or tries is wanted."""
+QUIET = Policy(
+    per_host=1,
+    give_up_after=math.inf,
+    unreached_give_up=math.inf,
+    sync_bytes=MANY,
+    sync_seconds=math.inf,
+    digest_step=MANY,
+)
+"""One connection a host, no end, no syncs: most scenarios are about something else."""
+LONG = changed(QUIET, first_segment=MANY)
+"""One lease has all there is."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """``play`` gives ``kept`` under the policy, and ``lost`` with the field ``removed``.
+
+    ``base``: the policy of both; ``value`` is the field's in the first, where not the base's.
+    """
+
+    play: Callable[[Policy], Any]
+    kept: Any
+    removed: Any
+    lost: Any
+    base: Policy = QUIET
+    value: Any = None
+
+
+# ---------------------------------------------------------------------- scenarios: connections and hosts
+
+
+def opened(policy: Policy, *, hosts: str = "a", size: int = 100 * MIB) -> int:
+    """Connections that a file opens at once."""
+    return len(Line(size, hosts, policy=policy).leases)
+
+
+def room_of_a_mirror_that_allows_four(policy: Policy) -> int:
+    return Budget(policy).host("a", 4).limit
+
+
+def begun(policy: Policy) -> int:
+    """How many of twenty files have their journals read at the start."""
+    session, budget = Session(policy), Budget(policy)
+    for number in range(20):
+        sources = [SourceState("https://a/", "a")]
+        session.add(str(number), Download(size=1, sources=sources, budget=budget, policy=policy, jitter=lambda: 0.5))
+    return len(session.fill(0.0))
+
+
+def kept_by_a_fast_host(policy: Policy) -> int:
+    """Connections left to a host, once each of its two has brought 100 MiB a second."""
+    line = Line(900 * MIB, policy=policy)
+    for connection in (0, 1):
+        line.respond(connection)
+    line.now = 0.1
+    for connection in (0, 1):
+        line.bytes_to(connection, line.download.connections[connection].position + 10 * MIB)
+    return sum(not one.closing for one in line.download.connections.values())
+
+
+def room_after_failures(policy: Policy, *, later: float = 0.0) -> int:
+    """Connections that a host may have after three failures."""
+    budget, taken = Budget(policy), 0
+    for _ in range(3):
+        budget.failed("a", 0.0, rests_until=0.0)
+    while budget.may_take("a", later):
+        budget.take("a")
+        taken += 1
+    return taken
+
+
+def place_for_a_better_host(policy: Policy) -> list[int]:
+    """Which connections are closed, when another host is known to be a hundred times faster."""
+    budget = Budget(policy)
+    line = Line(900 * MIB, "ab", policy=policy, budget=budget)
+    line.respond()
+    budget.note_speed("b", 10.0 * MIB, steady=True)
+    for second in range(1, 9):
+        line.now = float(second)
+        line.bytes_to(0, second * 100 * KIB)
+        help_out(line)
+    return [action.connection for action in line.of(act.CloseConnection, ever=True)]
+
+
+# ---------------------------------------------------------------------- scenarios: leases
+
+
+def first_leases(policy: Policy, *, size: int = 100 * MIB, hosts: str = "a") -> list[tuple[int, int | None]]:
+    return Line(size, hosts, policy=policy).leases
+
+
+def journaled(policy: Policy) -> bool:
+    return Line(MIB - 1, policy=policy).of(act.Prepare, ever=True)[0].journaled
+
+
+def second_lease(policy: Policy) -> list[tuple[int, int | None]]:
+    """What a connection is asked for next, after 4 MiB at 1 MiB a second."""
+    line = Line(policy=policy)
+    line.respond()
+    for second in range(1, 5):
+        line.now = float(second)
+        line.bytes_to(0, second * MIB)
+    line.close(0)
+    return line.leases
+
+
+def help_out(line: Line) -> None:
+    """Let idle connections look for others' work, as the session does when each file had its turn."""
+    out = line.out
+    line.keep(line.download.fill(line.now, help_out=True))
+    line.out = out + line.out
+
+
+def taken_over(
+    policy: Policy, *, rest: int, speed: float, helper: float = 4.0 * MIB, size: int = 100 * MIB, answered: bool = True
+) -> list[act.Action]:
+    """What an idle host does about the last ``rest`` bytes, which another brings at ``speed`` bytes a second."""
+    budget = Budget(policy)
+    came = int(10 * speed)
+    line = Line(size, "ab", policy=policy, budget=budget, resumed=ev.Prepared(((0, size - rest - came),), size))
+    assert len(line.download.connections) == 1
+    budget.note_speed("b", helper, steady=True)
+    if answered:
+        line.respond()
+        for tenth in range(1, 101):
+            line.now = tenth / 10
+            line.bytes_to(0, size - rest - came + came * tenth // 100)
+    else:
+        line.now = 10.0
+    line.log.clear()
+    help_out(line)
+    return [action for action in line.log if isinstance(action, act.ShortenLease | act.OpenRange)]
+
+
+def stolen(policy: Policy, **scene: Any) -> bool:
+    return any(isinstance(action, act.ShortenLease) for action in taken_over(policy, **scene))
+
+
+def duplicated(policy: Policy, **scene: Any) -> bool:
+    return any(isinstance(each, act.OpenRange) and each.mode is act.Mode.HOLD for each in taken_over(policy, **scene))
+
+
+def grain(policy: Policy) -> bool:
+    """Whether a lease is cut where a TLS record may end."""
+    (cut,) = [each for each in taken_over(policy, rest=8 * MIB, speed=300_001.0) if isinstance(each, act.ShortenLease)]
+    return cut.end % (16 * KIB) == 0
+
+
+# ---------------------------------------------------------------------- scenarios: time
+
+
+def replaced_when_slow(policy: Policy) -> bool:
+    """Whether a connection is replaced that brought 4 MiB a second, and then a fortieth of it for half a minute."""
+    line = Line(900 * MIB, policy=policy)
+    line.respond()
+    at = 0
+    for second in range(1, 51):
+        at += 4 * MIB if second <= 20 else 100 * KIB
+        line.wait_until(float(second))
+        if line.download.connections[0].closing:
+            return True
+        line.bytes_to(0, at)
+    return False
+
+
+def slow_for(policy: Policy) -> bool:
+    """Whether a connection is replaced that was too slow for some seconds and is well again."""
+    line = Line(900 * MIB, policy=policy)
+    line.respond()
+    at = 0
+    for tenth in range(1, 600):
+        at += MIB // 100 if 300 <= tenth < 380 else 4 * MIB // 10
+        line.wait_until(tenth / 10)
+        if line.download.connections[0].closing:
+            return True
+        line.bytes_to(0, at)
+    return False
+
+
+def dismissed_at_once(policy: Policy) -> bool:
+    """Whether a connection that has brought all it was asked for is closed before its answer has ended."""
+    line = Line(4 * MIB, policy=policy)
+    line.respond()
+    line.bytes_to(0, 4 * MIB)
+    return bool(line.of(act.CloseConnection))
+
+
+def syncs(policy: Policy, *, came: int, seconds: float) -> int:
+    """How often data are synced within some seconds after so many bytes came at once."""
+    line = Line(policy=policy)
+    line.respond()
+    line.bytes_to(0, came)
+    line.wait_until(seconds)
+    return len(line.of(act.SyncData, ever=True))
+
+
+def hashed(policy: Policy, *, came: int) -> list[int]:
+    """How far the digest is sent once so many bytes came."""
+    line = Line(policy=policy)
+    line.respond()
+    line.bytes_to(0, came)
+    return [action.upto for action in line.of(act.AdvanceDigest)]
+
+
+def closed_when_silent(policy: Policy, *, answered: bool) -> float:
+    """When a connection is closed that says nothing more."""
+    line = Line(policy=policy)
+    if answered:
+        line.respond()
+    while not line.of(act.CloseConnection) and line.download.next_deadline() < math.inf:
+        line.wait()
+    return line.now if line.of(act.CloseConnection) else math.inf
+
+
+def pauses(policy: Policy, failures: int) -> float:
+    """The last of the pauses after so many failures."""
+    line = Line(policy=policy)
+    pause = 0.0
+    for _ in range(failures):
+        began = line.now
+        line.close(max(line.download.connections), kind=FailureKind.UNREACHABLE)
+        while not line.download.connections:
+            line.wait()
+        pause = line.now - began
+    return pause
+
+
+def asked_again_at(policy: Policy) -> float:
+    """When a host is asked again that wants an hour's rest."""
+    line = Line(policy=policy)
+    line.close(0, kind=FailureKind.THROTTLED, retry_after=3600.0)
+    while not line.download.connections:
+        line.wait()
+    return line.now
+
+
+def given_up_at(policy: Policy, *, reached: bool) -> float:
+    """When a file ends whose connections all fail, the first perhaps after an answer."""
+    line = Line(policy=policy)
+    if reached:
+        line.respond()
+    while line.now < 2000.0:
+        for connection in list(line.download.connections):
+            line.close(connection, kind=FailureKind.UNREACHABLE)
+        if line.download.over:
+            return line.now
+        line.wait()
+    return math.inf
+
+
+def busy(policy: Policy) -> Line:
+    """A file that another process has."""
+    line = Line(policy=policy, prepare=False)
+    line.tell(ev.LockBusy("process 7"))
+    return line
+
+
+def sources_tried(policy: Policy, *, digest: bool) -> set[int]:
+    """Who is asked while the first source breaks ten times without a byte."""
+    line = Line(hosts="ab", policy=policy, digest=digest)
+    line.respond(0, validator='"1"')
+    line.bytes_to(0, MIB)
+    for _ in range(10):
+        line.close(max(line.download.connections), kind=FailureKind.BROKEN)
+        while not line.download.connections:
+            line.wait()
+    return {order.source for order in line.of(act.OpenRange, ever=True)}
+
+
+def streams_in_vain(policy: Policy) -> int:
+    """How often a source without ranges is asked that always breaks at one place; twenty are enough."""
+    line = Line(policy=policy)
+    line.close(0, kind=FailureKind.RANGE_IGNORED)
+    for number in range(1, 21):
+        newest = max(line.download.connections)
+        line.respond(newest)
+        line.close(newest, 5 * MIB, FailureKind.BROKEN)
+        if line.download.over:
+            return number
+        while not line.download.connections:
+            line.wait()
+    return number
+
+
+# ---------------------------------------------------------------------- scenarios: who lied
+
+
+def comparisons(policy: Policy) -> tuple[list[int], str]:
+    """The lengths of the comparisons after a wrong digest, where both sources agree; and what that comes to."""
+    line = Line(40 * MIB, "ab", policy=policy)
+    line.download._thorough = False
+    for connection, position in ((0, 20 * MIB), (1, 40 * MIB)):
+        line.respond(connection)
+        line.close(connection, position)
+    line.tell(ev.DigestChecked(matches=False, expected="a", actual="b"))
+    line.tell(ev.DamageLocated(None))
+    lengths = []
+    while not line.download.over:
+        number, one = min(line.download.connections.items())
+        assert one.mode is act.Mode.COMPARE
+        end = one.end(None)
+        lengths.append(end - one.lease.start)
+        line.respond(number)
+        line.tell(ev.RangeCompared(number, end, end - one.lease.start))
+        if number in line.download.connections:
+            line.close(number)
+    return lengths, line.of(act.Fail, ever=True)[0].reason
+
+
+def first_comparison(policy: Policy) -> int:
+    return comparisons(policy)[0][0]
+
+
+def longest_comparison(policy: Policy) -> int:
+    return max(comparisons(policy)[0])
+
+
+def verdict(policy: Policy) -> str:
+    return comparisons(policy)[1]
+
+
+# ---------------------------------------------------------------------- the table
+
+SLOW = {"rest": MIB, "speed": 100.0 * KIB}
+"""A file's last megabyte at 100 KiB a second: ten seconds, where another host would need a quarter."""
+HALVES = changed(QUIET, first_segment=20 * MIB)
+NO_ENDGAME = changed(LONG, endgame_bytes=0)
+
+CASES: dict[str, Case] = {
+    "connections": Case(lambda p: opened(p, hosts="abcdefghij"), 8, MANY, 10),
+    "per_host": Case(opened, 2, 5, 5, Policy()),
+    "per_host_is_explicit": Case(room_of_a_mirror_that_allows_four, 2, False, 4, Policy(), value=True),
+    "files_in_flight": Case(begun, 12, MANY, 20),
+    "files_ahead": Case(begun, 12, 0, 8),
+    "fast_connection": Case(kept_by_a_fast_host, 1, math.inf, 2, changed(QUIET, per_host=2)),
+    "ill_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
+    "health_half_life": Case(lambda p: room_after_failures(p, later=1200.0), 2, math.inf, 1, Policy()),
+    "piece_size": Case(first_leases, [(0, 2 * MIB)], 1, [(0, MIB + 1)], changed(QUIET, first_segment=MIB + 1)),
+    "small_file": Case(
+        lambda p: first_leases(p, size=4 * MIB, hosts="ab"),
+        [(0, None)],
+        0,
+        [(0, 2 * MIB), (2 * MIB, 4 * MIB)],
+        changed(QUIET, first_segment=2 * MIB),
+    ),
+    "journal_from": Case(journaled, False, 0, True),
+    "first_segment": Case(first_leases, [(0, 4 * MIB)], MANY, [(0, 100 * MIB)]),
+    "segment_seconds": Case(second_lease, [(4 * MIB, 14 * MIB)], math.inf, [(4 * MIB, 100 * MIB)]),
+    "window": Case(
+        lambda p: first_leases(p, size=900 * MIB),
+        [(0, 128 * MIB)],
+        MANY,
+        [(0, 500 * MIB)],
+        changed(QUIET, first_segment=500 * MIB),
+    ),
+    "rebalance": Case(lambda p: stolen(p, **SLOW), True, False, False, NO_ENDGAME),
+    # a tenth of a second could be gained
+    "steal_gain": Case(lambda p: stolen(p, rest=200 * KIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, NO_ENDGAME),
+    "steal_least": Case(lambda p: stolen(p, rest=60 * KIB, speed=20.0 * KIB), False, 1, True, NO_ENDGAME),
+    "steal_grain": Case(grain, True, 1, False, NO_ENDGAME),
+    "silent_seconds": Case(lambda p: stolen(p, rest=MIB, speed=0.0, answered=False), True, math.inf, False, NO_ENDGAME),
+    "endgame_bytes": Case(lambda p: duplicated(p, **SLOW), True, 0, False, LONG),
+    "endgame_ratio": Case(lambda p: duplicated(p, rest=MIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, LONG),
+    "endgame_share": Case(lambda p: duplicated(p, rest=3 * MIB, speed=100.0 * KIB), False, 1.0, True, LONG),
+    "slow_share": Case(replaced_when_slow, True, 0.0, False),
+    "slow_seconds": Case(slow_for, False, 0.0, True),
+    "better_host": Case(place_for_a_better_host, [0], math.inf, [], changed(QUIET, connections=1)),
+    "farewell_seconds": Case(dismissed_at_once, False, 0.0, True),
+    "sync_bytes": Case(lambda p: syncs(p, came=20 * MIB, seconds=0.0), 1, MANY, 0, LONG, value=16 * MIB),
+    "sync_seconds": Case(lambda p: syncs(p, came=MIB, seconds=5.0), 1, math.inf, 0, value=2.0),
+    "digest_step": Case(lambda p: hashed(p, came=MIB), [], 1, [MIB], value=8 * MIB),
+    "digest_most": Case(
+        lambda p: hashed(p, came=90 * MIB), [64 * MIB], MANY, [90 * MIB], changed(LONG, digest_step=8 * MIB)
+    ),
+    "compare_block": Case(first_comparison, 128 * KIB, MANY, MIB, HALVES),
+    "compare_step": Case(longest_comparison, MIB, 4 * MIB, 4 * MIB, HALVES),
+    "dispute_bytes": Case(verdict, "disputed", MANY, "record", HALVES),
+    "stall_seconds": Case(lambda p: closed_when_silent(p, answered=True), 10.0, math.inf, math.inf),
+    "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
+    "backoff_first": Case(lambda p: pauses(p, 1), 0.25, 0.0, 0.0),
+    "backoff_most": Case(lambda p: pauses(p, 12), 15.0, math.inf, 512.0),
+    "retry_after_most": Case(asked_again_at, 120.0, math.inf, 3600.0),
+    "give_up_after": Case(lambda p: given_up_at(p, reached=True), 600.0, math.inf, math.inf, value=600.0),
+    "unreached_give_up": Case(lambda p: given_up_at(p, reached=False), 20.0, math.inf, math.inf, value=20.0),
+    "lock_retry": Case(lambda p: busy(p).download.next_deadline(), 0.5, math.inf, math.inf),
+    "wait_for_lock": Case(lambda p: busy(p).download.over, True, True, False, value=False),
+    "solo_failures": Case(lambda p: sources_tried(p, digest=False), {0, 1}, MANY, {0}),
+    "one_stream_failures": Case(streams_in_vain, 8, MANY, 20),
+    "speed_half_life": Case(replaced_when_slow, True, math.inf, False),
+}
+ELSEWHERE: Sequence[str] = ("blocked_seconds",)
+"""Fields that the core only keeps for others: what a host was blocked for is remembered in a file."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_it_things_go_otherwise(name: str) -> None:
+    """Under the policy the scenario ends as promised; with the field taken out of force it ends as the table says."""
+    case = CASES[name]
+    policy = case.base if case.value is None else changed(case.base, **{name: case.value})
+    assert case.kept != case.lost
+    assert case.play(policy) == case.kept
+    assert case.play(changed(policy, **{name: case.removed})) == case.lost
+
+
+def test_every_field_has_a_case() -> None:
+    """A number that nobody has shown to matter does not belong here."""
+    assert {field.name for field in fields(Policy)} == {*CASES, *ELSEWHERE}
+
+
+def test_every_field_says_why() -> None:
+    """Each field, or a pair of fields that are one policy, is followed by a sentence."""
+    body = ast.parse(inspect.getsource(module)).body
+    (made,) = [node for node in body if isinstance(node, ast.ClassDef) and node.name == "Policy"]
+    silent: list[str] = []
+    for node in made.body[1:]:
+        if isinstance(node, ast.AnnAssign):
+            assert isinstance(node.target, ast.Name)
+            silent.append(node.target.id)
+        elif isinstance(node, ast.Expr):
+            assert isinstance(node.value, ast.Constant)
+            said = node.value.value
+            assert isinstance(said, str)
+            assert said.strip().endswith(("...", ".", ":")), said
+            assert 1 <= len(silent) <= 2, f"two fields at most share a sentence: {silent}"
+            silent = []
+    assert silent == []
