@@ -10,6 +10,9 @@ from resume_dl.engine.job import SourceReport
 from resume_dl.errors import DigestMismatchError, IntegrityError
 from resume_dl.model.artifact import Artifact
 
+_AGREED = frozenset({"disputed", "record"})
+"""How a download ends whose sources agree against the record, after a short look or on every byte; all is kept."""
+
 
 def is_stale(result: ArtifactResult) -> bool:
     """Whether an index that is behind would explain it: nobody has the file, or its bytes are not what it says."""
@@ -27,7 +30,7 @@ def disputes(results: Iterable[ArtifactResult]) -> dict[str, str]:
     found = {}
     for result in results:
         error = result.error
-        if result.reason == "disputed" and isinstance(error, DigestMismatchError) and error.expected and error.actual:
+        if result.reason in _AGREED and isinstance(error, DigestMismatchError) and error.expected and error.actual:
             found[error.expected] = error.actual
     return found
 
@@ -38,7 +41,7 @@ def renamed(results: Iterable[ArtifactResult], newer: Iterable[Artifact]) -> lis
     pairs = []
     for result in results:
         old, new, error = result.artifact, by_name.get(result.artifact.filename), result.error
-        if result.reason != "disputed" or not isinstance(error, DigestMismatchError) or old.digest is None:
+        if result.reason not in _AGREED or not isinstance(error, DigestMismatchError) or old.digest is None:
             continue
         if new is not None and new.key != old.key and getattr(new, old.digest.algorithm) == error.actual:
             pairs.append((old, new))
