@@ -1,4 +1,7 @@
-"""The main job, killed with SIGKILL at random moments and run again until it is done. nginx counts the bytes."""
+"""The main job, killed with SIGKILL at random moments and run again until it is done. nginx counts the bytes.
+
+benchmarks/kill_waste.py is the long form: a hundred kills of one file.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -18,6 +22,7 @@ import pytest
 
 from resume_dl.demo.channel import BuiltPackage
 from resume_dl.store.condacache import is_whole
+from resume_dl.store.part import FOLDER, PartStore
 from support.channels import build_pytorch_channels
 from support.fetching import User
 
@@ -26,6 +31,8 @@ LARGE = 200 * MIB
 CONNECTIONS = 6
 KILLS = 5
 PATIENCE = 90.0
+END_GAME = 4 * MIB
+"""What a run that is not killed may fetch twice, at the end of a file."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and process groups")
 
@@ -55,6 +62,17 @@ class Job:
                         if entry.is_file() and not entry.name.endswith((".journal", ".lock")):
                             found += entry.stat().st_blocks * 512
         return found
+
+    @property
+    def kept(self) -> int:
+        """The bytes that nobody should need to send again: what the journals say, and whole archives."""
+        folder = self.user.pkgs / FOLDER
+        whole = sum(
+            package.size
+            for package in self.packages
+            if (self.user.pkgs / package.filename).exists() or any(folder.glob(f"*-{package.filename}"))
+        )
+        return whole + sum(each.done for each in PartStore(folder).unfinished())
 
     def start(self) -> subprocess.Popen[str]:
         """A run in a process group of its own, so that its children can be killed with it."""
@@ -140,7 +158,7 @@ def make_job(tmp_path, nginx, root, packages):
 
 @pytest.mark.slow
 def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_property, capsys):
-    """Over all runs the servers sent no more than the files' size and 1 MiB a connection for each kill."""
+    """A kill costs at most 1 MiB a connection, as a median 1 MiB in all: bytes that servers sent and no journal has."""
     root, packages = large_channels
     assert {package.path.name.rpartition(".")[2] for package in packages} == {"conda", "bz2"}
     assert any("sha256" not in package.record for package in packages)
@@ -151,7 +169,8 @@ def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_prope
     chance = random.Random(seed)
     points = sorted(chance.uniform(0.02, 0.97) for _ in range(KILLS))
     story = [f"seed {seed}"]
-    sent = 0
+    sent = kept = 0
+    wastes: list[int] = []
     for number, point in enumerate(points):
         started = time.monotonic()
         process = job.start()
@@ -169,23 +188,27 @@ def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_prope
         process.communicate()
         wait_for_group(process.pid)
         job.check_what_is_visible()
-        now = nginx.body_bytes()
+        now, has = nginx.body_bytes(), job.kept
+        wastes.append(now - sent - (has - kept))
         story.append(
-            f"killed at {point:.2f}: sent {(now - sent) / MIB:.2f} MiB, {time.monotonic() - started:.1f} s, "
-            f"first byte after {first if first is None else round(first, 2)} s"
+            f"killed at {point:.2f}: sent {(now - sent) / MIB:.2f} MiB, wasted {wastes[-1] / 1024:.0f} KiB, "
+            f"{time.monotonic() - started:.1f} s, first byte after {first if first is None else round(first, 2)} s"
         )
-        sent = now
+        sent, kept = now, has
     with job.start() as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (seed, out, err)
     report = json.loads(out)
     job.check_the_end(report)
     waste = nginx.body_bytes() - job.total
-    story.append(f"wasted {waste / 1024:.0f} KiB in all, {waste / 1024 / KILLS:.0f} KiB a kill")
+    story.append(f"wasted {waste / 1024:.0f} KiB in all, {(waste - sum(wastes)) / 1024:.0f} KiB of it by the last run")
     record_property("story", story)
     with capsys.disabled():
         print("\n  " + "\n  ".join(story))
-    assert waste <= KILLS * CONNECTIONS * MIB, story
+    assert min(wastes) >= 0, story
+    assert statistics.median(wastes) <= MIB, story
+    assert max(wastes) <= CONNECTIONS * MIB, story
+    assert waste - sum(wastes) <= END_GAME, story
     totals = report["totals"]
     assert totals["downloaded"] + totals["resumed"] + totals["cached"] == job.total
     assert len({request.mirror for request in nginx.archive_requests()}) == 3
