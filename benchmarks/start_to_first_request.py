@@ -1,4 +1,4 @@
-"""From the start of the process to its first request: `resume-dl get`, beside Python alone and `import httpx`.
+"""From the start of the process to its first request: `resume-dl get` and `fetch`, beside Python alone and httpx.
 
     python benchmarks/start_to_first_request.py [runs]
 
@@ -15,17 +15,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 BOUND = 250.0
 RUNS = 15
 
 
-def to_first_request(environment: dict[str, str], folder: str) -> float:
+GET = ("get", "{base}/file.bin", "--sha256", "0" * 64, "-o", "file.bin")
+FETCH = ("fetch", "numpy", "--channel", "{base}/channel", "--override-channels", "--pkgs-dir", "pkgs")
+
+
+def to_first_request(environment: dict[str, str], folder: str, arguments: Sequence[str] = GET) -> float:
     """Milliseconds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/file.bin"
-        line = [sys.executable, "-m", "resume_dl", "get", url, "--sha256", "0" * 64, "-o", "file.bin"]
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        line = [sys.executable, "-m", "resume_dl", *(each.format(base=base) for each in arguments)]
         started = time.perf_counter()
         process = subprocess.Popen(line, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
         listener.settimeout(30)
@@ -55,7 +60,8 @@ def main(runs: int) -> int:
         ways = {
             "python": lambda: whole_process("-c", ""),
             "import httpx": lambda: whole_process("-c", "import httpx"),
-            "get": lambda: to_first_request(environment, folder),
+            "get": lambda: to_first_request(environment, tempfile.mkdtemp(dir=folder)),
+            "fetch": lambda: to_first_request(environment, tempfile.mkdtemp(dir=folder), FETCH),
         }
         for number in range(runs + 1):
             for way, measure in ways.items():

@@ -151,8 +151,9 @@ def tls_front(folder: Path) -> subprocess.Popen[bytes]:
     ca.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(folder / "cert.pem"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    user = "user root; " if hasattr(os, "geteuid") and os.geteuid() == 0 else ""
     (folder / "tls.conf").write_text(
-        f"daemon off; pid {folder}/tls.pid; error_log {folder}/tls.log; events {{}}\n"
+        f"{user}daemon off; pid {folder}/tls.pid; error_log {folder}/tls.log; events {{}}\n"
         f"http {{ access_log off; server {{ listen 127.0.0.1:{port} ssl; root {folder}/root;\n"
         f"  ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/cert.pem; }} }}\n",
         encoding="utf-8",
