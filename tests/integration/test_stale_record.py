@@ -177,7 +177,7 @@ def test_get_says_who_agrees(user, replaced, nginx_mirrors):
 
 
 def test_get_without_a_digest_is_not_verified(user, replaced, nginx_mirrors):
-    """Where nothing vouches for a file the result says so, for people and in the JSON object's notes, with its sha256."""
+    """Where nothing vouches for a file the result says so, to people and in the notes of --json, with its sha256."""
     root, _, new = replaced
     served = nginx_mirrors([root / "fresh"])
     url = f"{served.base(0)}/pytorch/{new.url_path}"
