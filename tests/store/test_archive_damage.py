@@ -177,6 +177,45 @@ def test_more_members_than_any_package_has(tmp_path):
     assert damaged_ranges(path, path.name) is None
 
 
+def test_the_bound_of_the_directory(tmp_path, monkeypatch):
+    """The bound is on what is read at once, whatever is in it."""
+    path = wheel(tmp_path / "a.whl")
+    monkeypatch.setattr(archive_damage, "_DIRECTORY_MOST", 600)
+    assert damaged_ranges(path, path.name) is None
+
+
+def test_an_empty_member_does_not_prove_its_header(tmp_path):
+    """Where an extra field ends is proved by the data behind it: without data a wrong length is suspect."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("__init__.py"), b"")
+        archive.writestr(zipfile.ZipInfo("a.py"), b"text")
+    data = bytearray(path.read_bytes())
+    second = data.index(b"PK\x03\x04", 4)
+    assert damaged_ranges(path, path.name) == ((directory_of(path), len(data)),)
+    data[28] = 3
+    path.write_bytes(data)
+    assert damaged_ranges(path, path.name) == ((0, second), (directory_of(path), len(data)))
+
+
+def test_bytes_behind_the_packed_data_are_suspect(tmp_path):
+    """A member's size in the archive covers more than its data needs: nothing vouches for the rest."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("a.py"), b"text" * 100, zipfile.ZIP_DEFLATED)
+        (only,) = archive.infolist()
+    data = bytearray(path.read_bytes())
+    directory = directory_of(path)
+    assert damaged_ranges(path, path.name) == ((directory, len(data)),)
+    for at in (18, directory + 20):
+        data[at : at + 4] = struct.pack("<I", only.compress_size + 4)
+    end = len(data) - 22
+    data[end + 16 : end + 20] = struct.pack("<I", directory + 4)
+    data[directory:directory] = b"junk"
+    path.write_bytes(data)
+    assert damaged_ranges(path, path.name) is None
+
+
 def test_more_than_65535_members(tmp_path):
     """ZIP64's directory is read as any other, within the bound."""
     path = tmp_path / "a.zip"

@@ -47,8 +47,11 @@ def repair(part, ranges, data=DATA):
         put(part, start, end, "three", data)
 
 
-def test_what_is_right_is_hashed_through(whole):
-    """An earlier run's bytes and this one's, in steps of any size: the digest of the whole file."""
+@pytest.mark.parametrize("positioned", [True, False])
+def test_what_is_right_is_hashed_through(whole, monkeypatch, positioned):
+    """An earlier run's bytes in steps of any size, with and without ``preadv``: the digest of the whole file."""
+    if not positioned:
+        monkeypatch.delattr(os, "preadv", raising=False)
     part = reopen(whole)
     assert part.resume().ranges == ((0, SIZE),)
     for upto in (1, 999, 1000, 4500, 4500, 3, SIZE):
@@ -72,6 +75,19 @@ def test_it_stops_before_damage_and_goes_on_after_the_repair(whole):
     assert part.digest() == {"sha256": artifact().sha256}
     crash(part)
     assert resumed(whole) == ((0, SIZE),)
+
+
+def test_the_search_for_more_damage_ends_where_enough_is_right(whole, monkeypatch):
+    """One repair for damage that lies close together; what lies far behind comes up in its turn."""
+    monkeypatch.setattr(running_digest, "_LOOK_AHEAD", 3 * STEP)
+    flip(whole, 0, 3 * STEP, 5 * STEP, 9 * STEP)
+    part = reopen(whole)
+    part.resume()
+    for expected in ((0, 1000), (3000, 4000), (5000, 6000)), ((9000, 10000),):
+        assert part.advance_digest(SIZE).damaged == expected
+        repair(part, expected)
+    assert part.advance_digest(SIZE) == DigestProgress(SIZE)
+    crash(part)
 
 
 def test_damage_beyond_what_is_asked_for_waits(whole):

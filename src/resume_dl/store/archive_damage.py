@@ -37,14 +37,10 @@ class _TooMuch(Exception):  # noqa: N818 - not an error, an answer
 
 
 class _Bounded(io.FileIO):
-    """A file that zipfile cannot be made to read into memory as a whole."""
+    """A file that zipfile cannot be made to read into memory as a whole: a larger directory looks cut off."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        most = _DIRECTORY_MOST + 1
-        data = super().read(most if size is None or size < 0 else min(most, size)) or b""
-        if len(data) == most:
-            raise _TooMuch
-        return data
+        return super().read(_DIRECTORY_MOST if size is None or size < 0 else min(_DIRECTORY_MOST, size)) or b""
 
 
 def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | None:
