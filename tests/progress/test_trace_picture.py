@@ -15,6 +15,7 @@ import pytest
 
 from faults.behaviours import Drop, Flip, Ok, Rate, Status
 from resume_dl.trace.__main__ import main
+from resume_dl.trace.lanes import assign
 from resume_dl.trace.reading import read_story
 from support.fetching import User
 
@@ -234,6 +235,50 @@ def test_lines_without_sense_are_passed_over(tmp_path):
     picture = drawn(path)
     assert "a\ufffd<b>" in texts(picture)
     assert "4 unreadable lines" in texts(picture)
+
+
+def test_each_stroke_is_drawn(tmp_path):
+    """A cut lease, a silence, a duplicate that wins and one that loses, a comparison: each in its own way."""
+    path = tmp_path / "run.jsonl"
+    opening = {"kind": "open_range", "source": 0, "mode": "write", "whole": False, "size": 100, "if_range": None}
+    rows = [
+        {"trace": 1, "version": "1", "started": ""},
+        {"t": 0, "kind": "begin", "filename": "a", "size": 100, "sources": ["x", "y"]},
+        {"t": 0, **opening, "connection": 1, "start": 0, "end": 80, "gaps": [[0, 80]]},
+        {"t": 0.1, "kind": "response_started", "connection": 1, "size": 100, "validator": None, "final_host": "h"},
+        {"t": 0.2, "kind": "bytes_written", "connection": 1, "position": 10, "received": 10},
+        {"t": 3.0, "kind": "lease_shortened", "connection": 1, "end": 40},
+        {"t": 3.1, **opening, "connection": 2, "source": 1, "start": 40, "end": 60, "gaps": [[40, 60]], "mode": "hold"},
+        {"t": 3.1, **opening, "connection": 3, "source": 1, "start": 60, "end": 80, "gaps": [[60, 80]], "mode": "hold"},
+        {"t": 3.2, "kind": "bytes_written", "connection": 1, "position": 45, "received": 45},
+        {"t": 3.2, "kind": "connection_closed", "connection": 1, "position": 45, "received": 45, "failure": None,
+         "size": None},
+        {"t": 3.3, "kind": "range_held", "connection": 2, "received": 20},
+        {"t": 3.3, "kind": "write_held", "connection": 2, "gaps": [[40, 60]]},
+        {"t": 3.4, "kind": "connection_closed", "connection": 2, "position": 60, "received": 20, "failure": None,
+         "size": None},
+        {"t": 3.4, "kind": "close_connection", "connection": 3},
+        {"t": 3.4, "kind": "bytes_received", "connection": 3, "received": 5},
+        {"t": 3.5, "kind": "connection_closed", "connection": 3, "position": 60, "received": 7, "failure": None,
+         "size": None},
+        {"t": 3.6, **opening, "connection": 4, "source": 1, "start": 0, "end": 10, "gaps": [[0, 10]],
+         "mode": "compare"},
+        {"t": 3.7, "kind": "record_progress", "mark": 1},
+        {"t": 3.8, "kind": "end"},
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps({"file": "k", **row}) + "\n" for row in rows))
+    picture = drawn(path)
+    found = shapes(picture)
+    assert "unreadable" not in texts(picture)
+    modes = Counter(e.get("class") for e in picture.iter() if (e.get("class") or "").startswith("bar "))
+    assert modes == {"bar write": 1, "bar hold": 2, "bar compare": 1}
+    strokes = {name: found[name] for name in ("shortened", "stall", "won", "durable", "failure")}
+    assert strokes == {"shortened": 1, "stall": 1, "won": 1, "durable": 1, "failure": 0}
+    (file,) = read_story(path).files
+    assert file.kept == {0: 40, 1: 20}
+    assert file.received == {0: 45, 1: 27}
+    lanes = assign([(file, number, one) for number, one in file.connections.items()])
+    assert [[number for _, number, _ in lane] for lane in lanes] == [[1, 4], [2], [3]]
 
 
 def test_it_is_a_program(tmp_path):

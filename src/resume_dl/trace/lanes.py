@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from resume_dl.trace.frame import LEFT, RIGHT, WIDTH, Frame, bytes_text, seconds_text
 from resume_dl.trace.story import Connection, File, Mark
 from resume_dl.trace.svg import ALARM, FAINT, INK, PAPER, Canvas, shortened, width_of
@@ -142,8 +144,8 @@ def _failure(canvas: Canvas, frame: Frame, file: File, mark: Mark, y: float, *, 
 
 def _phases(canvas: Canvas, frame: Frame, file: File, y: float) -> None:
     """What the file waited for beside the network."""
-    ends = [t for t, _ in file.phases[1:]] + [file.ended if file.ended is not None else frame.seconds]
-    for (start, name), end in zip(file.phases, ends, strict=True):
+    last = (file.ended if file.ended is not None else frame.seconds, "")
+    for (start, name), (end, _) in pairwise([*file.phases, last]):
         if name:
             title = f"{name}, {seconds_text(end - start)}"
             canvas.rect((frame.x(start), y), (frame.x(end), y + 7), title, class_="phase", fill=FAINT)

@@ -19,7 +19,7 @@ def draw_speeds(canvas: Canvas, frame: Frame, top: float) -> float:
     length = frame.seconds / bins
     rates = _rates(frame, bins, length)
     most = max((sum(column) for column in zip(*rates.values(), strict=True)), default=0.0)
-    step = round_step(max(most, 1.0) / 3)
+    step = round_step(max(most, 1.0) / 5)
     ceiling = max(step, most * 1.05)
     bottom = top + HEIGHT
     frame.time_axis(canvas, top, bottom, numbers=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 from resume_dl.core.holdings import Holdings
@@ -116,6 +117,8 @@ class Story:
     def take(self, line: Line) -> None:
         """One line of the trace, in order. Raises KeyError, TypeError or ValueError for one that makes no sense."""
         t, kind = float(line["t"]), str(line["kind"])
+        if not isfinite(t):
+            raise ValueError(t)
         self.end = max(self.end, t)
         if kind == "begin":
             self.files.append(_begin(t, line))
