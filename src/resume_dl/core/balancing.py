@@ -42,9 +42,8 @@ def to_steal(live: Live, size: int, helper: Helper, now: float, policy: Policy) 
     for number, one in live.items():
         own = one.speed(now, policy.silent_seconds)
         rest = one.end(size) - one.position
-        if one.mode is not Mode.WRITE or one.closing or one.shortening or own is None or rest < policy.steal_least:
-            continue
-        if is_doubled(one, live, size):
+        able = one.mode is Mode.WRITE and not one.closing and one.shorten_to is None and not one.spent
+        if not able or own is None or rest < policy.steal_least or is_doubled(one, live, size):
             continue
         keeps = int(rest * own / (own + helper.speed))
         at = -(-(one.position + keeps) // policy.steal_grain) * policy.steal_grain if keeps else one.position

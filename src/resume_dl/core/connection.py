@@ -27,7 +27,10 @@ class Connection:
     answered: bool = False
     closing: bool = False
     stalled: bool = False
-    shortening: bool = False
+    shorten_to: int | None = None
+    """Where its lease is to end from now on, until it has said where it does."""
+    spent: bool = False
+    """It had got beyond that already: there is nothing more to take from it."""
     held: bool = False
     """A duplicate whose range is all in memory."""
     writing: bool = False

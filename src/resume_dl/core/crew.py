@@ -118,7 +118,7 @@ class Crew:
 
     def _help(self, source: SourceState, size: int, now: float) -> bool:
         """Open a duplicate, or begin to take work from another connection; False where no more can be opened now."""
-        if not self._policy.rebalance or any(one.shortening for one in self.live.values()):
+        if not self._policy.rebalance or any(one.shorten_to is not None for one in self.live.values()):
             return False  # what is being taken away is for whoever is idle now
         host, speeds = self._budget.host(source.host), self._speeds(now)
         helper = Helper(host.speed or (mean(speeds) if any(speeds) else MIB), host.latency)
@@ -131,7 +131,7 @@ class Crew:
         stolen = to_steal(self.live, size, helper, now, self._policy)
         if stolen is not None:
             number, at = stolen
-            self.live[number].shortening = True
+            self.live[number].shorten_to = at
             self._out.append(act.ShortenLease(number, at))
         return False
 

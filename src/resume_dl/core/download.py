@@ -261,7 +261,8 @@ class Download:
         elif isinstance(event, ev.ResponseStarted):
             self._on_response(one, event, now)
         elif isinstance(event, ev.LeaseShortened):
-            one.shortening = False
+            one.spent = one.shorten_to is not None and event.end > one.shorten_to
+            one.shorten_to = None
             one.lease = one.lease.until(event.end)
         elif isinstance(event, ev.RangeCompared):
             self._take_count(one, event.received, now)

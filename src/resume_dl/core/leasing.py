@@ -6,7 +6,7 @@ while for, and towards the end so that all come to their end together; or one co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resume_dl.core.policy import Policy
@@ -37,7 +37,7 @@ class Lease:
 
 
 def next_segment(
-    done: RangeSet, held: Iterable[Lease], size: int, policy: Policy, *, speed: float | None, others: float
+    done: RangeSet, held: Sequence[Lease], size: int, policy: Policy, *, speed: float | None, others: float
 ) -> Lease | None:
     """The next lease for a connection of ``speed`` bytes a second; None where the window has no free byte.
 
@@ -48,18 +48,22 @@ def next_segment(
         for start, end in lease.ranges(size):
             occupied.add(start, end)
     lowest = done.first_gap()
-    free = occupied.gaps(lowest, min(size, lowest + policy.window))
+    edge = min(size, lowest + policy.window)
+    piece = policy.piece_size
+    free = [
+        (start, end) for start, end in occupied.gaps(lowest, edge) if end < edge or end == size or end - start >= piece
+    ]
     if not free:
         return None
     start, gap_end = free[0]
-    piece = policy.piece_size
     if speed is None:
         length = policy.first_segment
     else:
         seconds = policy.segment_seconds
         if speed + others > 0:  # what is left takes them all so long: nobody should still be at work after it
             seconds = min(seconds, (size - done.total) / (speed + others))
-        length = int(speed * seconds)
+        # Twice over within the window: else those that are ahead wait for crumbs at its edge while the last go on.
+        length = min(int(speed * seconds), policy.window // (2 * (len(held) + 1)))
     end = min(-(-(start + max(length, piece)) // piece) * piece, gap_end)
     return Lease(start, end, ((start, end),))
 

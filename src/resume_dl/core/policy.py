@@ -45,7 +45,7 @@ class Policy:
     rebalance: bool = True
     """Whether connections take over each others' work. Not under --limit-rate: there each is slow by our own will, and
     what the kernel has already received for it would be paid twice."""
-    steal_gain: float = 0.2
+    steal_gain: float = 0.1
     """An idle connection takes over the tail of a lease where that ends it so much sooner, the new request's latency
     counted: less would be eaten by the connection that the loser has to drop."""
     steal_least: int = 64 * KIB
