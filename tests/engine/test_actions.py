@@ -317,3 +317,52 @@ def test_who_agreed(place, server, monkeypatch):
     assert (outcome.reason, outcome.agreeing) == ("record", ("m0", "m2"))
     assert isinstance(outcome.error, DigestMismatchError)
     assert outcome.error.resumable_bytes == 7
+
+
+@pytest.mark.parametrize(
+    ("last", "method"),
+    [
+        (act.Publish(), "publish"),
+        (act.DiscardPieces(), "discard"),
+        (act.ForgetRanges(((0, 1),)), "forget"),
+        (act.Fail("cancelled"), "close"),
+    ],
+)
+def test_a_journal_that_syncs_slowly(place, server, monkeypatch, last, method):
+    """Other events are heard meanwhile, and what would end the record's meaning waits for it."""
+    go_on, done = threading.Event(), []
+    real_record, real = JournaledPart.record_durable, getattr(JournaledPart, method)
+
+    def record(part, mark):
+        assert go_on.wait(10)
+        time.sleep(0.1 if mark == 16 else 0)
+        real_record(part, mark)
+        done.append(mark)
+
+    def after(part, *more):
+        done.append(method)
+        return real(part, *more)
+
+    monkeypatch.setattr(JournaledPart, "record_durable", record)
+    monkeypatch.setattr(JournaledPart, method, after)
+
+    class WhileItWaits(list):
+        """Actions that are asked for before the disk is done."""
+
+        def __iter__(self):
+            assert done == []
+            threading.Timer(0.1, go_on.set).start()
+            return super().__iter__()
+
+    end = [] if isinstance(last, act.Fail | act.Publish) else [act.Fail("cancelled")]
+    follow(
+        place,
+        artifact(server.base()),
+        [
+            (ev.Prepared, [act.RecordProgress(16), act.RecordProgress(17), act.AdvanceDigest(0)]),
+            (ev.DigestAdvanced, WhileItWaits([last, *end])),
+            (ev.Published, [act.Finish()]),
+        ],
+        monkeypatch,
+    )
+    assert done[:3] == [16, 17, method]
