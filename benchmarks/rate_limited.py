@@ -72,17 +72,21 @@ def compare(
     digest: str,
     *,
     sent: Callable[[], int],
+    asked: Callable[[], float] | None = None,
     rounds: int,
     bounds: Bounds,
 ) -> None:
-    """Run both and judge."""
+    """Run both and judge; ``sent`` counts the servers' bytes, ``asked`` says when the last run's first request came."""
     counted: dict[str, list[float]] = {"resume-dl": [], "aria2c": []}
+    starts: dict[str, list[float]] = {"resume-dl": [], "aria2c": []}
 
     def counting(name: str, way: Callable[[Machine, Sequence[str], str], Run]) -> Callable[[], Run]:
         def call() -> Run:
             before = sent()
             run = way(here, urls, digest)
             counted[name].append((sent() - before) / SIZE)
+            if asked is not None:
+                starts[name].append(asked() - run.started)
             return run
 
         return call
@@ -94,6 +98,7 @@ def compare(
         print(
             f"  {name:10} wall {spread(walls)} s, CPU {median([run.cpu for run in each]):.2f} s, "
             f"sent by the servers {spread(counted[name], 3)} x the file"
+            + (f", start to first request {spread(starts[name])} s" if starts[name] else "")
         )
     bounds.check(f"{title}: time / ideal", median([run.wall for run in runs["resume-dl"]]) / IDEAL, 1.05)
     pairs = zip(runs["resume-dl"], runs["aria2c"], strict=True)
@@ -137,6 +142,7 @@ def main() -> int:
                     line.urls("file.bin"),
                     digest,
                     sent=lambda: line.sent,
+                    asked=line.first_request,
                     rounds=asked.rounds,
                     bounds=bounds,
                 )

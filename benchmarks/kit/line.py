@@ -108,6 +108,12 @@ class Line:
     def die(self, source: int) -> None:
         self._call(self._die(source))
 
+    def first_request(self) -> float:
+        """When the first request came since this was asked last; by the clock of ``time.monotonic()``."""
+        first = self.asked[0].at
+        self.asked.clear()
+        return first
+
     def forget(self) -> None:
         """Count from nothing again."""
         self.asked.clear()
