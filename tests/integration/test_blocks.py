@@ -10,6 +10,12 @@ import time
 import pytest
 
 from faults.behaviours import Headers, Latency, Ok, Page, Status
+from resume_dl.app.blocks import Blocks
+from resume_dl.engine.job import Outcome, SourceReport
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.mirror import Mirror, MirrorTable
+from resume_dl.model.url import RedactedUrl
+from resume_dl.progress.choose import choose
 from resume_dl.settings.blocks import Block, read_blocks
 from support.channels import build_pytorch_channels
 from support.conda_cache import Offer
@@ -156,6 +162,19 @@ def test_one_refused_file_is_no_block(user, server):
     done = user.fetch(WANTED)
     assert done.code == 0, done.err
     assert remembered(user) == set()
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_an_unchanged_index_is_service_too(tmp_path, served):
+    """A mirror that says 304 to a question for its index has not blocked us, whatever it says of one file."""
+    url = RedactedUrl("http://strict.example/f")
+    artifact = Artifact(kind="file", filename="f", url=url, sources=(Source("strict", url),))
+    blocks = Blocks(tmp_path, MirrorTable({}, (Mirror("strict"),)), lasting=DAY)
+    if served:
+        blocks.learn([Outcome(artifact, "failed", reason="unchanged")])
+    blocks.learn([Outcome(artifact, "failed", sources=(SourceReport("strict", 0, {"blocked": 1}),))])
+    blocks.keep(choose("none", sys.stderr, quiet=True, verbose=False))
+    assert bool(read_blocks(tmp_path / "blocks.json", now=time.time(), lasting=DAY)) is not served
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Blocks:
             if block is None or source.mirror not in self._mirrors or source.mirror in self._asked_for:
                 kept.append(source)
             else:
-                self._left_out.setdefault(source.mirror, block)
+                self._left_out.setdefault(source.mirror, Block(source.mirror, block.host, block.since))
         return tuple(kept)
 
     def describe(self, block: Block) -> str:
@@ -82,6 +82,8 @@ class Blocks:
         """Take in how the sources behaved."""
         for outcome in outcomes:
             hosts = {source.mirror: source.url.host for source in outcome.artifact.sources}
+            if outcome.reason == "unchanged" and not outcome.sources:  # 304, from the one that was asked first
+                self._serving.add(outcome.artifact.sources[0].url.host)
             for report in outcome.sources:
                 host = hosts.get(report.mirror, "")
                 if report.bytes:

@@ -75,4 +75,6 @@ def _is_portal(outcome: Outcome) -> bool:
     """Whether no source gave anything but web pages, and at least one gave that."""
     kinds = [set(report.failures) for report in outcome.sources]
     pages = [_PORTAL in each for each in kinds]
-    return any(pages) and all(each <= {_PORTAL} | _NO_ANSWER for each in kinds) and not outcome.downloaded
+    # Where bytes came before, it must be all of them: one mirror with odd pages is no network.
+    enough = all(pages) if outcome.downloaded else any(pages)
+    return any(pages) and enough and all(each <= {_PORTAL} | _NO_ANSWER for each in kinds)
