@@ -280,7 +280,7 @@ class Download:
             self._fix_size(event.size, one.source)
         if one.mode is act.Mode.COMPARE:
             self._take_count(one, event.received, now)
-            if self._inquiry is not None:
+            if self._inquiry is not None and one.position < one.end(self.size):  # else its last report was the end
                 self._inquiry.compared(one.source, one.position, one.position, ())
         else:
             self._take_bytes(one, event.position, event.received, now)
