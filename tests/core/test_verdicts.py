@@ -66,7 +66,7 @@ def test_a_sole_liar_is_out_at_once() -> None:
     assert (order.mode, order.source, order.start) == (act.Mode.COMPARE, 1, 0)
     compare_all(line, same=False)
     assert line.download.sources[0].quarantined
-    assert line.of(act.ForgetRanges, ever=True) == [act.ForgetRanges(((0, MIB),))]
+    assert line.of(act.DiscardPieces, ever=True) == [act.DiscardPieces()]
     orders = [order for order in line.of(act.OpenRange, ever=True) if order.mode is act.Mode.WRITE]
     assert [order.source for order in orders] == [0, 1]
 

@@ -10,6 +10,7 @@ from resume_dl.core import actions as act
 from resume_dl.core.balancing import Helper, falls_behind, to_duplicate, to_give_up, to_steal
 from resume_dl.core.budget import Budget
 from resume_dl.core.connection import Connection
+from resume_dl.core.failures import Failure
 from resume_dl.core.holdings import Holdings
 from resume_dl.core.leasing import Lease, lone_lease, next_segment
 from resume_dl.core.policy import MIB, Policy
@@ -71,12 +72,12 @@ class Crew:
                 source = max(ranged or ready, key=lambda each: self._worth(each, now))
                 done = self._holdings.done
                 lease = lone_lease(done, size, self._policy, one_stream=source.one_stream, by_digest=by_digest)
-                self.open(source, lease, now, size, if_range=if_range if not lease.whole else None)
+                self.ask(source, lease, now, size, if_range=if_range if not lease.whole else None)
                 return
             return
         self._make_place(allowed, now)
 
-    def open(
+    def ask(
         self,
         source: SourceState,
         lease: Lease,
@@ -113,7 +114,7 @@ class Crew:
         speed, others = self._budget.host(source.host).speed, sum(self._speeds(now))
         lease = next_segment(self._holdings.done, held, size, self._policy, speed=speed, others=others)
         if lease is not None:
-            self.open(source, lease, now, size)
+            self.ask(source, lease, now, size)
         return lease is not None
 
     def _help(self, source: SourceState, size: int, now: float) -> bool:
@@ -126,7 +127,7 @@ class Crew:
         twice = to_duplicate(self.live, size, helper, now, self._policy, left=left, spent=self._duplicated)
         if twice is not None:
             self._duplicated += twice[1] - twice[0]
-            self.open(source, Lease(*twice, (twice,)), now, size, mode=act.Mode.HOLD)
+            self.ask(source, Lease(*twice, (twice,)), now, size, mode=act.Mode.HOLD)
             return True
         stolen = to_steal(self.live, size, helper, now, self._policy)
         if stolen is not None:
@@ -155,6 +156,10 @@ class Crew:
         """Fence every connection."""
         for number in self.live:
             self.close(number)
+
+    def note_failure(self, source: int, failure: Failure) -> None:
+        """A source failed; people see it."""
+        self._out.append(act.NoteFailure(source, failure))
 
     def forget(self, number: int) -> None:
         """It has said its last word."""

@@ -27,12 +27,12 @@ from resume_dl.core.connection import Connection
 from resume_dl.core.crew import Crew
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.holdings import Holdings
-from resume_dl.core.inquiry import Agreement, Inquiry, Liars, Unknown
-from resume_dl.core.leasing import NO_END, Lease
+from resume_dl.core.leasing import NO_END
 from resume_dl.core.patience import Patience
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.sources import OF_THE_HOST, SourceState
+from resume_dl.core.trial import Ruling, Trial
 
 
 class State(Enum):
@@ -76,13 +76,21 @@ class Download:
         self.lock_owner = ""
         self._stated_size = size
         self._digest = bound_by_digest
-        self._thorough = thorough
         self._budget = budget
         self._policy = policy
         self._jitter = jitter
         self._out: list[act.Action] = []
         self._holdings = Holdings()
         self._crew = Crew(self.sources, budget, policy, self._holdings, self._out)
+        self._trial = Trial(
+            self.sources,
+            budget,
+            policy,
+            self._holdings,
+            self._crew,
+            thorough=thorough,
+            size_is_stated=size is not None,
+        )
         self._patience = Patience()
         self._retry_lock_at = math.inf
         self._syncing = False
@@ -92,13 +100,6 @@ class Download:
         self._digested = 0
         self._validator: str | None = None
         self._bound: int | None = None
-        self._inquiry: Inquiry | None = None
-        self._suspects: RangeSet | None = None
-        self._guess: int | None = None
-        self._taken_back: set[int] = set()
-        self._solo: int | None = None
-        self._solo_tried: set[int] = set()
-        self._wrong: dict[str, set[int]] = {}
         self._digests = ("", "")
         self._ending: act.Fail | None = None
         self._discarding = False
@@ -266,7 +267,8 @@ class Download:
             one.lease = one.lease.until(event.end)
         elif isinstance(event, ev.RangeCompared):
             self._take_count(one, event.received, now)
-            self._compared(one, event, now)
+            if self._trial.compared(one, event.position, event.differing, last=False):
+                self._patience.begin(now, self.done.total)
         elif isinstance(event, ev.BytesWritten):
             self._take_bytes(one, event.position, event.received, now)
         else:
@@ -280,8 +282,8 @@ class Download:
             self._fix_size(event.size, one.source)
         if one.mode is act.Mode.COMPARE:
             self._take_count(one, event.received, now)
-            if self._inquiry is not None and one.position < one.end(self.size):  # else its last report was the end
-                self._inquiry.compared(one.source, one.position, one.position, ())
+            if one.position < one.end(self.size):  # else its last report was the end
+                self._trial.compared(one, one.position, (), last=True)
         else:
             self._take_bytes(one, event.position, event.received, now)
         failure = event.failure
@@ -407,12 +409,12 @@ class Download:
         self._digests = (event.expected, event.actual)
         if self._ending is not None:
             self.state = State.TRANSFERRING
-        elif self._solo is not None:
+        elif self._trial.solo is not None:
             self.state = State.TRANSFERRING
-            self._solo_was_wrong(event.actual, now)
-        elif self._suspects is not None:
-            self._take_guess_back()
-            self._inquire_anew(now)
+            self._carry_out(self._trial.solo_was_wrong(event.actual), now)
+        elif self._trial.has_begun:
+            self._trial.wrong_again()
+            self._inquire(now)
         else:
             self.state = State.LOCATING
             self._digesting = True
@@ -431,179 +433,51 @@ class Download:
     def _on_located(self, event: ev.DamageLocated, now: float) -> None:
         self._digesting = False
         if self.state is State.LOCATING:
-            self._suspects = RangeSet(event.suspects or [(0, self.size or 0)])
-            self._inquire_anew(now)
-
-    def _inquire_anew(self, now: float) -> None:
-        assert self.size is not None  # noqa: S101 - complete, so it is known
-        self.state = State.INQUIRING
-        self._patience.begin(now, self.done.total)
-        self._inquiry = Inquiry(
-            size=self.size,
-            owners=self._holdings.owners(),
-            witnesses=[i for i, source in enumerate(self.sources) if source.usable and not source.one_stream],
-            suspects=self._suspects,
-            block=self._policy.compare_block,
-            step=self._policy.compare_step,
-            budget=None if self._thorough else self._policy.dispute_bytes,
-        )
-
-    def _compared(self, one: Connection, event: ev.RangeCompared, now: float) -> None:
-        if self._inquiry is not None and event.position > one.position:
-            self._inquiry.compared(one.source, one.position, event.position, event.differing, more=True)
-            one.position = event.position
-            self.sources[one.source].progressed()
-            self._patience.begin(now, self.done.total)
+            self._trial.begin(event.suspects, self.size or 0)
+            self._inquire(now)
 
     def _inquire(self, now: float) -> None:
+        self.state = State.INQUIRING
+        self._patience.begin(now, self.done.total)
+        self._trial.inquire(self.size or 0)
+
+    def _go_on_inquiring(self, now: float) -> None:
         """Go on comparing, or act on what has been found out."""
-        inquiry = self._inquiry
-        assert inquiry is not None  # noqa: S101 - it is made with the state
-        if self._ending is None and inquiry.verdict() is None:
-            self._compare(inquiry, now)
-        verdict = inquiry.verdict()
-        if self._ending is None and verdict is None:
+        if self._ending is None and self._trial.goes_on(self.size or 0, now):
             self._sync_if_due(now)
             return
         self._crew.close_all()
         if self.connections or self._syncing:
             return
-        if self._ending is not None:
-            self._fail_now()
-            return
-        self._inquiry = None
-        self._suspects = inquiry.doubtful
         self.state = State.TRANSFERRING
-        if isinstance(verdict, Liars):
-            self._convict(verdict, now)
-        elif isinstance(verdict, Agreement):
-            reason = "record" if verdict.complete else "disputed"
-            self._end(
-                act.Fail(reason, (), expected=self._digests[0], actual=self._digests[1], agreeing=verdict.sources)
-            )
-        else:
-            assert isinstance(verdict, Unknown)  # noqa: S101 - for the type checker
-            self._nobody_to_ask(verdict, now)
+        if self._ending is None:
+            self._carry_out(self._trial.rule(self.size or 0), now)
         self._advance(now)
 
-    def _compare(self, inquiry: Inquiry, now: float) -> None:
-        """Give comparisons to every source that may be asked; those that may not be any more are told of."""
-        busy = {one.source for one in self.connections.values()}
-        waiting = False
-        for index, source in enumerate(self.sources):
-            useless = not source.usable or source.one_stream or source.failures_in_a_row >= self._policy.solo_failures
-            if useless:
-                if index not in busy:
-                    inquiry.gave_up(index)
-                continue
-            while source.not_before <= now and self._budget.may_take(source.host, now):
-                wanted = inquiry.next(index)
-                if wanted is None:
-                    break
-                lease = Lease(wanted.start, wanted.end, ((wanted.start, wanted.end),))
-                self._crew.open(source, lease, now, self.size, mode=act.Mode.COMPARE)
-            else:
-                waiting = True
-        if not self.connections and not waiting:  # what is left to compare, none of them can
-            for index in range(len(self.sources)):
-                inquiry.gave_up(index)
-
-    def _convict(self, verdict: Liars, now: float) -> None:
-        """Quarantine who lied; fetch what they brought again, from the others."""
-        for owner in verdict.owners:
-            if owner >= 0:
-                self._quarantine(owner, proven=verdict.proven)
-                self._guess = None if verdict.proven else owner
-        if verdict.ranges:
-            self._forget(verdict.ranges, now)
-        if self.complete:  # they lied only as witnesses
-            self._inquire_anew(now)
-
-    def _quarantine(self, index: int, *, proven: bool = True) -> None:
-        source = self.sources[index]
-        source.quarantined = True
-        source.failures["wrong bytes"] += 1
-        source.last_failure = Failure(FailureKind.CONTENT, "gave wrong bytes")
-        if proven:
-            self._budget.host(source.host).lied = True
-        self._out.append(act.NoteFailure(index, source.last_failure))
-
-    def _take_guess_back(self) -> None:
-        """The digest is wrong still: of two that contradicted each other it was the other one."""
-        if self._guess is None:
-            return
-        for index, source in enumerate(self.sources):
-            if source.usable and index != self._guess:
-                self._quarantine(index, proven=False)
-        if self._guess not in self._taken_back:  # once: both may be wrong
-            self._taken_back.add(self._guess)
-            guessed = self.sources[self._guess]
-            guessed.quarantined = False
-            del guessed.failures["wrong bytes"]
-        self._guess = None
-
-    def _nobody_to_ask(self, verdict: Unknown, now: float) -> None:
-        """No source can be compared with another: suspect what came before this run, then whole copies in turn."""
-        earlier = RangeSet(self._holdings.earlier())
-        doubtful = [each for start, end in verdict.suspects for each in earlier.within(start, end)]
-        if doubtful and any(source.usable for source in self.sources):
-            self._forget(doubtful, now)
-            return
-        owners = [owner for owner in self._holdings.owners() if owner >= 0]
-        others = [i for i, source in enumerate(self.sources) if i not in owners and self._may_have_it(source)]
-        if len(owners) > 1 or others:
-            if len(owners) == 1:
-                self._quarantine(owners[0])
+    def _carry_out(self, ruling: Ruling, now: float) -> None:
+        if ruling.restart or RangeSet(ruling.forget).covers(0, self.size or 0):
             self._restart()
-            self._next_solo(now)
-            return
-        good = self.size is not None and not RangeSet(verdict.suspects).covers(0, self.size)
-        self._forget(verdict.suspects, now)
-        self._discarding = not good
-        alone = len(self.sources) == 1
-        self._fail_for_digest("single" if alone else "digest")
+        elif ruling.forget:
+            self._forget(ruling.forget, now)
+        if ruling.further:
+            self._inquire(now)
+        if ruling.reason:
+            causes = () if ruling.agreeing else self._causes()
+            self._fail_for_digest(ruling.reason, causes, ruling.agreeing)
+        self._patience.begin(now, self.done.total)
 
-    def _solo_was_wrong(self, actual: str, now: float) -> None:
-        """A whole copy from one source is wrong: as another's was in the same way, or in its own."""
-        assert self._solo is not None  # noqa: S101 - the caller knows
-        same = self._wrong.setdefault(actual, set())
-        same.add(self._solo)
-        if len(same) > 1:
-            self._end(act.Fail("record", expected=self._digests[0], actual=actual, agreeing=tuple(sorted(same))))
-            return
-        self._quarantine(self._solo)
-        self._restart()
-        if not self._next_solo(now):
-            self._fail_for_digest("digest")
-
-    def _may_have_it(self, source: SourceState) -> bool:
-        """Whether it is of use, or was dropped only for not having a size that came with wrong bytes."""
-        return source.usable or (self._stated_size is None and source.has_another_size and not source.quarantined)
-
-    def _next_solo(self, now: float) -> bool:
-        """Let the next single source have the file to itself, with a clean sheet; False where none is left."""
-        if self._solo is not None:
-            self._solo_tried.add(self._solo)
-        self._solo = None
-        for index, source in enumerate(self.sources):
-            if index not in self._solo_tried and not source.quarantined:
-                if self._may_have_it(source):
-                    source.dropped = None
-                    self._solo = index
-                    source.failures_in_a_row = 0
-                    self._patience.begin(now)
-                    return True
-        return False
-
-    def _fail_for_digest(self, reason: str) -> None:
-        self._end(act.Fail(reason, self._causes(), expected=self._digests[0], actual=self._digests[1]))
+    def _fail_for_digest(
+        self, reason: str, causes: tuple[tuple[int, Failure], ...], agreeing: tuple[int, ...] = ()
+    ) -> None:
+        expected, actual = self._digests
+        self._end(act.Fail(reason, causes, expected=expected, actual=actual, agreeing=agreeing))
 
     # ------------------------------------------------------------------ decisions
 
     def _advance(self, now: float, *, help_out: bool = False) -> None:
         """Go on from where the last event left us."""
         if self.state is State.INQUIRING:
-            self._inquire(now)
+            self._go_on_inquiring(now)
             return
         if self.state is not State.TRANSFERRING:
             if self._ending is not None and self.state in {State.QUEUED, State.LOCKED}:
@@ -652,20 +526,21 @@ class Download:
             self._out.append(act.Publish())
 
     def _no_source_left(self, now: float) -> None:
-        if self._solo is not None and self._next_solo(now):
+        if self._trial.solo is not None and self._trial.next_solo():
+            self._patience.begin(now)
             self._restart()
             self._advance(now)
             return
         lacking = all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in self.sources)
         nobody = not any(source.usable for source in self.sources)
         lied = nobody and any(source.quarantined for source in self.sources)
-        self._fail_for_digest("lacking" if lacking else "digest" if lied else "exhausted")
+        self._fail_for_digest("lacking" if lacking else "digest" if lied else "exhausted", self._causes())
         self._advance(now)
 
     def _allowed(self) -> list[SourceState]:
         """The sources that may be asked, now or later; of a host that has lied only where there is no other."""
-        if self._solo is not None:
-            solo = self.sources[self._solo]
+        if self._trial.solo is not None:
+            solo = self.sources[self._trial.solo]
             return [solo] if solo.usable and solo.failures_in_a_row < self._policy.solo_failures else []
         if self._bound is not None:
             return [self.sources[self._bound]]

@@ -22,6 +22,7 @@ class FailureKind(Enum):
     RANGE_WRONG = "wrong range"  # another range than asked for, 416: only as one stream from 0
     CONTENT = "not the file"  # an encoded body, wrong magic: not this source for this file
     PORTAL = "login page"  # a web page in the file's place, or 511: a captive portal, no source on this network
+    LIED = "wrong bytes"  # what it gave has the wrong digest: quarantined, its pieces fetched again from others
     CHANGED = "changed"  # without a digest: another version than the bytes we hold
     UNCHANGED = "unchanged"  # 304: the copy that the caller has is still the right one
     FATAL = "not trusted"  # a certificate that does not verify, a bad URL: trying again cannot help

@@ -31,14 +31,17 @@ class Session:
         """Whether every download has ended."""
         return not self._queue and not self._running
 
-    def handle(self, key: str | None, event: Event, now: float) -> list[tuple[str, Action]]:
-        """Give ``event`` to one download (to all where ``key`` is None); returns what to do, in order."""
+    def handle(self, key: str | None, event: Event, now: float, *, more: bool = False) -> list[tuple[str, Action]]:
+        """Give ``event`` to one download (to all where ``key`` is None); returns what to do, in order.
+
+        ``more``: another event follows at once. Only after the last one it is asked of every download what it can use.
+        """
         out: list[tuple[str, Action]] = []
         for target in [key] if key is not None else [*self._running, *self._queue]:
             out += self._tagged(target, self._downloads[target].handle(event, now))
         if isinstance(event, Cancelled) and key is None:
             self._queue.clear()
-        return out + self.fill(now)
+        return out if more else out + self.fill(now)
 
     def tick(self, now: float) -> list[tuple[str, Action]]:
         """Fire the timers that are due."""

@@ -15,6 +15,7 @@ _NEVER_FOR_THIS_FILE = frozenset(
         FailureKind.REFUSED,
         FailureKind.BLOCKED,
         FailureKind.CONTENT,
+        FailureKind.LIED,
         FailureKind.PORTAL,
         FailureKind.FATAL,
     }
