@@ -45,7 +45,7 @@ class Script:
     def next_deadline(self) -> float:
         return math.inf
 
-    def handle(self, key: str, event: Event, now: float) -> list[tuple[str, Action]]:
+    def handle(self, key: str, event: Event, now: float, *, more: bool = False) -> list[tuple[str, Action]]:
         self.heard.append((key, event))
         return list(self._answer(key, event))
 

@@ -137,12 +137,13 @@ class Engine:
         while not session.over:
             happened = self._wait(min(SLICE, max(0.0, deadline - self._clock.now())))
             looked_at = self._clock.now()
-            for key, event in _latest([*happened, *self._at_hand()]):
+            news = _latest([*happened, *self._at_hand()])
+            for left, (key, event) in zip(range(len(news) - 1, -1, -1), news, strict=True):
                 if isinstance(event, ev.ConnectionClosed):
                     self._running[key].workers.pop(event.connection, None)
                 moment = self._clock.now()
                 self._trace(moment, key, event)
-                self._perform(session.handle(key, event, moment))
+                self._perform(session.handle(key, event, moment, more=left > 0))
                 self._teller.show(self._running[key], moment)
             if not cancelled and self._cancelled():
                 cancelled = True
