@@ -20,8 +20,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -106,6 +108,29 @@ def inside(way: str, url: str, out: str) -> None:
     print(json.dumps([wall, cpu, count / chunks / 1024]))
 
 
+def together(count: int, url: str, out: str) -> None:
+    """The same by ``count`` connections and threads, each with its part of the file; nothing else is done."""
+    transport = HttpxTransport(NetworkSettings())
+
+    def fetch(start: int, end: int) -> None:
+        response = transport.exchange(RangeRequest(RedactedUrl(url), start, end)).open()
+        for chunk in response.chunks():
+            os.pwrite(file.fileno(), chunk, start)
+            start += len(chunk)
+        response.close()
+
+    with Path(out).open("wb", buffering=0) as file:
+        wall, cpu = time.perf_counter(), time.process_time()
+        cuts = [SIZE * part // count for part in range(count + 1)]
+        threads = [threading.Thread(target=fetch, args=pair) for pair in pairwise(cuts)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, 0]))
+    transport.close()
+
+
 def measure(command: list[str], environment: dict[str, str]) -> tuple[float, float, float]:
     """Wall and CPU seconds of the measured part, and KiB a chunk (0: a whole process)."""
     started = time.perf_counter()
@@ -131,6 +156,9 @@ def ways_of(
     file = str(folder / "copy")
     found = {way: ([*me, way], {}) for way in WAYS if not (args.tls and way == "socket")}
     found |= {f"{way} to a file": ([*me, way, "--out", file], {}) for way in ("httpx", "transport")}
+    if not args.tls:
+        more = [[*me, "transport", "--out", file, "--connections", str(count)] for count in (2, 4)]
+        found |= {f"transport to a file, {each[-1]} connections": (each, {}) for each in more}
     curl = f"curl -s --cacert '{folder}/ca.pem' -o '{folder}/curled' {url}"
     get = [sys.executable, "-m", "resume_dl", "get", url, "--sha256", digest, "-o", f"{folder}/got", "--quiet"]
     found |= {
@@ -169,6 +197,20 @@ def tls_front(folder: Path) -> subprocess.Popen[bytes]:
     return front
 
 
+def conclude(runs: dict[str, list[tuple[float, float, float]]]) -> int:
+    """Print the medians; 1 above the bound."""
+    medians = {way: [statistics.median(column) for column in zip(*rows, strict=True)] for way, rows in runs.items()}
+    for way, (wall, cpu, kib) in medians.items():
+        spread = f"{min(row[0] for row in runs[way]):.2f} to {max(row[0] for row in runs[way]):.2f}"
+        mean = f"  {kib:.0f} KiB a chunk" if kib else ""
+        print(f"{way:36}  wall {wall:.2f} s ({spread})  CPU {cpu:.2f} s{mean}")
+    if "httpx" not in runs:
+        return 0
+    ratio = statistics.median(a[0] / b[0] for a, b in zip(runs["transport"], runs["httpx"], strict=True))
+    print(f"transport / httpx: wall {ratio:.2f} (bound {BOUND})")
+    return int(ratio > BOUND)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
@@ -177,7 +219,11 @@ def main() -> int:
     parser.add_argument("--url")
     parser.add_argument("--inside", choices=WAYS)
     parser.add_argument("--out", default="")
+    parser.add_argument("--connections", type=int, default=0)
     args = parser.parse_args()
+    if args.connections:
+        together(args.connections, args.url, args.out)
+        return 0
     if args.inside:
         inside(args.inside, args.url, args.out)
         return 0
@@ -215,16 +261,7 @@ def main() -> int:
                 front.terminate()
                 front.wait()
             nginx.stop()
-    medians = {way: [statistics.median(column) for column in zip(*rows, strict=True)] for way, rows in runs.items()}
-    for way, (wall, cpu, kib) in medians.items():
-        spread = f"{min(row[0] for row in runs[way]):.2f} to {max(row[0] for row in runs[way]):.2f}"
-        mean = f"  {kib:.0f} KiB a chunk" if kib else ""
-        print(f"{way:28}  wall {wall:.2f} s ({spread})  CPU {cpu:.2f} s{mean}")
-    if args.sizes:
-        return 0
-    ratio = statistics.median(a[0] / b[0] for a, b in zip(runs["transport"], runs["httpx"], strict=True))
-    print(f"transport / httpx: wall {ratio:.2f} (bound {BOUND})")
-    return int(ratio > BOUND)
+    return conclude(runs)
 
 
 if __name__ == "__main__":
