@@ -108,7 +108,7 @@ def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], wh
     kept = fail.resumable_bytes
     held = f"{kept:,} bytes that are provably good are kept" if kept else "nothing of it was kept"
     if fail.reason == "single":
-        said = f"its record says digest {expected}, and there was no other source to compare with ({why})"
+        said = f"it came with digest {fail.actual}, its record says {expected}; no other source to compare with"
         hint = f"{held}; try another mirror with --mirror, or this one later"
     elif fail.reason == "digest":
         said = f"no source gave bytes with the digest of its record ({why})"
