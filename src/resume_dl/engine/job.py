@@ -109,6 +109,7 @@ def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], wh
     held = f"{kept:,} bytes that are provably good are kept" if kept else "nothing of it was kept"
     if fail.reason == "single":
         said = f"it came with digest {fail.actual}, its record says {expected}; no other source to compare with"
+        said += f" ({why})" if fail.causes else ""
         hint = f"{held}; try another mirror with --mirror, or this one later"
     elif fail.reason == "digest":
         said = f"no source gave bytes with the digest of its record ({why})"
