@@ -30,6 +30,7 @@ class Line:
         jitter: float = 0.5,
         resumed: ev.Prepared | None = None,
         prepare: bool = True,
+        thorough: bool = True,
     ) -> None:
         self.policy = policy or Policy()
         self.now = 0.0
@@ -41,6 +42,7 @@ class Line:
             policy=self.policy,
             jitter=lambda: jitter,
             bound_by_digest=digest,
+            thorough=thorough,
         )
         self.keep(self.download.start(0.0))
         if prepare:

@@ -314,8 +314,7 @@ def streams_in_vain(policy: Policy) -> int:
 
 def comparisons(policy: Policy) -> tuple[list[int], str]:
     """The lengths of the comparisons after a wrong digest, where both sources agree; and what that comes to."""
-    line = Line(40 * MIB, "ab", policy=policy)
-    line.download._thorough = False
+    line = Line(40 * MIB, "ab", policy=policy, thorough=False)
     for connection, position in ((0, 20 * MIB), (1, 40 * MIB)):
         line.respond(connection)
         line.close(connection, position)
