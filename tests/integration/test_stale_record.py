@@ -55,12 +55,19 @@ def is_index(request):
     return "repodata.json" in request.uri and "/pytorch/linux-64/" in request.uri
 
 
+@pytest.mark.parametrize("fresh", ["origin", "mirror"])
 @pytest.mark.parametrize("place", ["cache", "dest"])
-def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place):
-    """Stale index at the mirrors, fresh at the origin: exit 0, and after the fresh index not one archive byte."""
+def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh):
+    """Stale index at two mirrors, fresh elsewhere: exit 0, and after the fresh index not one archive byte.
+
+    The next run begins with the fresh one, and asks for no archive.
+    """
     root, _, new = replaced
     served = nginx_mirrors([root / "stale", root / "stale", root / "fresh"])
-    serve(user, served, mirrors={"one": 0, "two": 1}, origin=2)
+    if fresh == "origin":
+        serve(user, served, mirrors={"one": 0, "two": 1}, origin=2)
+    else:
+        serve(user, served, mirrors={"one": 0, "two": 1, "three": 2})
     where = user.folder / "files"
     done = user.fetch(*WANTED, *(["--dest", where] if place == "dest" else []))
     assert done.code == 0, done.err

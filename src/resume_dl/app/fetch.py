@@ -76,7 +76,7 @@ class _Fetch:
         listed = {artifact.key for artifact in explicit}  # a list has no index that could be asked for
         result = self._transfer(solutions, explicit, thorough=listed)
         if any(is_stale(each) for each in result.artifacts) and not self.resolver.offline and solutions:
-            self.reporter.message("asking the mirrors and the origin for a newer index", level="info")
+            self.reporter.message("asking the other mirrors for a newer index", level="info")
             newer, _ = self.resolver.resolve(fresh=True, disputes=disputes(result.artifacts))
             before, after = self._all_artifacts(solutions, explicit), self._all_artifacts(newer, explicit)
             for old, new in renamed(result.artifacts, after.values()):

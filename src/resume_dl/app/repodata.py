@@ -119,12 +119,17 @@ class RepodataFetcher:
         best, rank = file, _rank(file.path, disputes)
         for source in self._places.of(file.channel.file_url(file.subdir, _FORMATS[0])):
             copy = self._copy_of(source.mirror, file)
-            if copy is None or (found := _rank(copy.path, disputes)) <= rank:
+            if copy is None:
                 continue
+            if (found := _rank(copy.path, disputes)) <= rank:
+                _remove(copy.path)
+                continue
+            if best is not file:
+                _remove(best.path)
             best, rank = copy, found
             self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
         if best is not file:
-            self._prefer(best.path, file.path)
+            _prefer(best.path, file.path)
         return best
 
     def _copy_of(self, mirror: str, file: RepodataFile) -> RepodataFile | None:
@@ -135,36 +140,24 @@ class RepodataFetcher:
                 if source.mirror == mirror:
                     index = replace(self._index(of, source.url, name), sources=(source,))
                     try:
-                        answers = self._get({of: index}, past_caches=True)
+                        answers = self._get({of: index}, copies=True)
                     except (ChannelUnavailableError, CaptivePortalError):
                         return None
                     if of in answers:
                         return RepodataFile(*of, answers[of])
         return None
 
-    @staticmethod
-    def _prefer(best: Path, usual: Path) -> None:
-        """Let the next run begin with this copy and its source: else it would be misled in the same way again."""
-        if best == usual:
-            return
-        with suppress(OSError):
-            new = usual.with_suffix(f".{secrets.token_hex(4)}")
-            shutil.copyfile(best, new)
-            usual.with_suffix(".note").unlink(missing_ok=True)  # never a validator beside another copy
-            new.replace(usual)
-            shutil.copyfile(best.with_suffix(".note"), usual.with_suffix(".note"))
-
     def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
         sources = self._places.of(url)
         return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
 
-    def _get(self, indexes: Mapping[Wanted, Artifact], *, past_caches: bool = False) -> dict[Wanted, Path]:
-        """Paths of the uncompressed copies of those that exist."""
-        paths = {index.key: self._folder / f"{index.key}.json" for index in indexes.values()}
+    def _get(self, indexes: Mapping[Wanted, Artifact], *, copies: bool = False) -> dict[Wanted, Path]:
+        """Paths of the uncompressed ones of those that exist; ``copies``: past caches, and beside what is kept."""
+        paths = {index.key: self._path(index, copy=copies) for index in indexes.values()}
         if self._offline:
             return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
         self._make_folder()
-        jobs = {index.key: self._job(index, past_caches=past_caches) for index in indexes.values()}
+        jobs = {index.key: self._job(index, copy=copies) for index in indexes.values()}
         outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
         there: dict[Wanted, Path] = {}
         for each, index in indexes.items():
@@ -175,7 +168,7 @@ class RepodataFetcher:
                 raise self._unavailable(outcome)
             if outcome.error is None:
                 try:
-                    self._keep(index, jobs[index.key].destination, outcome)
+                    self._keep(index, jobs[index.key].destination, outcome, paths[index.key])
                 except OSError as error:
                     raise self._unwritable(error) from error
             there[each] = paths[index.key]
@@ -203,9 +196,12 @@ class RepodataFetcher:
             hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
         )
 
-    def _job(self, index: Artifact, *, past_caches: bool) -> Job:
+    def _path(self, index: Artifact, *, copy: bool = False) -> Path:
+        return self._folder / f"{index.key}{'-copy' if copy else ''}.json"
+
+    def _job(self, index: Artifact, *, copy: bool) -> Job:
         store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
-        if past_caches:
+        if copy:
             return Job(index, store, new, headers=_PAST_CACHES)
         validator, label = self._note(index)
         if validator is not None:
@@ -218,8 +214,7 @@ class RepodataFetcher:
                 validator = None
         return Job(index, store, new, known_validator=validator)
 
-    def _keep(self, index: Artifact, new: Path, outcome: Outcome) -> None:
-        target = self._folder / f"{index.key}.json"
+    def _keep(self, index: Artifact, new: Path, outcome: Outcome, target: Path) -> None:
         if index.filename.endswith(".zst"):
             unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
             unpack_zst(new, unpacked)
@@ -232,7 +227,7 @@ class RepodataFetcher:
         target.with_suffix(".note").write_text(json.dumps(note), encoding="utf-8")
 
     def _note(self, index: Artifact) -> tuple[str | None, str]:
-        target = self._folder / f"{index.key}.json"
+        target = self._path(index)
         try:
             note = json.loads(target.with_suffix(".note").read_text(encoding="utf-8"))
             if target.is_file() and isinstance(note["validator"], str):
@@ -267,3 +262,19 @@ def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
     except (OSError, ValueError):
         return 0, 0.0, 0
     return knows, newest_timestamp(path), -insists
+
+
+def _prefer(best: Path, usual: Path) -> None:
+    """Let the next run begin with this copy and its source: else it would be misled in the same way again."""
+    with suppress(OSError):
+        new = usual.with_suffix(f".{secrets.token_hex(4)}")
+        shutil.copyfile(best, new)
+        usual.with_suffix(".note").unlink(missing_ok=True)  # never a validator beside another copy
+        new.replace(usual)
+        shutil.copyfile(best.with_suffix(".note"), usual.with_suffix(".note"))
+
+
+def _remove(copy: Path) -> None:
+    with suppress(OSError):
+        copy.unlink()
+        copy.with_suffix(".note").unlink()
