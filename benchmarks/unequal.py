@@ -112,13 +112,14 @@ class Watch(threading.Thread):
         return float(at[last] - at[0])
 
 
-def once(here: Machine, root: Path, case: Case, digest: str) -> tuple[float, float, float]:
+def once(here: Machine, root: Path, case: Case, digest: str, traces: Path | None) -> tuple[float, float, float]:
     """One run: seconds, share of the file that was sent, seconds of crawl."""
     with Line(root, case.rates) as line:
         watch = Watch(case, line)
         watch.start()
         place = here.place()
-        run = here.run(get(line.urls("file.bin"), digest, "--per-host", str(case.per_host)), place)
+        options = ["--debug-trace", str(traces.resolve() / f"{root.name}-{place.name}.jsonl")] if traces else []
+        run = here.run(get(line.urls("file.bin"), digest, "--per-host", str(case.per_host), *options), place)
         watch.over.set()
         watch.join()
         if sha256_of(place / "file.bin") != digest:
@@ -145,6 +146,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--case", action="append", choices=list(CASES), help="only this; repeatable")
     parser.add_argument("--each", action="store_true", help="also each failure alone")
+    parser.add_argument("--trace", type=Path, metavar="FOLDER", help="keep a trace of every run there")
     asked = parser.parse_args()
     names = asked.case or [name for name in CASES if asked.each or name not in SINGLE]
     bounds = Bounds()
@@ -153,7 +155,7 @@ def main() -> int:
         for name in names:
             root = here.folder / name
             digest = make_file(root / "file.bin", CASES[name].size)
-            measure(name, asked.rounds, bounds, lambda: once(here, root, CASES[name], digest))  # noqa: B023 - called at once
+            measure(name, asked.rounds, bounds, lambda: once(here, root, CASES[name], digest, asked.trace))  # noqa: B023 - called at once
             remove(root)
     return conclude(bounds)
 
