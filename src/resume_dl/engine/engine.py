@@ -33,6 +33,8 @@ from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_ALL_EVERY = 1.0
+STORERS = 16
+"""Syncs wait for the disk, which joins what waits together; calls that wait for an earlier one never come before it."""
 HASHERS = max(2, min(4, os.cpu_count() or 2))
 """Hashing takes a processor as long as it lasts, so more at once bring nothing; syncs and journals only wait."""
 
@@ -105,7 +107,11 @@ class Engine:
         self._running, self._outcomes = {}, {}
         session = Session(self._policy)
         budget = Budget(self._policy)
-        self._connecting, self._storing, self._hashing = Pool("connection"), Pool("store"), Pool("hash", HASHERS)
+        self._connecting, self._storing, self._hashing = (
+            Pool("connection"),
+            Pool("store", STORERS),
+            Pool("hash", HASHERS),
+        )
         for job in jobs:
             sources = [SourceState(str(s.url), s.url.host, s.connections) for s in job.artifact.sources]
             download = Download(
