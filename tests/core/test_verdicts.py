@@ -237,6 +237,34 @@ def test_a_stop_while_sources_are_compared() -> None:
     assert line.out == [act.Fail("cancelled", resumable_bytes=2 * MIB)]
 
 
+def test_who_lies_only_as_a_witness_is_left_out() -> None:
+    """It brought nothing to this file: it is quarantined, and the others go on being compared."""
+    line = Line(size=2 * MIB, hosts="abc")
+    line.close(0, 2 * MIB)
+    wrong(line)
+    while line.download.state is State.INQUIRING:
+        number, one = next(iter(line.download.connections.items()))
+        line.tell(ev.RangeCompared(number, one.position, 0))  # nothing new yet
+        compare(line, number, one.lease.gaps if one.source == 2 else ())  # type: ignore[arg-type]
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.agreeing) == ("record", (0, 1))
+    assert [source.quarantined for source in line.download.sources] == [False, False, True]
+
+
+@pytest.mark.parametrize("call", [ev.DigestChecked(matches=True), WRONG, ev.DamageLocated(None)])
+def test_this_machine_fails_while_the_digest_is_at_work(call: ev.Event) -> None:
+    """The end waits for the call, and its answer changes nothing any more."""
+    line = Line(size=2 * MIB, hosts="ab")
+    line.close(0, 2 * MIB)
+    if isinstance(call, ev.DamageLocated):
+        line.tell(WRONG)
+    line.tell(ev.LocalFailed(OSError(28, "full")))
+    assert line.out == []
+    line.tell(call)
+    assert [type(action) for action in line.out] == [act.Fail]
+    assert line.out[0].reason == "local"
+
+
 def test_damage_on_disk_is_fetched_again_alone() -> None:
     """A piece of an earlier run that is not what was recorded is forgotten and fetched again; nothing else is."""
     line = Line(size=20 * MIB, resumed=ev.Prepared(((0, 20 * MIB - 9),), 20 * MIB))

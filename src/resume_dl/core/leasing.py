@@ -59,9 +59,8 @@ def next_segment(
     if speed is None:
         length = policy.first_segment
     else:
-        seconds = policy.segment_seconds
-        if speed + others > 0:  # what is left takes them all so long: nobody should still be at work after it
-            seconds = min(seconds, (size - done.total) / (speed + others))
+        # What is left takes them all so long: nobody should still be at work after it.
+        seconds = min(policy.segment_seconds, (size - done.total) / max(speed + others, 1.0))
         # Twice over within the window: else those that are ahead wait for crumbs at its edge while the last go on.
         length = min(int(speed * seconds), policy.window // (2 * (len(held) + 1)))
     end = min(-(-(start + max(length, piece)) // piece) * piece, gap_end)

@@ -89,7 +89,8 @@ class Trial:
     def goes_on(self, size: int, now: float) -> bool:
         """Give comparisons to every source that may be asked; False once there is something to rule on."""
         inquiry = self._inquiry
-        if inquiry is None or inquiry.verdict() is not None:
+        assert inquiry is not None  # noqa: S101 - it was begun
+        if inquiry.verdict() is not None:
             return False
         busy = {one.source for one in self._crew.live.values()}
         waiting = False
@@ -114,8 +115,8 @@ class Trial:
     def compared(self, one: Connection, position: int, differing: Sequence[tuple[int, int]], *, last: bool) -> bool:
         """A comparison has come to ``position``; True if that is news."""
         came = position > one.position
-        if self._inquiry is not None and (came or last):
-            self._inquiry.compared(one.source, one.position, position, differing, more=not last)
+        assert self._inquiry is not None  # noqa: S101 - it ends after the last connection
+        self._inquiry.compared(one.source, one.position, position, differing, more=not last)
         if came:
             one.position = position
             self._sources[one.source].progressed()
@@ -124,9 +125,9 @@ class Trial:
     def rule(self, size: int) -> Ruling:
         """Act on what was found out; no connection is open any more."""
         inquiry, self._inquiry = self._inquiry, None
-        verdict = None if inquiry is None else inquiry.verdict()
-        if inquiry is not None:
-            self._suspects = inquiry.doubtful
+        assert inquiry is not None  # noqa: S101 - it was begun
+        verdict = inquiry.verdict()
+        self._suspects = inquiry.doubtful
         if isinstance(verdict, Liars):
             for owner in verdict.owners:
                 if owner >= 0:
@@ -181,8 +182,7 @@ class Trial:
 
     def solo_was_wrong(self, actual: str) -> Ruling:
         """The only source's copy has digest ``actual``: another's copy had the same, or it lies in its own way."""
-        if self.solo is None:
-            raise AssertionError("nobody had the file to itself")
+        assert self.solo is not None  # noqa: S101 - the caller knows
         same = self._copies.setdefault(actual, set())
         same.add(self.solo)
         if len(same) > 1:
