@@ -245,10 +245,10 @@ def test_who_lies_only_as_a_witness_is_left_out() -> None:
     while line.download.state is State.INQUIRING:
         number, one = next(iter(line.download.connections.items()))
         line.tell(ev.RangeCompared(number, one.position, 0))  # nothing new yet
-        compare(line, number, one.lease.gaps if one.source == 2 else ())  # type: ignore[arg-type]
+        compare(line, number, one.lease.gaps if one.source == 1 else ())  # type: ignore[arg-type]
     (fail,) = line.of(act.Fail)
-    assert (fail.reason, fail.agreeing) == ("record", (0, 1))
-    assert [source.quarantined for source in line.download.sources] == [False, False, True]
+    assert (fail.reason, fail.agreeing) == ("record", (0, 2))
+    assert [source.quarantined for source in line.download.sources] == [False, True, False]
 
 
 @pytest.mark.parametrize("call", [ev.DigestChecked(matches=True), WRONG, ev.DamageLocated(None)])
