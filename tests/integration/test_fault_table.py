@@ -7,8 +7,8 @@ import hashlib
 import random
 import time
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -45,7 +45,7 @@ from support.fetching import User
 PAYLOAD = 8 * MIB
 PATIENT = changed(
     POLICY,
-    stall_seconds=0.3,
+    stall_seconds=3.0,
     give_up_after=5.0,
     segment_seconds=10.0,
     compare_block=16 * KIB,
@@ -53,6 +53,7 @@ PATIENT = changed(
     dispute_bytes=MIB,
 )
 """Leases are as long as in the real policy, so that a fault after a megabyte meets most of them."""
+SOON = {"stall_seconds": 0.3}
 SHORT = 240 * KIB
 """Less than the first lease of a connection."""
 LIMIT = 30.0
@@ -65,7 +66,7 @@ BUFFERS = MIB
 class Row:
     """What a mirror does, and what is wanted of us when no other is better.
 
-    ``short``: the same for leases as short as they are beside other mirrors. ``patience``: seconds to --give-up-after.
+    ``short``: the same for leases as short as they are beside other mirrors. ``policy``: shorter times, where it waits.
     ``says`` empty: the file arrives; ``together``: the same where three mirrors do alike, if that is another thing.
     ``kind``: how the report names the failure, ``lie``: where other mirrors show it. ``waste``: the most bytes that the
     server may have sent in vain over one connection, ``requests``: the most of them. ``kept``: so many bytes at least
@@ -84,14 +85,21 @@ class Row:
     kept: int = 0
     ended: str = ""
     short: list[Step] | None = None
-    patience: float = PATIENT.give_up_after
+    policy: Mapping[str, float] = field(default_factory=dict)
 
 
 ROWS = [
     Row("drops", [Drop(after=MIB)], ended="fin", short=[Drop(after=SHORT)]),
     Row("drops hard", [Drop(after=MIB, how="rst")], ended="rst", short=[Drop(after=SHORT, how="rst")]),
-    Row("stalls", [Stall(after=2 * MIB)], ended="stall", short=[Stall(after=SHORT)]),
-    Row("stalls once", [Ok(), Stall(after=SHORT), Ok()], ended="stall", short=[Stall(after=SHORT), Ok()]),
+    Row("stalls", [Stall(after=2 * MIB)], ended="stall", short=[Stall(after=SHORT)], waste=BUFFERS, policy=SOON),
+    Row(
+        "stalls once",
+        [Ok(), Stall(after=SHORT), Ok()],
+        ended="stall",
+        short=[Stall(after=SHORT), Ok()],
+        waste=BUFFERS,
+        policy=SOON,
+    ),
     Row("200 with a page", [Page()], "login page", exit_code=1, kind="login page", requests=2, waste=KIB),
     Row(
         "200 with a page, as bytes",
@@ -154,7 +162,7 @@ ROWS = [
         kind="throttled",
         requests=100,
         waste=2000,
-        patience=0.8,
+        policy={"give_up_after": 0.8},
     ),
 ]
 each_row = pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
@@ -282,7 +290,7 @@ def bench(fault_server, tmp_path, files) -> Callable[..., Bench]:
 def test_alone(bench, row, name):
     """The only mirror there is, over one connection: the file, or a clear error that keeps what is right."""
     made = bench(name, row.steps)
-    result = made.get(per_host=1, give_up_after=row.patience)
+    result = made.get(per_host=1, first_segment=4 * MIB, **row.policy)
     one = made.assert_failed(result, row) if row.says else made.assert_arrived(result)
     assert row.ended in {"", *made.endings}
     if row.kind:
@@ -298,12 +306,13 @@ def test_alone(bench, row, name):
 def test_one_of_three(bench, row, name):
     """The bad mirror first, two good ones behind it: the file, and no more in vain than the bad one gave."""
     made = bench(name, row.short or row.steps, ports=3)
-    one = made.assert_arrived(made.get(3, give_up_after=row.patience))
+    one = made.assert_arrived(made.get(3, **row.policy))
     assert made.server.requests(0)
     if row.short:
         assert row.ended in made.endings
     assert {row.kind, row.lie} <= {"", *one.sources[0].failures}
-    assert [source.failures for source in one.sources[1:]] == [{}, {}]
+    # to a busy machine a good one may seem silent, and nothing worse
+    assert {kind for source in one.sources[1:] for kind in source.failures} <= {"stalled"}
     assert len(made.server.requests(0)) <= row.requests
     assert made.wasted <= 1.2 * made.server.body_bytes(0) + 2 * BUFFERS
 
@@ -313,7 +322,7 @@ def test_one_of_three(bench, row, name):
 def test_all_of_three(bench, row, name):
     """Three mirrors with one fault: as alone, each asked."""
     made = bench(name, row.short or row.steps, bad=3, ports=3)
-    result = made.get(3, give_up_after=row.patience)
+    result = made.get(3, **row.policy)
     if row.says:
         one = made.assert_failed(result, row, row.together)
         if isinstance(one.error, DigestMismatchError):
