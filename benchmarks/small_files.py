@@ -97,8 +97,8 @@ def reference(server: FaultServer, ports: int, channel: Channel) -> float:
     return float(found["seconds"])
 
 
-def ours(here: Machine, options: list[str], channel: Channel) -> tuple[float, float]:
-    """Seconds from the plan to the last file, and of the whole process."""
+def ours(here: Machine, options: list[str], channel: Channel) -> tuple[float, float, float]:
+    """Seconds from the plan to the last file, of the whole process, and its CPU seconds."""
     place = here.place()
     remove(here.folder / "cache")
     run = here.run(resume_dl("fetch", *options, "--dest", place / "files", "--json", "--progress", "json"), place)
@@ -109,7 +109,7 @@ def ours(here: Machine, options: list[str], channel: Channel) -> tuple[float, fl
     events = run.events()
     planned = next(each["elapsed"] for each in events if each["event"] == "plan")
     ends = [each["elapsed"] for each in events if each["event"] == "progress" and each["state"] in OVER]
-    return max(ends) - planned, run.wall
+    return max(ends) - planned, run.wall, run.cpu
 
 
 def measure(
@@ -132,21 +132,20 @@ def measure(
         for _ in range(rounds):
             least = reference(server, ports, channel)
             before = len(server.requests(path="*.conda"))
-            fetching, wall = ours(here, options, channel)
-            rows.append(
-                (fetching, least, wall - fetching, fetching / least, len(server.requests(path="*.conda")) - before)
-            )
+            fetching, wall, cpu = ours(here, options, channel)
+            asked = len(server.requests(path="*.conda")) - before
+            rows.append((fetching, least, wall - fetching, fetching / least, asked, cpu))
         used = len({each.connection for each in server.requests(path="*.conda")}) / rounds
     finally:
         server.stop()
-    fetching, least, rest, ratio, requests = map(list, zip(*rows, strict=True))
+    fetching, least, rest, ratio, requests, cpu = map(list, zip(*rows, strict=True))
     print(
         f"  {title}: ours {spread(fetching)} s, reference {spread(least)} s ({COUNT / CONNECTIONS * LATENCY:.2f} s is "
-        f"latency), start-up, resolution and end {spread(rest)} s"
+        f"latency), start-up, resolution and end {spread(rest)} s, CPU in all {median(cpu):.2f} s"
     )
     print(
-        f"  {title}: requests a run {median(requests):.0f}, "
-        f"TCP connections a round {used:.0f}, of them {CONNECTIONS} the reference's"
+        f"  {title}: requests a run {median(requests):.0f}, TCP connections a round {used:.0f}, "
+        f"of them {CONNECTIONS} the reference's"
     )
     bounds.check(f"{title}: fetching / reference", median(ratio), BOUND)
 
