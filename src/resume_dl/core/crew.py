@@ -18,6 +18,10 @@ from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import SourceState
 
 
+_INSTANT = 0.001
+"""Seconds; nothing is faster than what clocks can tell."""
+
+
 class Crew:
     """Opens and closes connections within the run's budget; what they bring is the download's business."""
 
@@ -161,9 +165,12 @@ class Crew:
         """A source failed; people see it."""
         self._out.append(act.NoteFailure(source, failure))
 
-    def forget(self, number: int) -> None:
-        """It has said its last word."""
-        self._budget.release(self.live.pop(number).host)
+    def forget(self, number: int, received: int, now: float) -> None:
+        """It has said its last word, after ``received`` body bytes."""
+        one = self.live.pop(number)
+        self._budget.release(one.host)
+        if received and one.meter.speed is None:  # a request so short tells a speed only as a whole
+            self._budget.note_speed(one.host, received / max(now - one.opened_at, _INSTANT))
 
     def dismiss_finished(self, size: int | None, now: float) -> None:
         """Close all but those that may yet end their answer properly, to be used again."""

@@ -277,7 +277,7 @@ class Download:
         self._crew.settle_duplicates()
 
     def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
-        self._crew.forget(event.connection)
+        self._crew.forget(event.connection, event.received, now)
         if event.size is not None and self.size is None:
             self._fix_size(event.size, one.source)
         if one.mode is act.Mode.COMPARE:
