@@ -211,8 +211,9 @@ def test_waiting_for_the_run_s_last_connection() -> None:
 
 
 def test_sync_after_sixteen_megabytes() -> None:
-    """Every 16 MiB are synced, one sync at a time, and recorded with the mark that the sync gave."""
+    """Every 16 MiB are synced, one sync at a time, and recorded with the mark that the sync gave; not too often."""
     line = Line(policy=Policy(per_host=1, first_segment=64 * MIB))
+    line.now = 0.3
     line.bytes_to(0, 16 * MIB - 1)
     assert line.of(act.SyncData) == []
     line.bytes_to(0, 16 * MIB)
@@ -220,7 +221,9 @@ def test_sync_after_sixteen_megabytes() -> None:
     line.bytes_to(0, 40 * MIB)
     assert line.of(act.SyncData) == []
     line.tell(ev.DataSynced(77))
-    assert line.out == [act.RecordProgress(77), act.SyncData()]
+    assert line.out == [act.RecordProgress(77)]
+    line.wait_until(0.55)
+    assert line.of(act.SyncData) == [act.SyncData()]
 
 
 def test_sync_after_two_seconds() -> None:
@@ -367,3 +370,11 @@ def test_a_stream_that_never_gets_further_is_given_up() -> None:
     assert connection == 4
     (fail,) = line.of(act.Fail)
     assert (fail.reason, fail.resumable_bytes) == ("exhausted", 5 * MIB)
+
+
+def test_only_the_last_of_many_events_asks_everybody() -> None:
+    """While more events follow at once nobody is asked what could be used; after the last one all are."""
+    session, _ = session_of([500, 50], Policy(files_in_flight=1, files_ahead=0))
+    session.fill(0.0)
+    assert session.handle("0", ev.FoundPublished(), 0.0, more=True) == [("0", act.Finish(another=True))]
+    assert session.handle("1", ev.TimerFired(), 0.0) == [("1", act.Prepare(journaled=False))]

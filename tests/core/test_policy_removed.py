@@ -176,6 +176,33 @@ def grain(policy: Policy) -> bool:
 # ---------------------------------------------------------------------- scenarios: time
 
 
+def room_after_an_answer(policy: Policy) -> int:
+    """Connections that an ill host may have once new bytes came from it."""
+    budget, taken = Budget(policy), 0
+    for _ in range(3):
+        budget.failed("a", 0.0, rests_until=0.0)
+    budget.progressed("a")
+    while budget.may_take("a", 0.0):
+        budget.take("a")
+        taken += 1
+    return taken
+
+
+def replaced_on_a_slow_line(policy: Policy) -> bool:
+    """Whether one is replaced of two connections that both have become a tenth of what they were."""
+    line = Line(900 * MIB, "ab", policy=policy)
+    for number in range(2):
+        line.respond(number)
+    for second in range(1, 41):
+        line.wait_until(float(second))
+        for number in range(2):
+            one = line.download.connections[number]
+            if one.closing:
+                return True
+            line.bytes_to(number, one.position + (4 * MIB if second <= 20 else 400 * KIB))
+    return False
+
+
 def replaced_when_slow(policy: Policy) -> bool:
     """Whether a connection is replaced that brought 4 MiB a second, and then a fortieth of it for half a minute."""
     line = Line(900 * MIB, policy=policy)
@@ -333,6 +360,25 @@ def comparisons(policy: Policy) -> tuple[list[int], str]:
     return lengths, line.of(act.Fail, ever=True)[0].reason
 
 
+def compared_alone(policy: Policy) -> tuple[int, int]:
+    """How many comparisons end before two are under way at once, and how many are then."""
+    line = Line(40 * MIB, "ab", policy=policy)
+    for connection, position in ((0, 20 * MIB), (1, 40 * MIB)):
+        line.respond(connection)
+        line.close(connection, position)
+    line.tell(ev.DigestChecked(matches=False, expected="a", actual="b"))
+    line.tell(ev.DamageLocated(None))
+    count = 0
+    while len(line.download.connections) == 1:
+        line.now += 1.0
+        ((number, one),) = line.download.connections.items()
+        line.respond(number)
+        line.tell(ev.RangeCompared(number, one.end(None), one.end(None) - one.lease.start))
+        line.close(number)
+        count += 1
+    return count, len(line.download.connections)
+
+
 def first_comparison(policy: Policy) -> int:
     return comparisons(policy)[0][0]
 
@@ -350,6 +396,8 @@ def verdict(policy: Policy) -> str:
 SLOW = {"rest": MIB, "speed": 100.0 * KIB}
 """A file's last megabyte at 100 KiB a second: ten seconds, where another host would need a quarter."""
 HALVES = changed(QUIET, first_segment=20 * MIB)
+BULK = changed(LONG, sync_bytes=16 * MIB)
+WIDE = changed(QUIET, first_segment=200 * MIB, window=MANY)
 NO_ENDGAME = changed(LONG, endgame_bytes=0)
 
 CASES: dict[str, Case] = {
@@ -361,6 +409,7 @@ CASES: dict[str, Case] = {
     "fast_connection": Case(kept_by_a_fast_host, 1, math.inf, 2, changed(QUIET, per_host=2)),
     "ill_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
     "health_half_life": Case(lambda p: room_after_failures(p, later=1200.0), 2, math.inf, 1, Policy()),
+    "recovery": Case(room_after_an_answer, 2, 1.0, 1, Policy()),
     "piece_size": Case(first_leases, [(0, 2 * MIB)], 1, [(0, MIB + 1)], changed(QUIET, first_segment=MIB + 1)),
     "small_file": Case(
         lambda p: first_leases(p, size=4 * MIB, hosts="ab"),
@@ -391,10 +440,12 @@ CASES: dict[str, Case] = {
     "endgame_ratio": Case(lambda p: duplicated(p, rest=MIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, LONG),
     "endgame_share": Case(lambda p: duplicated(p, rest=3 * MIB, speed=100.0 * KIB), False, 1.0, True, LONG),
     "slow_share": Case(replaced_when_slow, True, 0.0, False),
+    "line_share": Case(replaced_on_a_slow_line, False, 0.0, True, WIDE),
     "slow_seconds": Case(slow_for, False, 0.0, True),
     "better_host": Case(place_for_a_better_host, [0], math.inf, [], changed(QUIET, connections=1)),
     "farewell_seconds": Case(dismissed_at_once, False, 0.0, True),
-    "sync_bytes": Case(lambda p: syncs(p, came=20 * MIB, seconds=0.0), 1, MANY, 0, LONG, value=16 * MIB),
+    "sync_bytes": Case(lambda p: syncs(p, came=20 * MIB, seconds=1.0), 1, MANY, 0, LONG, value=16 * MIB),
+    "sync_least_seconds": Case(lambda p: syncs(p, came=20 * MIB, seconds=0.0), 0, 0.0, 1, BULK),
     "sync_seconds": Case(lambda p: syncs(p, came=MIB, seconds=5.0), 1, math.inf, 0, value=2.0),
     "digest_step": Case(lambda p: hashed(p, came=MIB), [], 1, [MIB], value=8 * MIB),
     "digest_most": Case(
@@ -402,6 +453,8 @@ CASES: dict[str, Case] = {
     ),
     "compare_block": Case(first_comparison, 128 * KIB, MANY, MIB, HALVES),
     "compare_step": Case(longest_comparison, MIB, 4 * MIB, 4 * MIB, HALVES),
+    "compare_look": Case(compared_alone, (10, 2), 0, (1, 2), HALVES),
+    "compare_ahead": Case(compared_alone, (1, 2), 0, (1, 4), changed(HALVES, per_host=2, compare_look=0)),
     "dispute_bytes": Case(verdict, "disputed", MANY, "record", HALVES),
     "stall_seconds": Case(lambda p: closed_when_silent(p, answered=True), 10.0, math.inf, math.inf),
     "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
@@ -413,7 +466,7 @@ CASES: dict[str, Case] = {
     "lock_retry": Case(lambda p: busy(p).download.next_deadline(), 0.5, math.inf, math.inf),
     "wait_for_lock": Case(lambda p: busy(p).download.over, True, True, False, value=False),
     "solo_failures": Case(lambda p: sources_tried(p, digest=False), {0, 1}, MANY, {0}),
-    "one_stream_failures": Case(streams_in_vain, 8, MANY, 20),
+    "one_stream_failures": Case(streams_in_vain, 4, MANY, 20),
     "speed_half_life": Case(replaced_when_slow, True, math.inf, False),
 }
 ELSEWHERE: Sequence[str] = ("blocked_seconds",)

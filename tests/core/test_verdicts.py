@@ -536,3 +536,50 @@ def test_words_of_unknown_connections() -> None:
     line.tell(ev.ConnectionClosed(99, MIB, MIB))
     assert line.out == []
     assert line.download.done.total == 0
+
+
+def test_another_build_that_is_right_in_itself() -> None:
+    """The format's checksums find a little wrong, and mending that is not enough: then all is compared."""
+    line = Line(size=2 * MIB, hosts="ab")
+    line.close(0, 2 * MIB)
+    line.tell(WRONG)
+    line.tell(ev.DamageLocated(((0, 1000),)))
+    compare_all(line, same=False)
+    assert line.of(act.ForgetRanges, ever=True) == [act.ForgetRanges(((0, 1000),))]
+    line.close(max(line.download.connections), 1000)
+    line.tell(WRONG)
+    compare_all(line, same=False)
+    assert line.of(act.ForgetRanges, ever=True)[1] == act.ForgetRanges(((1000, 2 * MIB),))
+    line.close(max(line.download.connections), 2 * MIB)
+    assert line.out == [act.CheckDigest()]
+    assert [source.quarantined for source in line.download.sources] == [True, False]
+
+
+def test_agreement_on_a_little_is_not_enough() -> None:
+    """Sources that agree where the format finds damage are compared on the rest before the record is called wrong."""
+    line = Line(size=2 * MIB, hosts="ab")
+    line.close(0, 2 * MIB)
+    line.tell(WRONG)
+    line.tell(ev.DamageLocated(((0, 1000),)))
+    compare_all(line, same=True)
+    assert line.of(act.Fail)[0].reason == "record"
+    compared = [order for order in line.of(act.OpenRange, ever=True) if order.mode is act.Mode.COMPARE]
+    assert sum((order.end or 0) - order.start for order in compared) >= 2 * MIB
+
+
+def test_another_build_in_an_earlier_run() -> None:
+    """With one source only, what was good in itself is suspected too, or no run would ever get further."""
+    line = Line(size=2 * MIB, resumed=ev.Prepared(((1000, 2 * MIB),), 2 * MIB))
+    line.close(0, 1000)
+    line.tell(WRONG)
+    line.tell(ev.DamageLocated(((0, 1000),)))
+    assert line.leases == [(1000, 2 * MIB)]
+
+
+def test_who_could_ask_for_a_newer_record_keeps_all_bytes() -> None:
+    """With one source and no thorough look wanted, nothing is thrown away yet."""
+    line = Line(size=2 * MIB, thorough=False)
+    line.close(0, 2 * MIB)
+    wrong(line)
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.agreeing, fail.resumable_bytes) == ("disputed", (0,), 2 * MIB)

@@ -94,7 +94,7 @@ def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> boo
     if own >= policy.slow_share * wanted:
         return False
     shares = [speed / other.peak for other in peers if other.peak and (speed := speeds[id(other)]) is not None]
-    return not shares or median(shares) > 2 * policy.slow_share
+    return not shares or median(shares) > policy.line_share
 
 
 def to_give_up(live: Live, better: float, now: float, policy: Policy) -> int | None:

@@ -94,11 +94,11 @@ class Budget:
         return host.speed is not None and host.speed >= self._policy.fast_connection
 
     def progressed(self, name: str) -> None:
-        """New bytes came from this host: its failures in a row end, and half its illness with them."""
+        """New bytes came from this host: its failures in a row end, and some of its illness."""
         host = self.host(name)
         if host.failures_in_a_row:
             host.failures_in_a_row = 0
-            host.illness /= 2
+            host.illness *= self._policy.recovery
 
     def failed(self, name: str, now: float, *, rests_until: float) -> None:
         """A connection to this host failed in a way that says something about the host, not only about one file."""

@@ -17,7 +17,6 @@ from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import SourceState
 
-
 _INSTANT = 0.001
 """Seconds; nothing is faster than what clocks can tell."""
 

@@ -212,7 +212,9 @@ class Download:
             return math.inf
         times = [self._give_up_at(), *self._crew.deadlines(self._now)]
         if self._unsynced and not self._syncing and self._journaled:
-            times.append(self._last_sync_at + self._policy.sync_seconds)
+            policy = self._policy
+            many = self._unsynced >= policy.sync_bytes
+            times.append(self._last_sync_at + (policy.sync_least_seconds if many else policy.sync_seconds))
         for source in self._allowed():
             ready_at = max(source.not_before, self._budget.host(source.host).not_before)
             if ready_at > self._now:  # what was ready by then has been considered already
@@ -413,7 +415,7 @@ class Download:
             self.state = State.TRANSFERRING
             self._carry_out(self._trial.solo_was_wrong(event.actual), now)
         elif self._trial.has_begun:
-            self._trial.wrong_again()
+            self._trial.wrong_again(self.size or 0)
             self._inquire(now)
         else:
             self.state = State.LOCATING
@@ -559,7 +561,9 @@ class Download:
     def _sync_if_due(self, now: float) -> None:
         if not self._unsynced or self._syncing or not self._journaled:
             return
-        if self._unsynced >= self._policy.sync_bytes or now >= self._last_sync_at + self._policy.sync_seconds:
+        since = now - self._last_sync_at
+        many = self._unsynced >= self._policy.sync_bytes and since >= self._policy.sync_least_seconds
+        if many or since >= self._policy.sync_seconds:
             self._syncing = True
             self._unsynced = 0
             self._out.append(act.SyncData())

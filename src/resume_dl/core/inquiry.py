@@ -7,12 +7,12 @@ many stand with it (its owner counted) as against it.
 
 Order and bound. What is compared of the liar's own bytes costs nothing: they would be fetched again anyway, and those
 found right are kept. The price is what is compared of others. With a lie in every d bytes, pairs in turn (``_pairs``)
-need d bytes each, in one stretch: of three sources the first owner costs 0 if it lies, its witness at most d, the third
-d. All in turns would cost up to 2d, as they look at twice as many stretches. d is not known: one block each first, for
-liars who lie always, then LOOK steps each, then turns of all at once, d(n - 1)/2 for n sources on average. Three equal
-sources, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the liar's share on average, at most 1.15 in nine runs of
-ten; seldom more, up to 1.3 where pieces are short, up to 1.6 where lies stand at random in each d bytes. A single lie
-costs one comparison of the whole file.
+need d bytes each, in one stretch: of three sources the first owner costs 0 if it lies, its witness at most d, the
+third d. All in turns would cost up to 2d, as they look at twice as many stretches. d is not known: one block each
+first, for liars who lie always, then ``look`` steps each, then turns of all at once, d(n - 1)/2 for n sources on
+average. Three equal ones, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the liar's share on average, at most
+1.15 in nine runs of ten; seldom more, up to 1.3 where pieces are short, up to 1.6 where lies stand at random in each d
+bytes. A single lie costs one comparison of the whole file.
 
 Two sources alone cannot be told apart by votes. Then the one with less left to compare is the suspect: all it
 delivered is compared and what differs is blamed on it, as a guess (``proven`` False). If the digest is still wrong, the
@@ -32,14 +32,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.ranges import RangeSet
 
 NOBODY = -(1 << 62)
 """The owner of bytes that nobody is known to have brought."""
-LOOK = 9
-"""Steps in which a pair is looked at alone: a little over the distance of lies that is meant to be found cheaply."""
-AHEAD = 8
-"""A source compares two pieces at once only while all under way are at most this part of what has been compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ class Inquiry:
     ``owners``: who delivered what, by source index; numbers below 0 are sources that this run does not have.
     ``witnesses``: the sources that can be asked. ``suspects``: only these ranges matter (None: all). ``block``: what is
     voted on, ``step``: the longest comparison, ``budget``: how much is compared without a contradiction before
-    Agreement (None: all); in bytes.
+    Agreement (None: all); in bytes. ``look``, ``ahead``: as in ``Policy``.
     """
 
     def __init__(
@@ -123,6 +120,8 @@ class Inquiry:
         block: int,
         step: int,
         budget: int | None,
+        look: int = DEFAULTS.compare_look,
+        ahead: int = DEFAULTS.compare_ahead,
     ) -> None:
         self._suspects = RangeSet([(0, size)]) if suspects is None else suspects.copy()
         unowned = self._suspects.copy()
@@ -138,6 +137,7 @@ class Inquiry:
         self._given = dict.fromkeys(self._todo, 0)
         self._alive = set(witnesses)
         self._block, self._step, self._budget = block, step, budget
+        self._look, self._ahead = look, ahead
         self._matched: dict[tuple[int, int], RangeSet] = {}
         self._handed: list[_Handed] = []
         self._disputes: list[_Dispute] = []
@@ -227,12 +227,12 @@ class Inquiry:
     def _explore(self, source: int) -> _Handed | None:
         """A piece for the first pair that has not looked far enough; later, of the owner that was compared least."""
         under_way = sum(h.end - h.start for h in self._handed)
-        if any(h.source == source for h in self._handed) and under_way * AHEAD > self._compared:
+        if any(h.source == source for h in self._handed) and under_way * self._ahead > self._compared:
             return None  # so that a find wastes little
         most = self._step if self._budget is None else min(self._step, self._budget - self._compared - under_way)
         if most <= 0:
             return None
-        for upto in (self._block, self._step * LOOK):
+        for upto in (self._block, self._step * self._look):
             for owner, witness in self._pairs:
                 left = upto - self._given[owner]
                 if left > 0 and self._todo[owner] and witness in self._alive:

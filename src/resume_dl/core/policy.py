@@ -27,6 +27,8 @@ class Policy:
     connection only costs it time (600 MB over loopback: 1.0 s with one, 1.5 s with two)."""
     ill_from: float = 3.0
     """A host with so much illness (failures, fading) is asked over one connection at a time, and after all others."""
+    recovery: float = 0.5
+    """New bytes from an ill host leave it so much of its illness: two or three good answers make it well."""
     health_half_life: float = 600.0
     """What a host did wrong is half forgotten after ten minutes: mirrors recover."""
 
@@ -64,6 +66,8 @@ class Policy:
     """A connection below this part of what its host gave before, or gives its others, is replaced ..."""
     slow_seconds: float = 5.0
     """... when that has lasted so long: shorter dips are the line's, not the connection's."""
+    line_share: float = 0.5
+    """... but not where half of the other connections are below this part of their best: then it is the line."""
     better_host: float = 4.0
     """With every connection in use, one is taken from a host for another host that is so many times faster."""
     farewell_seconds: float = 1.0
@@ -71,7 +75,9 @@ class Policy:
 
     sync_bytes: int = 16 * MIB
     sync_seconds: float = 2.0
-    """A power cut costs at most this much; syncing more often slows slow disks for nothing."""
+    """A power cut costs at most this much, or two seconds of the line; more often slows slow disks for nothing."""
+    sync_least_seconds: float = 0.25
+    """... and no sooner after the last: on a line of hundreds of megabytes a second, syncs are what it waits for."""
 
     digest_step: int = 8 * MIB
     """The digest goes on when so many finished bytes lie before it: below, the round trip costs more than the hash."""
@@ -82,6 +88,10 @@ class Policy:
     """After a wrong digest, sources are compared in blocks of this size: what a journal's record covers."""
     compare_step: int = MIB
     """... in requests of this size: a few round trips find a liar, with few bytes in vain."""
+    compare_look: int = 9
+    """Steps in which a pair is looked at alone: a little over the distance of lies that is to be found cheaply."""
+    compare_ahead: int = 8
+    """A source compares two pieces at once only while all under way are at most this part of what was compared."""
     dispute_bytes: int = 16 * MIB
     """Sources that agree so far against the record make the record suspect: asking for a newer one is cheaper than
     comparing the rest."""
@@ -105,7 +115,7 @@ class Policy:
     """--no-wait clears it."""
     solo_failures: int = 3
     """In a refetch from one source after a wrong digest: so many failures without progress, then the next source."""
-    one_stream_failures: int = 8
+    one_stream_failures: int = 4
     """So many streams from 0 without one new byte: a source without ranges that breaks at one place never gets past
     it, and each try costs the line all that lies before."""
     speed_half_life: float = 3.0
@@ -113,3 +123,7 @@ class Policy:
     blocked_seconds: float = 86400.0
     """A mirror that refused us with a page of its own is left alone for a day: blocks for too many downloads last about
     as long, and every further request prolongs some of them."""
+
+
+DEFAULTS = Policy()
+"""What holds where nobody said otherwise."""

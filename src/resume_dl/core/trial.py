@@ -58,6 +58,8 @@ class Trial:
         self._size_is_stated = size_is_stated
         self._inquiry: Inquiry | None = None
         self._suspects: RangeSet | None = None
+        self._narrowed = False
+        """Whether the suspects are what the format's own checksums found, and nothing else was looked at."""
         self._guess: int | None = None
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
@@ -72,6 +74,7 @@ class Trial:
 
     def begin(self, suspects: Sequence[tuple[int, int]] | None, size: int) -> None:
         """The digest is wrong for the first time; ``suspects``: where the format's own checksums say so."""
+        self._narrowed = bool(suspects)
         self._suspects = RangeSet(suspects or [(0, size)])
 
     def inquire(self, size: int) -> None:
@@ -84,6 +87,8 @@ class Trial:
             block=self._policy.compare_block,
             step=self._policy.compare_step,
             budget=None if self._thorough else self._policy.dispute_bytes,
+            look=self._policy.compare_look,
+            ahead=self._policy.compare_ahead,
         )
 
     def goes_on(self, size: int, now: float) -> bool:
@@ -135,13 +140,23 @@ class Trial:
                     self._guess = None if verdict.proven else owner
             # without ranges they lied only as witnesses
             return Ruling(forget=verdict.ranges, further=not verdict.ranges)
+        if isinstance(verdict, Agreement) and self._narrowed:
+            self._widen(size)  # another build of the file, perhaps, which is right in itself
+            return Ruling(further=True)
         if isinstance(verdict, Agreement):
             return Ruling(reason="record" if verdict.complete else "disputed", agreeing=verdict.sources)
         suspects = verdict.suspects if isinstance(verdict, Unknown) else ((0, size),)
         return self._nobody_to_ask(suspects)
 
-    def wrong_again(self) -> None:
-        """The digest is wrong still: of two that contradicted each other it was the other one."""
+    def _widen(self, size: int) -> None:
+        self._narrowed = False
+        self._suspects = RangeSet([(0, size)])
+
+    def wrong_again(self, size: int) -> None:
+        """The digest is wrong still: look further, or of two that contradicted each other it was the other one."""
+        if self._narrowed:
+            self._widen(size)
+            return
         if self._guess is None:
             return
         for index, source in enumerate(self._sources):
@@ -158,6 +173,8 @@ class Trial:
         """No source can be compared with another: suspect what came before this run, then whole copies in turn."""
         earlier = RangeSet(self._holdings.earlier())
         doubtful = tuple(each for start, end in suspects for each in earlier.within(start, end))
+        if not doubtful and self._narrowed:  # what was good in itself then may be another build's
+            doubtful = tuple(earlier)
         if doubtful and any(source.usable for source in self._sources):
             return Ruling(forget=doubtful)
         owners = [owner for owner in self._holdings.owners() if owner >= 0]
@@ -167,6 +184,8 @@ class Trial:
                 self._quarantine(owners[0])
             self.next_solo()
             return Ruling(restart=True)
+        if not self._thorough:  # a newer record may know these bytes, and is asked for sooner than all is thrown away
+            return Ruling(reason="disputed", agreeing=tuple(owners))
         return Ruling(forget=suspects, reason="single" if len(self._sources) == 1 else "digest")
 
     def _quarantine(self, index: int, *, proven: bool = True) -> None:
