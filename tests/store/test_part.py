@@ -413,3 +413,13 @@ def test_errors_of_the_system_are_ours(tmp_path):
             raise OSError(number, os.strerror(number))
     with pytest.raises(StoreError, match="a: Input/output error"), _mapped(tmp_path / "a"):
         raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("journaled", [True, False])
+def test_a_new_part_file_is_not_cut(tmp_path, journaled):
+    """Cutting a file to nothing makes ext4 write it out while it is closed: an empty one is not touched."""
+    part = PartStore(tmp_path).open(artifact(size=None), journaled=journaled)
+    os.utime(part.path, (1, 1))
+    part.resume()
+    assert part.path.stat().st_mtime == 1
+    part.close()

@@ -186,11 +186,11 @@ class JournaledPart:
             if self._journal is None:
                 if contents is not None:
                     remove_journal(self._journal_path)  # first: it must not speak for what comes now
-                self._file.reserve(0)
+                self._empty()
                 return self._begin_size()
             length = self._file.size
             if contents is None or length < (contents.size or 0):
-                self._file.reserve(0)  # bytes without a whole journal are not trusted
+                self._empty()  # bytes without a whole journal are not trusted
                 self._journal.rewrite(None)
                 return self._begin_size()
             self._believe(self._journal, contents, length)
@@ -228,6 +228,12 @@ class JournaledPart:
             journal.go_on(contents)
         if size is not None and length > size:
             self._file.reserve(size)
+
+    def _empty(self) -> None:
+        # an empty file is left alone: one that was ever cut to nothing, ext4 writes out while it is closed
+        # (auto_da_alloc of ext4(5)), and the end of a download would wait for that
+        if self._file.size:
+            self._file.reserve(0)
 
     def _begin_size(self) -> Resumed:
         if self._artifact.size is not None:
