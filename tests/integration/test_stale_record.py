@@ -141,10 +141,6 @@ def test_the_record_is_wrong_everywhere(user, replaced, nginx_mirrors):
     assert user.archives() == set()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="core/trial: only where a ZIP's checksums say so is a file compared; another build's are all right",
-)
 def test_a_liar_is_not_a_wrong_record(user, replaced, nginx_mirrors):
     """One mirror with other bytes than the record's, one with the right ones: no index is asked for again."""
     root, _, new = replaced

@@ -2,8 +2,9 @@
 
 A ZIP (``.conda``, ``.whl``) has a CRC-32 of each member and says most of a member's header twice: before its data and
 in the central directory (APPNOTE.TXT 4.3.7, 4.3.12). What fits in all this is good; every other byte of the file is
-suspect, the central directory itself always, for nothing vouches for it. A ``.tar.bz2`` is not asked: its blocks have
-CRCs, but begin at any bit, and the standard library does not say where.
+suspect, the central directory itself too, for nothing vouches for it. Where every member is right, the file is another
+build rather than a damaged one, and no byte of it is more suspect than the others. A ``.tar.bz2`` is not asked: its
+blocks have CRCs, but begin at any bit, and the standard library does not say where.
 
 The archive may be hostile: memory and work are bounded.
 """
@@ -44,7 +45,7 @@ class _Bounded(io.FileIO):
 
 
 def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | None:
-    """Suspect ranges of a whole archive, in order; None where the format cannot tell. Raises OSError.
+    """Suspect ranges of a whole archive, in order; None where the format cannot tell or finds nothing. Raises OSError.
 
     Outside of them the file is right as far as CRC-32 proves (a packed member has up to seven bits that mean nothing).
     """
@@ -55,10 +56,11 @@ def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | N
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
-            good = _Check(file, size).good(members)
+            check = _Check(file, size)
+            good = check.good(members)
         except (_TooMuch, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError):
             return None  # the central directory cannot be read, or is not what a packager writes
-    return tuple(good.gaps(0, size)) if good else None
+    return tuple(good.gaps(0, size)) if good and check.found_wrong else None
 
 
 class _Check:
@@ -68,42 +70,51 @@ class _Check:
         self._file = file
         self._size = size
         self._work = _WORK_FACTOR * size + _WORK_MORE
+        self.found_wrong = False
+        """Whether a member's data, header or descriptor is not what it should be, or cannot be judged."""
 
     def good(self, members: list[zipfile.ZipInfo]) -> RangeSet:
         """Every byte that a member vouches for."""
         good = RangeSet()
         for member in members:
-            for start, end in self._good_of(member):
+            ranges, is_right = self._good_of(member)
+            self.found_wrong |= not is_right
+            for start, end in ranges:
                 if good.overlaps(start, end):
                     raise _TooMuch  # no packager writes members over each other
                 good.add(start, end)
         return good
 
-    def _good_of(self, member: zipfile.ZipInfo) -> list[tuple[int, int]]:
-        """What is right of its header, the header's extra field, its data and what follows these."""
+    def _good_of(self, member: zipfile.ZipInfo) -> tuple[list[tuple[int, int]], bool]:
+        """What is right of its header, the header's extra field, its data and what follows; whether nothing is wrong.
+
+        An extra field that only the header has is not vouched for, and not wrong.
+        """
         at = member.header_offset
         header = self._read(at, _LOCAL.size)
         if len(header) < _LOCAL.size:
-            return []
+            return [], False
         name_length, extra_length = _LOCAL.unpack(header)[9:]
         named = at + _LOCAL.size + name_length
         data = named + extra_length
         end = data + member.compress_size
         if end > self._size or member.flag_bits & _ENCRYPTED or not self._fits(data, member):
-            return []
+            return [], False
         good = [(data, end)]
-        if member.flag_bits & _STREAMED:
-            good.append((end, end + self._descriptor(end, member)))
+        described = self._descriptor(end, member) if member.flag_bits & _STREAMED else 0
+        if described:
+            good.append((end, end + described))
         name = _raw_name(member)
         known_extra = extra_length == len(member.extra) and self._read(named, extra_length) == member.extra
-        if (
+        header_is_right = (
             _says_the_same(header, member)
             and name_length == len(name)
             and self._read(at + _LOCAL.size, name_length) == name
             and (known_extra or data < end)  # the data proves where the extra field ends
-        ):
+        )
+        if header_is_right:
             good.append((at, data if known_extra else named))
-        return good
+        return good, header_is_right and bool(described or not member.flag_bits & _STREAMED)
 
     def _fits(self, at: int, member: zipfile.ZipInfo) -> bool:
         """Whether a member's data unpacks to its size and CRC-32, and no byte of it is left over."""
