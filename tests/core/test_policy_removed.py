@@ -454,7 +454,7 @@ CASES: dict[str, Case] = {
     "compare_block": Case(first_comparison, 128 * KIB, MANY, MIB, HALVES),
     "compare_step": Case(longest_comparison, MIB, 4 * MIB, 4 * MIB, HALVES),
     "compare_look": Case(compared_alone, (10, 2), 0, (1, 2), HALVES),
-    "compare_ahead": Case(compared_alone, (1, 2), 0, (1, 4), changed(HALVES, per_host=2, compare_look=0)),
+    "compare_ahead": Case(compared_alone, (1, 2), 0, (1, 3), changed(HALVES, per_host=2, compare_look=0)),
     "dispute_bytes": Case(verdict, "disputed", MANY, "record", HALVES),
     "stall_seconds": Case(lambda p: closed_when_silent(p, answered=True), 10.0, math.inf, math.inf),
     "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
