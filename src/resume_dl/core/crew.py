@@ -61,6 +61,7 @@ class Crew:
         validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
         """
         self._idle = False
+        self._budget.govern(now)
         self._let_go_of_fast_hosts()
         while not self._budget.exhausted:
             ready = [s for s in allowed if s.not_before <= now and self._budget.may_take(s.host, now)]
@@ -211,6 +212,7 @@ class Crew:
         """``count`` body bytes came over a connection."""
         one.last_byte_at = now
         one.meter.add(count, now)
+        self._budget.came(count, now)
         speed = one.meter.speed
         if speed is None:
             return
