@@ -164,8 +164,8 @@ class FaultServer:
         if sys.platform != "win32":  # there it would let two servers share the port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self._send_buffer is not None:
-            # Inherited by each connection: little waits in the kernel, so what was sent is about what arrived. The price
-            # is up to 40 ms an answer, because a full buffer waits for acknowledgements that the other side delays.
+            # Inherited by each connection: little waits in the kernel, so what was sent is about what arrived. The
+            # price is up to 40 ms an answer: a full buffer waits for acknowledgements that the other side delays.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
         listener.bind(("127.0.0.1", self._ports.get(index, 0)))
         self._ports[index] = listener.getsockname()[1]
