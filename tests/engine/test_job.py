@@ -10,7 +10,7 @@ from engine.running import artifact
 from resume_dl.core.actions import Fail
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.engine.job import error_of
-from resume_dl.errors import DigestMismatchError
+from resume_dl.errors import DigestMismatchError, SourcesExhaustedError
 
 RECORD, CAME = "a" * 64, "b" * 64
 WRONG = Failure(FailureKind.CONTENT, f"its bytes have digest {CAME}")
@@ -62,3 +62,28 @@ def test_addresses_of_one_name():
     sources = tuple(dataclasses.replace(each, mirror="given") for each in WHAT.sources)
     said, _ = told(dataclasses.replace(WHAT, sources=sources), reason="record", agreeing=(0, 1))
     assert "one.example and two.example agree" in said
+
+
+def exhausted(reason, failures=(), kept=0):
+    broken = Failure(FailureKind.BROKEN, "the connection ended before the body did")
+    error = error_of(Fail(reason, ((0, broken), (2, broken)), kept), WHAT, WHAT.sources, failures)
+    assert type(error) is SourcesExhaustedError
+    assert error.resumable_bytes == kept
+    return error.hint
+
+
+@pytest.mark.parametrize("kind", [FailureKind.RANGE_IGNORED, FailureKind.RANGE_WRONG])
+def test_a_mirror_without_ranges(kind):
+    """One that cannot continue a download is named, so that a user knows why every try ends at the same place."""
+    ordinary = {FailureKind.BROKEN.value: 4}
+    hint = exhausted("exhausted", [ordinary, ordinary, {kind.value: 1, **ordinary}], kept=5)
+    assert "m2 cannot continue a download" in hint
+    assert "m0" not in hint
+    assert "what is on disk is kept" in hint
+    assert "continue" not in exhausted("exhausted", [ordinary, {kind.value: 1}, ordinary])
+
+
+def test_lacking():
+    """Bytes of an earlier run are not lost with their source, and that is said; without any nothing is."""
+    assert "what is on disk is kept" in exhausted("lacking", kept=7)
+    assert "kept" not in exhausted("lacking")

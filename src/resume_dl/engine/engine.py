@@ -361,7 +361,8 @@ class Engine:
 
     def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
-        error = error_of(fail, artifact, artifact.sources) if fail else None
+        failures = [source.failures for source in running.download.sources]
+        error = error_of(fail, artifact, artifact.sources, failures) if fail else None
         self._teller.tell(running, status, error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)
         self._on_done(outcome)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from resume_dl.core.actions import Fail
+from resume_dl.core.failures import FailureKind
 from resume_dl.errors import (
     DigestMismatchError,
     Interrupted,
@@ -17,6 +18,8 @@ from resume_dl.errors import (
 )
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.ports import PartStore
+
+_NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 
 def _never() -> bool:
@@ -68,8 +71,10 @@ class Outcome:
     """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
 
 
-def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> ResumeDLError:
-    """The exception a user should see for a download that failed."""
+def error_of(
+    fail: Fail, artifact: Artifact, sources: tuple[Source, ...], failures: Sequence[Mapping[str, int]] = ()
+) -> ResumeDLError:
+    """The exception a user should see for a download that failed; ``failures``: each source's in this run, by kind."""
     safe = fail.resumable_bytes
     name = artifact.title
     causes = tuple(f"{sources[index].mirror}: {failure.message}" for index, failure in fail.causes)
@@ -88,11 +93,22 @@ def error_of(fail: Fail, artifact: Artifact, sources: tuple[Source, ...]) -> Res
         return _wrong_bytes(fail, artifact, sources, why)
     if fail.reason == "lacking":
         hint = "the mirrors may be behind: try without --mirror and --no-upstream, or later"
-        return SourcesExhaustedError(f"{name}: no source has it ({why})", causes=causes, hint=hint)
+        hint += "; what is on disk is kept" if safe else ""
+        return SourcesExhaustedError(
+            f"{name}: no source has it ({why})", causes=causes, hint=hint, resumable_bytes=safe
+        )
     if fail.reason == "unreachable":
         hint = f"check the line and the proxy settings, then {again}"
         return SourcesExhaustedError(
             f"{name}: no source can be reached ({why})", causes=causes, hint=hint, resumable_bytes=safe
+        )
+    unable = [
+        sources[index].mirror for index, _ in fail.causes if index < len(failures) and _NO_RANGES & {*failures[index]}
+    ]
+    if unable:
+        again = (
+            f"{' and '.join(dict.fromkeys(unable))} cannot continue a download, each try begins at the first byte: "
+            f"try another mirror with --mirror, or {again}"
         )
     return SourcesExhaustedError(
         f"{name}: every source failed ({why})", causes=causes, hint=again, resumable_bytes=safe
