@@ -180,6 +180,9 @@ def test_get_says_who_agrees(user, replaced, nginx_mirrors):
     message = done.report["artifacts"][0]["error"]["message"]
     assert old.sha256 in message
     assert new.sha256 in message
+    hint = done.report["artifacts"][0]["error"]["hint"]
+    assert "--mirror-url" in hint
+    assert "what came is kept" in hint
     assert not (user.folder / new.filename).exists()
 
 

@@ -58,7 +58,8 @@ def get(
         for outcome in engine.run(jobs):
             path = next(path for path, artifact in targets if artifact.key == outcome.artifact.key)
             if isinstance(outcome.error, DigestMismatchError):
-                outcome.error.hint = "the digest that was given may be wrong; or try another place with --mirror-url"
+                own = "the digest that was given may be wrong, or try another place with --mirror-url"
+                outcome.error.hint = f"{own}; {outcome.error.hint}"
             results[outcome.artifact.key] = ArtifactResult(
                 measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
                 outcome.status,
