@@ -57,6 +57,19 @@ def test_the_idle_takes_the_tail_of_the_slow() -> None:
     assert [(each.source, each.start, each.end) for each in line.of(act.OpenRange)] == [(1, order.end, 95 * MIB)]
 
 
+def test_a_small_file_that_crawls() -> None:
+    """A file of one request is shared too, where its only connection would take long and another is idle."""
+    line = Line(size=6 * MIB, hosts="ab", policy=Policy(endgame_bytes=0))
+    assert line.leases == [(0, None)]
+    line.respond()
+    run(line, 0.9, 500 * KIB)
+    help_out(line)
+    (order,) = line.of(act.ShortenLease)
+    line.tell(ev.LeaseShortened(0, order.end))
+    help_out(line)
+    assert [(each.source, each.start, each.end) for each in line.of(act.OpenRange)] == [(1, order.end, 6 * MIB)]
+
+
 def test_nothing_is_taken_for_little() -> None:
     """A lease that ends soon anyway is left alone."""
     line = two(resumed=ev.Prepared(((0, 100 * MIB - 200 * KIB),), 100 * MIB))

@@ -68,7 +68,9 @@ class Crew:
             ranged = [source for source in ready if not source.one_stream]
             if by_digest and size is not None and ranged and (self.live or size >= self._policy.small_file):
                 source = max(ranged, key=lambda each: self._worth(each, now))
-                if self._lease_to(source, size, now) or (help_out and self._help(source, size, now)):
+                # A small file is one request, but not where others are idle and something of it is free.
+                may_share = help_out or size >= self._policy.small_file
+                if (may_share and self._lease_to(source, size, now)) or (help_out and self._help(source, size, now)):
                     continue
                 self._idle = help_out
                 return
@@ -112,8 +114,6 @@ class Crew:
 
     def _lease_to(self, source: SourceState, size: int, now: float) -> bool:
         """Open a connection for bytes that nobody has; False where there are none within reach."""
-        if size < self._policy.small_file:
-            return False
         held = [one.lease for one in self._writers()]
         speed, others = self._budget.host(source.host).speed, sum(self._speeds(now))
         lease = next_segment(self._holdings.done, held, size, self._policy, speed=speed, others=others)
