@@ -19,6 +19,8 @@ from support.conda_cache import Offer
 from support.fetching import User, finish
 
 WANTED = "pytorch=1.7"
+SOCKETS = 256 << 10
+"""Bytes that may be under way when a request is cut short: the server has sent them, we have not read them."""
 LARGE = "pytorch-1.7.1-py3.8_cuda11.0.221_cudnn8.0.5_0.conda"
 
 
@@ -230,7 +232,9 @@ def test_wrong_digest_everywhere(faulty, offer):
     wrong = done.artifact("pytorch")
     assert (wrong["status"], wrong["error"]["type"], wrong["path"]) == ("failed", "DigestMismatchError", None)
     assert {source["mirror"] for source in wrong["sources"]} == {"one", "two"}
-    assert done.report["totals"]["wasted"] >= 2 * wrong["size"]
+    # a copy, and the other mirror's to compare it with but for what the format's own checksums prove
+    assert done.report["totals"]["wasted"] >= 1.9 * wrong["size"]
+    assert "one and two agree" in wrong["error"]["message"]
     assert {name for name, status in done.statuses.items() if status == "failed"} == {LARGE}
     others = [package for package in offer.wanted.values() if package.filename != LARGE]
     user.assert_complete(others)
@@ -246,9 +250,10 @@ def test_wrong_digest_at_one_mirror(faulty, offer):
     assert done.code == 0, done.err
     user.assert_complete([offer.wanted[f"pytorch/{LARGE}"]])
     sources = {source["mirror"]: source["bytes"] for source in done.artifact("pytorch")["sources"]}
-    assert sources["two"] == done.artifact("pytorch")["size"]
+    assert sources["two"] > 0  # of the other one's what was compared and is right is kept
+    assert sum(sources.values()) == done.artifact("pytorch")["size"]
     assert done.report["totals"]["downloaded"] == done.artifact("pytorch")["size"]
-    assert done.report["totals"]["wasted"] == server.body_bytes(0, f"*{LARGE}")
+    assert done.report["totals"]["wasted"] == server.body_bytes(path=f"*{LARGE}") - done.artifact("pytorch")["size"]
 
 
 @pytest.mark.parametrize("name", ["../evil-1-0.conda", "/tmp/evil-1-0.conda", "C:\\evil-1-0.conda", "a\0-1-0.conda"])
@@ -289,7 +294,9 @@ def test_two_at_once(user, served, offer):
     assert set(one.statuses.values()) | set(two.statuses.values()) <= {"downloaded", "cached"}
     for name in one.statuses:
         assert sorted([one.statuses[name], two.statuses[name]]) == ["cached", "downloaded"]
-    assert served.body_bytes() == sum(package.size for package in offer.wanted.values())
+    total = sum(package.size for package in offer.wanted.values())
+    assert sum(each.report["totals"]["downloaded"] for each in (one, two)) == total
+    assert total <= served.body_bytes() <= total + SOCKETS
     user.assert_complete(offer.wanted)
 
 
@@ -336,7 +343,7 @@ def test_ctrl_c(user, big, nginx_mirrors):
     totals = again.report["totals"]
     assert totals["resumed"] == safe
     assert totals["resumed"] + totals["downloaded"] == totals["bytes"]
-    assert served.body_bytes() == totals["downloaded"]
+    assert totals["downloaded"] <= served.body_bytes() <= totals["downloaded"] + SOCKETS
     user.assert_complete([big.wanted[LARGE]])
 
 

@@ -96,7 +96,7 @@ def test_json_tells_what_failed(faulty):
     ("behaviour", "code", "kind"),
     [
         (Status(404), 1, "SourcesExhaustedError"),
-        (Page(), 1, "SourcesExhaustedError"),
+        (Page(), 1, "CaptivePortalError"),
         (Page(403), 1, "SourcesExhaustedError"),
         (Status(500), 1, "SourcesExhaustedError"),
         (Flip(5), 4, "DigestMismatchError"),
