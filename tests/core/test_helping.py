@@ -154,6 +154,24 @@ def test_a_duplicate_that_comes_too_late() -> None:
     assert line.out == [act.CloseConnection(order.connection)]
 
 
+def test_a_duplicate_that_crawls_itself_is_given_up() -> None:
+    """Its range is then free again, for whoever is idle; while it comes well it is left alone."""
+    line, order = end_game()
+    line.respond(order.connection)
+    line.close(0, kind=FailureKind.LACKS)
+    line.download._budget.host("b").limit = 2
+    line.now = 1.0
+    line.tell(ev.BytesReceived(order.connection, 500 * KIB))
+    line.download._budget.note_speed("b", 8.0 * MIB)
+    help_out(line)
+    assert line.out == []
+    line.now = 2.5
+    help_out(line)
+    assert line.of(act.CloseConnection) == [act.CloseConnection(order.connection)]
+    line.tell(ev.ConnectionClosed(order.connection, order.start, 500 * KIB))
+    assert line.leases == [(order.start, 100 * MIB)]
+
+
 def test_a_rival_s_failure_leaves_the_duplicate_alone() -> None:
     """The duplicate's range is nobody else's while it is under way."""
     line, order = end_game()

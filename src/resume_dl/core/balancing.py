@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 from resume_dl.core.actions import Mode
 from resume_dl.core.connection import Connection
 from resume_dl.core.policy import Policy
 
 Live = Mapping[int, Connection]
+
+
+def _middle(values: list[float]) -> float:
+    """The upper median; the library's is not worth the time that loading it takes."""
+    return sorted(values)[len(values) // 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,19 @@ def to_duplicate(
     return None if worst is None else worst[1:]
 
 
+def to_abandon(live: Live, helper: Helper, now: float, policy: Policy) -> int | None:
+    """A duplicate that has become slow itself: what it was to bring would come much sooner from the helper."""
+    for number, one in live.items():
+        if one.mode is not Mode.HOLD or one.held or one.closing:
+            continue
+        own = one.speed(now, policy.silent_seconds)
+        rest = one.end(None) - one.lease.start - one.received
+        alone = None if own is None else rest / own if own > 0 else float("inf")
+        if alone is not None and alone > policy.endgame_ratio * helper.seconds(one.end(None) - one.lease.start):
+            return number
+    return None
+
+
 def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> bool:
     """Whether a connection is far below what its host gave before, or gives its other connections.
 
@@ -90,11 +107,11 @@ def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> boo
     peers = [other for other in live.values() if other is not one and other.mode is Mode.WRITE and not other.closing]
     speeds = {id(other): other.speed(now, policy.stall_seconds) for other in peers}
     same = [speed for other in peers if other.host == one.host and (speed := speeds[id(other)]) is not None]
-    wanted = max(one.norm or 0.0, one.peak, median(same) if same else 0.0)
+    wanted = max(one.norm or 0.0, one.peak, _middle(same) if same else 0.0)
     if own >= policy.slow_share * wanted:
         return False
     shares = [speed / other.peak for other in peers if other.peak and (speed := speeds[id(other)]) is not None]
-    return not shares or median(shares) > policy.line_share
+    return not shares or _middle(shares) > policy.line_share
 
 
 def to_give_up(live: Live, better: float, now: float, policy: Policy) -> int | None:

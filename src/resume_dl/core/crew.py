@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import mean
 
 from resume_dl.core import actions as act
-from resume_dl.core.balancing import Helper, falls_behind, to_duplicate, to_give_up, to_steal
+from resume_dl.core.balancing import Helper, falls_behind, to_abandon, to_duplicate, to_give_up, to_steal
 from resume_dl.core.budget import Budget
 from resume_dl.core.connection import Connection
 from resume_dl.core.failures import Failure
@@ -126,7 +125,11 @@ class Crew:
         if not self._policy.rebalance or any(one.shorten_to is not None for one in self.live.values()):
             return False  # what is being taken away is for whoever is idle now
         host, speeds = self._budget.host(source.host), self._speeds(now)
-        helper = Helper(host.speed or (mean(speeds) if any(speeds) else MIB), host.latency)
+        helper = Helper(host.speed or sum(speeds) / max(1, len(speeds)) or MIB, host.latency)
+        hopeless = to_abandon(self.live, helper, now, self._policy)
+        if hopeless is not None:
+            self.close(hopeless)
+            return False
         left = size - self._holdings.done.total
         twice = to_duplicate(self.live, size, helper, now, self._policy, left=left, spent=self._duplicated)
         if twice is not None:
