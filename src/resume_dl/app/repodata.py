@@ -10,10 +10,10 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from resume_dl.app.blocks import Blocks
+from resume_dl.app.places import Places
 from resume_dl.app.watching import WatchedEngine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
@@ -24,9 +24,8 @@ from resume_dl.errors import (
     OutOfSpaceError,
     ResumeDLError,
 )
-from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
-from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import newest_timestamp, unpack_zst
@@ -41,27 +40,6 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Which sources may be used: every mirror and upstream, or fewer."""
-
-    table: MirrorTable
-    upstream: bool = True
-    only: frozenset[str] | None = None
-    blocks: Blocks | None = None
-    """Mirrors that have blocked us are left out."""
-
-    def of(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The sources of the file whose canonical address is ``url``, best first."""
-        sources = self.table.sources(url, upstream=self.upstream, only=self.only)
-        return sources if self.blocks is None else self.blocks.allowed(sources)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The mirrors that were left out so far because they had blocked us."""
-        return () if self.blocks is None else self.blocks.left_out()
 
 
 class RepodataFetcher:

@@ -9,7 +9,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.blocks import Blocks
-from resume_dl.app.repodata import Places
+from resume_dl.app.places import Places
 from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.policy import Policy
 from resume_dl.engine.engine import Engine
