@@ -33,6 +33,7 @@ from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
+from resume_dl.core.upkeep import Upkeep
 
 
 class State(Enum):
@@ -93,11 +94,7 @@ class Download:
         )
         self._patience = Patience()
         self._retry_lock_at = math.inf
-        self._syncing = False
-        self._last_sync_at = 0.0
-        self._unsynced = 0
-        self._digesting = False
-        self._digested = 0
+        self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
         self._bound: int | None = None
         self._digests = ("", "")
@@ -175,9 +172,7 @@ class Download:
         elif isinstance(event, ev.FoundPublished):
             self._end_well(another=True)
         elif isinstance(event, ev.DataSynced):
-            self._syncing = False
-            self._last_sync_at = now
-            self._out.append(act.RecordProgress(event.mark))
+            self._upkeep.synced(event.mark, now)
         elif isinstance(event, ev.DigestAdvanced):
             self._on_digest_advanced(event, now)
         elif isinstance(event, ev.DigestChecked):
@@ -211,10 +206,7 @@ class Download:
         if self.state not in {State.TRANSFERRING, State.INQUIRING} or self._ending is not None:
             return math.inf
         times = [self._give_up_at(), *self._crew.deadlines(self._now)]
-        if self._unsynced and not self._syncing and self._journaled:
-            policy = self._policy
-            many = self._unsynced >= policy.sync_bytes
-            times.append(self._last_sync_at + (policy.sync_least_seconds if many else policy.sync_seconds))
+        times.append(self._upkeep.sync_deadline())
         for source in self._allowed():
             ready_at = max(source.not_before, self._budget.host(source.host).not_before)
             if ready_at > self._now:  # what was ready by then has been considered already
@@ -225,7 +217,7 @@ class Download:
 
     def _on_prepared(self, event: ev.Prepared, now: float) -> None:
         self.state = State.TRANSFERRING
-        self._last_sync_at = now
+        self._upkeep.begin(now)
         self._patience.begin(now)
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
@@ -334,7 +326,7 @@ class Download:
         one.position = max(one.position, position)
         if gained:
             source.kept = self._holdings.kept_of(one.source)
-            self._unsynced += gained
+            self._upkeep.gained(gained)
             source.progressed()
             self._budget.progressed(one.host)
         self._patience.moved(now, done=self.done.total, came=came, position=position)
@@ -374,9 +366,9 @@ class Download:
 
     def _on_local_failure(self, event: ev.LocalFailed) -> None:
         if event.sync:
-            self._syncing = False
+            self._upkeep.syncing = False
         if event.digest:
-            self._digesting = False
+            self._upkeep.digesting = False
         self.state = State.TRANSFERRING
         self._end(act.Fail("local", error=event.error))
 
@@ -393,15 +385,15 @@ class Download:
     # ------------------------------------------------------------------ the digest
 
     def _on_digest_advanced(self, event: ev.DigestAdvanced, now: float) -> None:
-        self._digesting = False
-        self._digested = event.position
+        self._upkeep.digesting = False
+        self._upkeep.digest_stands_at(event.position)
         if event.damaged:
             if self.state is State.VERIFYING:
                 self.state = State.TRANSFERRING
             self._forget(event.damaged, now)
 
     def _on_digest(self, event: ev.DigestChecked, now: float) -> None:
-        self._digesting = False
+        self._upkeep.digesting = False
         if self.state is not State.VERIFYING:
             return  # something on this machine has failed meanwhile
         if event.matches:
@@ -419,21 +411,12 @@ class Download:
             self._inquire(now)
         else:
             self.state = State.LOCATING
-            self._digesting = True
-            self._out.append(act.LocateDamage())
-
-    def _digest_if_due(self) -> None:
-        if self._digesting or not self._digest:
-            return
-        frontier = self.done.first_gap() if self.done.covers(0, 1) else 0
-        if frontier - self._digested >= self._policy.digest_step:
-            self._digesting = True
-            self._out.append(act.AdvanceDigest(min(frontier, self._digested + self._policy.digest_most)))
+            self._upkeep.call_digest(act.LocateDamage())
 
     # ------------------------------------------------------------------ wrong bytes: who lied?
 
     def _on_located(self, event: ev.DamageLocated, now: float) -> None:
-        self._digesting = False
+        self._upkeep.digesting = False
         if self.state is State.LOCATING:
             self._trial.begin(event.suspects, self.size or 0)
             self._inquire(now)
@@ -446,10 +429,10 @@ class Download:
     def _go_on_inquiring(self, now: float) -> None:
         """Go on comparing, or act on what has been found out."""
         if self._ending is None and self._trial.goes_on(self.size or 0, now):
-            self._sync_if_due(now)
+            self._upkeep.sync_if_due(now)
             return
         self._crew.close_all()
-        if self.connections or self._syncing:
+        if self.connections or self._upkeep.syncing:
             return
         self.state = State.TRANSFERRING
         if self._ending is None:
@@ -490,7 +473,7 @@ class Download:
                 self._crew.close_all()
             else:
                 self._crew.dismiss_finished(self.size, now)
-            if self.connections or self._syncing or self._digesting:
+            if self.connections or self._upkeep.syncing or self._upkeep.digesting:
                 return  # invariant 7: nothing is judged, published or thrown away while a write may be under way
             if self._discarding:
                 self._discard()
@@ -499,8 +482,8 @@ class Download:
         elif self.complete:
             self._finish_transfer()
         else:
-            self._sync_if_due(now)
-            self._digest_if_due()
+            self._upkeep.sync_if_due(now)
+            self._upkeep.digest_if_due(self.done)
             self._crew.staff(
                 self._allowed(),
                 self.size,
@@ -521,8 +504,7 @@ class Download:
     def _finish_transfer(self) -> None:
         if self._digest:
             self.state = State.VERIFYING
-            self._digesting = True
-            self._out.append(act.CheckDigest())
+            self._upkeep.call_digest(act.CheckDigest())
         else:
             self.state = State.PUBLISHING
             self._out.append(act.Publish())
@@ -557,16 +539,6 @@ class Download:
         """Whether others' connections are all that keeps us; not where they themselves get no answer."""
         hosts = [self._budget.host(source.host) for source in self._allowed() if source.not_before <= now]
         return any(host.not_before <= now and (host.reached or not host.active) for host in hosts)
-
-    def _sync_if_due(self, now: float) -> None:
-        if not self._unsynced or self._syncing or not self._journaled:
-            return
-        since = now - self._last_sync_at
-        many = self._unsynced >= self._policy.sync_bytes and since >= self._policy.sync_least_seconds
-        if many or since >= self._policy.sync_seconds:
-            self._syncing = True
-            self._unsynced = 0
-            self._out.append(act.SyncData())
 
     @property
     def _journaled(self) -> bool:
@@ -603,7 +575,7 @@ class Download:
         gone = tuple(ranges)
         self._out.append(act.ForgetRanges(gone))
         self._holdings.forget(gone)
-        self._digested = min([self._digested, *(start for start, _ in gone)])
+        self._upkeep.forgot(min(start for start, _ in gone))
         self._count_kept()
         self._patience.begin(now, self.done.total)
 
@@ -615,7 +587,7 @@ class Download:
         self._discarding = False
         self._out.append(act.DiscardPieces())
         self._holdings.clear()
-        self._unsynced = self._digested = 0
+        self._upkeep.discarded()
         self._bound = self._validator = None
         self.size = self._stated_size
         self._count_kept()
