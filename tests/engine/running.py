@@ -33,6 +33,7 @@ POLICY = Policy(
     segment_seconds=0.1,
     sync_bytes=512 * KIB,
     sync_seconds=0.1,
+    sync_least_seconds=0.0,
     stall_seconds=0.4,
     first_byte_seconds=0.8,
     backoff_first=0.02,
