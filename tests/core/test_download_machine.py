@@ -1,4 +1,4 @@
-"""Downloads under an adversarial engine: whatever is answered, in whatever order, the seven invariants hold."""
+"""Downloads under an adversarial engine: whatever is answered, in whatever order, the invariants hold."""
 
 from __future__ import annotations
 

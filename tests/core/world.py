@@ -1,4 +1,4 @@
-"""An engine made of numbers: plays disk, servers and clock for a ``Session`` and holds it to the seven invariants."""
+"""An engine made of numbers: plays disk, servers and clock for a ``Session`` and holds it to the invariants."""
 
 from __future__ import annotations
 
