@@ -172,7 +172,7 @@ class Crew:
         """It has said its last word, after ``received`` body bytes."""
         one = self.live.pop(number)
         self._budget.release(one.host)
-        if received and one.meter.speed is None:  # a request so short tells a speed only as a whole
+        if received >= self._policy.piece_size and one.meter.speed is None:  # so short that it tells only as a whole
             self._budget.note_speed(one.host, received / max(now - one.opened_at, _INSTANT))
 
     def dismiss_finished(self, size: int | None, now: float) -> None:
