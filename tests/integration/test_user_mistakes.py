@@ -134,3 +134,30 @@ def test_early_interrupt(user):
         [sys.executable, "-c", script], capture_output=True, env=user.environment(), timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, b"", b"stopped\n")
+
+
+@posix
+def test_interrupt_beside_the_solver_process(user):
+    """Ctrl-C at a terminal, with the process for the solver just started: one word, and nobody is left."""
+    script = (
+        "import signal, os, sys, resume_dl.cli.main as m\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Now:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'resume_dl.app.fetch':\n"
+        "            assert 'resume_dl.resolve.worker' in sys.modules\n"
+        "            os.killpg(0, signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Now())\n"
+        "sys.exit(m.main(['fetch', 'numpy']))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=user.environment(),
+        start_new_session=True,
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (128 + signal.SIGINT, b"", b"stopped")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

@@ -68,6 +68,48 @@ def archive(folder, *members, name="a-1-0.tar.bz2"):
     return path
 
 
+def test_started_early():
+    """One process, started once, which the first request finds; closed unused, it is gone; then it starts anew."""
+    with RattlerWorker() as early:
+        early.start()
+        pid = early.pid
+        early.start()
+        assert early.pid == pid
+        early.request("parse_specs", {"specs": ["a"]})
+        assert early.pid == pid
+        early.close()
+        early.start()
+        unused = early.pid
+        assert alive(unused)
+        early.close()
+        assert not alive(unused)
+        early.request("parse_specs", {"specs": ["a"]})
+
+
+def test_an_early_start_that_fails_is_told_by_the_first_request(tmp_path):
+    """Nobody waits for the start: what went wrong is an error of the request."""
+    with RattlerWorker(python=tmp_path / "none") as broken:
+        broken.start()
+        assert broken.pid is None
+        with pytest.raises(WorkerCrashedError, match="cannot start"):
+            broken.request("parse_specs", {"specs": ["a"]})
+
+
+@posix
+@pytest.mark.parametrize("after", [0.0, 0.05, 0.3], ids=str)
+def test_started_early_it_does_not_outlive_its_parent(after):
+    """The parent is killed while the process starts, loads, or waits for its first request: it ends too."""
+    program = (
+        "import time; from resume_dl.resolve.worker import RattlerWorker\n"
+        "worker = RattlerWorker(); worker.start(); print(worker.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        time.sleep(after)
+        parent.kill()
+    assert gone(pid)
+
+
 def test_starts_when_first_asked_and_answers(worker):
     """No process before the first request; specs come back in parts, errors as the class that they are."""
     with RattlerWorker() as fresh:

@@ -24,6 +24,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.explicit import write_explicit
 from resume_dl.resolve.request import Solution
+from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
 from resume_dl.store.part import FOLDER
@@ -32,12 +33,20 @@ __all__ = ["FetchRequest", "fetch"]
 
 
 def fetch(
-    request: FetchRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+    request: FetchRequest,
+    setup: Setup,
+    reporter: Reporter,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    worker: RattlerWorker | None = None,
 ) -> RunResult:
-    """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised."""
+    """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised.
+
+    ``worker``: one that was started already; closed here after its use.
+    """
     started = time.monotonic()
-    with engine_for(setup, reporter, cancelled) as engine:
-        job = _Fetch(request, setup, reporter, engine, cancelled)
+    with worker or RattlerWorker() as solver, engine_for(setup, reporter, cancelled) as engine:
+        job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver)
         try:
             result = job.run()
         finally:
@@ -56,6 +65,8 @@ class _Fetch:
         reporter: Reporter,
         engine: WatchedEngine,
         cancelled: Callable[[], bool],
+        *,
+        worker: RattlerWorker,
     ) -> None:
         self.request = request
         self.setup = setup
@@ -65,7 +76,7 @@ class _Fetch:
         self.folder, self.in_cache = self._destination()
         if request.lock is not None:
             _check_lock(request.lock.absolute())
-        self.resolver = Resolver(request, setup, reporter, engine)
+        self.resolver = Resolver(request, setup, reporter, engine, worker)
         self.transfer = Transfer(
             self.folder, engine, reporter, cancelled, in_cache=self.in_cache, offline=self.resolver.offline
         )

@@ -27,12 +27,15 @@ from resume_dl.settings.condarc import native_subdir
 
 
 class Resolver:
-    """Resolves one request; indexes come through ``engine``."""
+    """Resolves one request; indexes come through ``engine``. ``worker`` is closed after each time it was used."""
 
-    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: WatchedEngine) -> None:
+    def __init__(
+        self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: WatchedEngine, worker: RattlerWorker
+    ) -> None:
         self._request = request
         self._setup = setup
         self._reporter = reporter
+        self._worker = worker
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
         self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline)
@@ -71,7 +74,7 @@ class Resolver:
         names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
-        with RattlerWorker() as worker:
+        with self._worker as worker:
             check_specs(specs, worker)
             for platform in platforms:
                 expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))

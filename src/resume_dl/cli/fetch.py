@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from resume_dl.cli.run import Cancelled, run, say, transfer_of
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
     from resume_dl.ports import Reporter
+    from resume_dl.resolve.worker import RattlerWorker
 
 _PATH = click.Path(path_type=Path)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -49,9 +51,6 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
     Interrupted in any way, the same command goes on where it was. Afterwards conda installs without a download.
     """
-    from resume_dl.app.fetch import FetchRequest, fetch  # noqa: PLC0415 - loaded when it runs, not for --help
-    from resume_dl.app.setup import load_setup  # noqa: PLC0415
-
     if options["prefix"] and options["name"]:
         raise click.UsageError("--prefix and --name are two names for one thing: give one of them")
     if options["no_deps"] and options["only_deps"]:
@@ -60,6 +59,18 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--lock writes a list for one platform: give one --platform at a time")
     if not specs and not options["file"]:
         raise click.UsageError("nothing to fetch: name a package, as in resume-dl fetch pytorch=1.7")
+    from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
+
+    with RattlerWorker() as worker:
+        if specs:
+            worker.start()  # it loads beside what we load; a list needs none, and what a file needs it says later
+        return _fetch(specs, options, worker)
+
+
+def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWorker) -> int:
+    from resume_dl.app.fetch import FetchRequest, fetch  # noqa: PLC0415 - as above
+    from resume_dl.app.setup import load_setup  # noqa: PLC0415
+
     request = FetchRequest(
         specs=specs,
         files=tuple(options["file"]),
@@ -83,7 +94,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
         setup = load_setup(transfer_of(options), os.environ)
-        return fetch(request, setup, reporter, cancelled=cancelled)
+        return fetch(request, setup, reporter, cancelled=cancelled, worker=worker)
 
     result, code = run("fetch", options, call)
     if result is not None and not options["json"] and not options["quiet"]:

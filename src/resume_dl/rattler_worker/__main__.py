@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from resume_dl.errors import ConfigurationError, ResumeDLError
@@ -33,6 +34,8 @@ def main() -> None:
     sys.stdout = sys.stderr
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
+    with suppress(ConfigurationError):
+        _operations()  # while the parent is on its way to the first request, whose answer says what is wrong
     while True:
         line = requests.get()
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
@@ -61,17 +64,22 @@ def _describe(error: ResumeDLError) -> dict[str, Any]:
     return {"type": type(error).__name__, "message": error.message, "hint": error.hint, "data": data}
 
 
-def _operation(name: str) -> Operation:
-    """Imported when first asked for: py-rattler takes a tenth of a second, and may be missing or broken."""
+def _operations() -> Mapping[str, Operation]:
+    """Imported here and not above: py-rattler takes a tenth of a second, and may be missing or broken."""
     try:
         from resume_dl.rattler_worker.operations import OPERATIONS  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
             f"py-rattler cannot be loaded: {error}", hint="install it: pip install 'py-rattler>=0.23'"
         ) from error
-    if name not in OPERATIONS:
+    return OPERATIONS
+
+
+def _operation(name: str) -> Operation:
+    operations = _operations()
+    if name not in operations:
         raise ConfigurationError(f"the worker knows no operation {name!r}")
-    return OPERATIONS[name]
+    return operations[name]
 
 
 if __name__ == "__main__":

@@ -49,8 +49,9 @@ class Extracted:
 class RattlerWorker:
     """One child process that answers one request at a time; a context manager.
 
-    It is started by the first request, and anew by the first after it crashed. ``env`` is its environment (default:
-    this process's). Requests from several threads wait for each other; ``close`` may be called from any thread.
+    It is started by ``start`` or the first request, and anew by the first after it crashed or was closed. ``env`` is
+    its environment (default: this process's). Requests from several threads wait for each other; ``close`` may be
+    called from any thread.
     """
 
     def __init__(self, *, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -70,6 +71,15 @@ class RattlerWorker:
     def pid(self) -> int | None:
         """The child's process id, or None while none runs."""
         return None if self._child is None else self._child.process.pid
+
+    def start(self) -> None:
+        """Start the process now, so that it loads its libraries beside whatever the caller does until it asks.
+
+        What goes wrong is told by the first request.
+        """
+        with self._asking, contextlib.suppress(WorkerCrashedError):
+            if self._child is None:
+                self._child = _Child(self._python, self._env)
 
     def request(self, op: str, args: Mapping[str, Any], timeout: float | None = None) -> Any:
         """The result of one operation; see ``rattler_worker.operations``.
@@ -128,6 +138,7 @@ class _Child:
             ) from error
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=20)
+        self._was_asked = False
         self._threads = [
             threading.Thread(target=target, args=(pipe,), daemon=True)
             for target, pipe in ((self._read, self.process.stdout), (self._listen, self.process.stderr))
@@ -136,6 +147,7 @@ class _Child:
             thread.start()
 
     def ask(self, request: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        self._was_asked = True
         stdin = self.process.stdin
         assert stdin is not None  # noqa: S101 - it is a pipe, and the type checker cannot know
         # A process that has ended cannot be written to; why it ended is told below.
@@ -170,7 +182,12 @@ class _Child:
         )
 
     def end(self) -> None:
-        """Close its stdin, at which it ends at once; kill it where it does not. Waits for it and for both threads."""
+        """Close its stdin, at which it ends at once; kill it where it does not. Waits for it and for both threads.
+
+        One that was never asked may be starting still, and has nothing to lose: it is killed.
+        """
+        if not self._was_asked:
+            self.process.kill()
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
