@@ -567,13 +567,15 @@ def test_agreement_on_a_little_is_not_enough() -> None:
     assert sum((order.end or 0) - order.start for order in compared) >= 2 * MIB
 
 
-def test_another_build_in_an_earlier_run() -> None:
-    """With one source only, what was good in itself is suspected too, or no run would ever get further."""
-    line = Line(size=2 * MIB, resumed=ev.Prepared(((1000, 2 * MIB),), 2 * MIB))
+def test_one_source_in_an_earlier_run_and_now() -> None:
+    """Its own earlier bytes are not fetched again for its lies: what is provably good is kept, run after run."""
+    owner = (("https://a/f", ((1000, 2 * MIB),)),)
+    line = Line(size=2 * MIB, resumed=ev.Prepared(((1000, 2 * MIB),), 2 * MIB, owners=owner))
     line.close(0, 1000)
     line.tell(WRONG)
     line.tell(ev.DamageLocated(((0, 1000),)))
-    assert line.leases == [(1000, 2 * MIB)]
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, fail.resumable_bytes) == ("single", 2 * MIB - 1000)
 
 
 def test_who_could_ask_for_a_newer_record_keeps_all_bytes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from resume_dl.core.ranges import RangeSet
 
@@ -44,9 +44,9 @@ class Holdings:
                     found.setdefault(owner, RangeSet()).add(start, end)
         return found
 
-    def earlier(self) -> list[tuple[int, int]]:
-        """The ranges that came in earlier runs."""
-        return [each for ranges in self._earlier.values() for each in ranges]
+    def earlier(self, *, but: Container[int]) -> list[tuple[int, int]]:
+        """The ranges that came in earlier runs from others than these owners."""
+        return [each for owner, ranges in self._earlier.items() if owner not in but for each in ranges]
 
     def resume(self, ranges: Ranges, owners: Sequence[tuple[str, Ranges]], labels: Sequence[str]) -> None:
         """Take over what an earlier run left; ``labels`` are those of this run's sources, in order."""

@@ -170,12 +170,11 @@ class Trial:
         self._guess = None
 
     def _nobody_to_ask(self, suspects: tuple[tuple[int, int], ...]) -> Ruling:
-        """No source can be compared with another: suspect what came before this run, then whole copies in turn."""
-        earlier = RangeSet(self._holdings.earlier())
-        doubtful = tuple(each for start, end in suspects for each in earlier.within(start, end))
-        if not doubtful and self._narrowed:  # what was good in itself then may be another build's
-            doubtful = tuple(earlier)
-        if doubtful and any(source.usable for source in self._sources):
+        """No source can be compared with another: suspect what is of nobody who is here, then whole copies in turn."""
+        here = [index for index, source in enumerate(self._sources) if source.usable]
+        strange = RangeSet(self._holdings.earlier(but=here))
+        doubtful = tuple(each for start, end in suspects for each in strange.within(start, end))
+        if doubtful and here:
             return Ruling(forget=doubtful)
         owners = [owner for owner in self._holdings.owners() if owner >= 0]
         others = [i for i, source in enumerate(self._sources) if i not in owners and self._may_have_it(source)]
