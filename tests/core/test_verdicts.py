@@ -585,3 +585,26 @@ def test_who_could_ask_for_a_newer_record_keeps_all_bytes() -> None:
     wrong(line)
     (fail,) = line.of(act.Fail)
     assert (fail.reason, fail.agreeing, fail.resumable_bytes) == ("disputed", (0,), 2 * MIB)
+
+
+def test_a_witness_that_fails_with_another_comparison_under_way() -> None:
+    """What it is still comparing counts; nothing more is asked of it."""
+    line = Line(size=7 * MIB, hosts="ab", policy=Policy(per_host=2, compare_look=0, compare_ahead=0))
+    line.close(0, 7 * MIB)
+    wrong(line)
+    line.now += 1.0
+    compare(line, 1)
+    first, second = sorted(line.download.connections)
+    line.close(first, kind=FailureKind.RANGE_IGNORED)
+    assert line.leases == []
+    assert list(line.download.connections) == [second]
+
+
+def test_what_a_stranger_left_is_fetched_again_where_nobody_can_be_compared() -> None:
+    """The only source gives no ranges: what came from elsewhere in an earlier run is suspected before its own."""
+    line = Line(size=MIB, jitter=0.0, resumed=ev.Prepared(((0, 9),), MIB, owners=(("conda's .partial", ((0, 9),)),)))
+    line.close(0, kind=FailureKind.RANGE_IGNORED)
+    line.close(max(line.download.connections), MIB)
+    wrong(line)
+    assert line.of(act.ForgetRanges) == [act.ForgetRanges(((0, 9),))]
+    assert line.of(act.OpenRange)[0].gaps == ((0, 9),)
