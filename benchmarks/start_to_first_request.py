@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-BOUND = 250.0
+BOUND = 350.0
 RUNS = 15
 
 

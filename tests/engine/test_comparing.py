@@ -134,3 +134,18 @@ def test_a_disk_that_cannot_be_read(serve, monkeypatch):
     closed = orders.hear()
     assert isinstance(closed, ConnectionClosed)
     assert (closed.position, closed.failure) == (0, None)
+
+
+def test_each_report_tells_all_that_differs_in_it(serve):
+    """Also where one ends in the middle of a block: its rest is not left out of the next."""
+    _server, orders = serve(Rate(MIB))
+    orders.part.write(0, bytes(len(DATA)))
+    orders.open(BLOCK, 5 * BLOCK, Mode.COMPARE)
+    at, cut = BLOCK, 0
+    while not isinstance(event := orders.hear(), ConnectionClosed):
+        if isinstance(event, RangeCompared):
+            told = RangeSet(event.differing)
+            assert told.covers(at, event.position)
+            at, cut = event.position, cut + (event.position % BLOCK != 0)
+    assert at == 5 * BLOCK
+    assert cut > 0, "no report ended in the middle of a block: this test shows nothing"

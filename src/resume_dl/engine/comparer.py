@@ -19,7 +19,7 @@ class Comparer(Worker):
         super().__init__(order, **more)
         self._differing: list[tuple[int, int]] = []
         self._found = -1
-        """Where the last block begins that was found to differ: the rest of it is not looked at."""
+        """Where the last block begins that was found to differ: until the next report the rest is not looked at."""
         self._told = order.start
 
     @property
@@ -47,6 +47,7 @@ class Comparer(Worker):
     def _report(self) -> RangeCompared:
         differing, self._differing = tuple(self._differing), []
         self._told = self._at
+        self._found = -1  # what is told counts up to here only: the rest of a block has its own differences
         return RangeCompared(self._id, self._at, self._received, differing)
 
     def _settle(self) -> None:
