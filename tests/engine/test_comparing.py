@@ -71,7 +71,7 @@ def test_told_with_its_position(serve):
             assert ((0, BLOCK) in found) is (event.position > 10)
             assert ((3 * BLOCK, 4 * BLOCK) in found) is (event.position > 3 * BLOCK + 5)
     assert events > 2
-    assert found == [(0, BLOCK), (3 * BLOCK, 4 * BLOCK)]
+    assert list(RangeSet(found)) == [(0, BLOCK), (3 * BLOCK, 4 * BLOCK)]
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
