@@ -83,6 +83,20 @@ def test_first_bytes_have_longer() -> None:
     assert line.of(act.NoteFailure)[0].failure.message == "no byte for 20 s"
 
 
+def test_a_source_that_never_answers_makes_way_once() -> None:
+    """Where the size is not known nobody can begin beside it; a second source that is as silent has its whole time."""
+    line = Line(size=None, hosts="ab", policy=Policy(unreached_give_up=100.0))
+    line.wait()
+    assert (line.now, line.out) == (5.0, [act.CloseConnection(0)])
+    line.close(0)
+    assert line.of(act.NoteFailure)[0].failure.message == "no byte for 5 s"
+    assert [order.source for order in line.of(act.OpenRange)] == [1]
+    line.wait_until(24.9)
+    assert not line.download.connections[1].closing
+    line.wait_until(25.0)
+    assert line.of(act.CloseConnection, ever=True) == [act.CloseConnection(0), act.CloseConnection(1)]
+
+
 def test_give_up_without_progress() -> None:
     """Ten minutes without a new byte end the download; what came stays resumable."""
     line = Line(policy=UNSYNCED)

@@ -265,6 +265,20 @@ def hashed(policy: Policy, *, came: int) -> list[int]:
     return [action.upto for action in line.of(act.AdvanceDigest)]
 
 
+def source_asked_second(policy: Policy) -> float:
+    """When the second of two sources is asked, where the first takes the request and never answers."""
+    line = Line(None, "ab", policy=policy)
+    while line.now < 30.0:
+        line.wait_until(line.now + 1.0)
+        line.keep(line.download.fill(line.now))
+        for number, one in list(line.download.connections.items()):
+            if one.source == 1:
+                return line.now
+            if one.closing:
+                line.close(number)
+    return line.now
+
+
 def closed_when_silent(policy: Policy, *, answered: bool) -> float:
     """When a connection is closed that says nothing more."""
     line = Line(policy=policy)
@@ -470,6 +484,7 @@ CASES: dict[str, Case] = {
     "compare_ahead": Case(compared_alone, (1, 2), 0, (1, 3), changed(HALVES, per_host=2, compare_look=0)),
     "dispute_bytes": Case(verdict, "disputed", MANY, "record", HALVES),
     "stall_seconds": Case(lambda p: closed_when_silent(p, answered=True), 10.0, math.inf, math.inf),
+    "first_answer_seconds": Case(source_asked_second, 6.0, math.inf, 21.0),
     "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
     "backoff_first": Case(lambda p: pauses(p, 1), 0.25, 0.0, 0.0),
     "backoff_most": Case(lambda p: pauses(p, 12), 15.0, math.inf, 512.0),

@@ -41,6 +41,8 @@ class Crew:
         self._duplicated = 0
         self._idle = False
         """Whether somebody found no work when last asked: then it matters who stands still."""
+        self._hedges = False
+        """Whether another source could have the turn of one that does not answer."""
 
     # ------------------------------------------------------------------ opening
 
@@ -59,7 +61,7 @@ class Crew:
         ``by_digest``: any source may go on with another's bytes; else one connection has the file alone, under the
         validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
         """
-        self._idle = False
+        self._idle = self._hedges = False
         self._budget.govern(now)
         self._let_go_of_fast_hosts()
         while not self._budget.exhausted:
@@ -78,7 +80,8 @@ class Crew:
                 done = self._holdings.done
                 lease = lone_lease(done, size, self._policy, one_stream=source.one_stream, by_digest=by_digest)
                 self.ask(source, lease, now, size, if_range=if_range if not lease.whole else None)
-                return
+                continue
+            self._hedge(ready, now)
             return
         self._make_place(allowed, now)
 
@@ -191,6 +194,17 @@ class Crew:
                 one.slow = not one.closing
                 self.close(number)
 
+    def _hedge(self, ready: Sequence[SourceState], now: float) -> None:
+        """The only connection is not answered, and another source is idle: let that one have its turn."""
+        for number, one in self.live.items():
+            own = self._sources[one.source]
+            silent = not one.answered and now >= one.opened_at + self._policy.first_answer_seconds
+            better = any(s is not own and s.failures_in_a_row <= own.failures_in_a_row for s in ready)
+            self._hedges = better
+            if silent and better and not one.closing:
+                one.stalled = True
+                self.close(number)
+
     def _let_go_of_fast_hosts(self) -> None:
         seen = set()
         for number, one in sorted(self.live.items(), key=lambda each: each[1].position):
@@ -237,6 +251,9 @@ class Crew:
                 silent = max(one.opened_at, one.last_byte_at) + self._policy.silent_seconds
                 if self._idle and silent > now:
                     times.append(silent)
+                hedged = one.opened_at + self._policy.first_answer_seconds
+                if self._hedges and not one.answered and hedged > now:
+                    times.append(hedged)
                 if one.slow_since is not None:
                     times.append(one.slow_since + self._policy.slow_seconds)
         return times

@@ -282,8 +282,7 @@ class Download:
             self._take_bytes(one, event.position, event.received, now)
         failure = event.failure
         if one.stalled:
-            seconds = self._policy.stall_seconds if one.answered else self._policy.first_byte_seconds
-            failure = Failure(FailureKind.STALLED, f"no byte for {seconds:g} s")
+            failure = Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
         if failure is not None:

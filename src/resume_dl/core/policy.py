@@ -106,6 +106,9 @@ class Policy:
 
     stall_seconds: float = 10.0
     """A connection that brings no byte for so long is replaced, also where there is one source only."""
+    first_answer_seconds: float = 5.0
+    """A file's only connection that has not been answered for so long makes way for a source that has failed no more
+    often: where the size is not known yet, nobody else can begin beside it."""
     first_byte_seconds: float = 20.0
     """Connect (5) and first byte (15) together; the transport's own time-outs are shorter, this is the net below."""
     backoff_first: float = 0.5
