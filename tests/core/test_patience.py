@@ -135,7 +135,7 @@ def test_giving_up_waits_for_writers() -> None:
 
 def test_a_file_that_changes_at_every_request_is_no_progress() -> None:
     """Bytes that only replace others do not put off the end."""
-    line = Line(digest=False, policy=Policy(per_host=1, give_up_after=50.0, sync_seconds=1e9))
+    line = Line(digest=False, policy=Policy(per_host=1, give_up_after=50.0, sync_seconds=1e9), jitter=0.0)
     line.respond(0, validator='"0"')
     for number in range(1000):
         line.now += 1.0

@@ -91,6 +91,17 @@ def test_a_changed_file_is_no_illness() -> None:
     assert source.failures_in_a_row == 0
 
 
+def test_a_file_that_changes_all_the_time_is_asked_for_less_and_less() -> None:
+    """The second time and later there is a wait, whatever bytes came in between."""
+    source = SourceState("s", "h")
+    waits = []
+    for _ in range(4):
+        fail(source, FailureKind.CHANGED)
+        source.progressed()
+        waits.append(source.not_before)
+    assert waits == [0.0, 102.0, 104.0, 108.0]
+
+
 def test_quarantine_and_another_size() -> None:
     """Who gave wrong bytes is out; who was measured by a doubtful size can be told from who has nothing."""
     assert not SourceState("s", "h", quarantined=True).usable

@@ -89,7 +89,14 @@ class SourceState:
                 self.dropped = failure
             self.one_stream = True
             return 0.0
-        if failure.kind in {FailureKind.CHANGED, FailureKind.SLOW}:
+        if failure.kind is FailureKind.CHANGED:
+            changes = self.failures[failure.kind.value]
+            if changes > 1:  # once a file is replaced; one that is another at each request is not asked for at once
+                self.not_before = now + jitter() * min(
+                    policy.backoff_most, policy.backoff_first * 2 ** min(changes, 30)
+                )
+            return 0.0
+        if failure.kind is FailureKind.SLOW:
             return 0.0
         row = min(max(self.failures_in_a_row, host_failures), 30)
         delay = jitter() * min(policy.backoff_most, policy.backoff_first * 2**row)
