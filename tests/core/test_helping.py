@@ -57,6 +57,44 @@ def test_the_idle_takes_the_tail_of_the_slow() -> None:
     assert [(each.source, each.start, each.end) for each in line.of(act.OpenRange)] == [(1, order.end, 95 * MIB)]
 
 
+def test_a_mirror_that_is_slow_to_answer_is_left_its_time() -> None:
+    """A second or two before the answer is no standstill, also where another is idle; a silent answer is one."""
+    line = Line(size=6 * MIB, hosts="ab")
+    for second in (1.0, 2.0, 3.0, 4.0):
+        line.wait_until(second)
+        help_out(line)
+        assert line.of(act.ShortenLease, ever=True) + line.of(act.CloseConnection, ever=True) == []
+    line.respond()
+    run(line, 0.5, MIB)
+    line.now += 2.0
+    help_out(line)
+    assert line.out == [act.CloseConnection(0)]
+    line.close(0)
+    assert [note.failure.kind for note in line.of(act.NoteFailure)] == [FailureKind.STALLED]
+    assert [order.source for order in line.of(act.OpenRange)] == [1]
+
+
+def test_mirrors_that_are_all_slow_to_answer_make_way_once() -> None:
+    """The second has its whole time, and so has the first when it is asked again."""
+    line = Line(size=900 * MIB, hosts="ab", policy=ALONE, jitter=0.0)
+    line.respond(1)
+    line.close(1, line.download.connections[1].end(None))
+    for number in list(line.download.connections):
+        if number != 0:
+            line.respond(number)
+    opened = []
+    while line.now < 19.0:
+        line.wait_until(line.now + 1.0)
+        help_out(line)
+        for number, one in list(line.download.connections.items()):
+            if one.source == 1 and not one.closing:
+                line.bytes_to(number, min(one.end(900 * MIB), one.position + 1000))
+            if one.closing:
+                line.close(number)
+        opened += [order.source for order in line.of(act.OpenRange)]
+    assert opened.count(0) <= 1
+
+
 def test_a_small_file_that_crawls() -> None:
     """A file of one request is shared too, where its only connection would take long and another is idle."""
     line = Line(size=6 * MIB, hosts="ab", policy=Policy(endgame_bytes=0))

@@ -141,7 +141,7 @@ def help_out(line: Line) -> None:
 
 
 def taken_over(
-    policy: Policy, *, rest: int, speed: float, helper: float = 4.0 * MIB, size: int = 100 * MIB, answered: bool = True
+    policy: Policy, *, rest: int, speed: float, helper: float = 4.0 * MIB, size: int = 100 * MIB, pause: float = 0.0
 ) -> list[act.Action]:
     """What an idle host does about the last ``rest`` bytes, which another brings at ``speed`` bytes a second."""
     budget = Budget(policy)
@@ -149,20 +149,22 @@ def taken_over(
     line = Line(size, "ab", policy=policy, budget=budget, resumed=ev.Prepared(((0, size - rest - came),), size))
     assert len(line.download.connections) == 1
     budget.note_speed("b", helper, steady=True)
-    if answered:
-        line.respond()
-        for tenth in range(1, 101):
-            line.now = tenth / 10
-            line.bytes_to(0, size - rest - came + came * tenth // 100)
-    else:
-        line.now = 10.0
+    line.respond()
+    for tenth in range(1, 101):
+        line.now = tenth / 10
+        line.bytes_to(0, size - rest - came + came * tenth // 100)
+    line.now += pause
     line.log.clear()
     help_out(line)
-    return [action for action in line.log if isinstance(action, act.ShortenLease | act.OpenRange)]
+    return [action for action in line.log if isinstance(action, act.ShortenLease | act.CloseConnection | act.OpenRange)]
 
 
 def stolen(policy: Policy, **scene: Any) -> bool:
-    return any(isinstance(action, act.ShortenLease) for action in taken_over(policy, **scene))
+    return any(isinstance(each, act.ShortenLease | act.CloseConnection) for each in taken_over(policy, **scene))
+
+
+def given_up(policy: Policy, **scene: Any) -> bool:
+    return any(isinstance(each, act.CloseConnection) for each in taken_over(policy, **scene))
 
 
 def duplicated(policy: Policy, **scene: Any) -> bool:
@@ -462,7 +464,7 @@ CASES: dict[str, Case] = {
     "steal_gain": Case(lambda p: stolen(p, rest=200 * KIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, NO_ENDGAME),
     "steal_least": Case(lambda p: stolen(p, rest=60 * KIB, speed=20.0 * KIB), False, 1, True, NO_ENDGAME),
     "steal_grain": Case(grain, True, 1, False, NO_ENDGAME),
-    "silent_seconds": Case(lambda p: stolen(p, rest=MIB, speed=0.0, answered=False), True, math.inf, False, NO_ENDGAME),
+    "silent_seconds": Case(lambda p: given_up(p, **SLOW, pause=3.0), True, math.inf, False, NO_ENDGAME),
     "endgame_bytes": Case(lambda p: duplicated(p, **SLOW), True, 0, False, LONG),
     "endgame_ratio": Case(lambda p: duplicated(p, rest=MIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, LONG),
     "endgame_share": Case(lambda p: duplicated(p, rest=3 * MIB, speed=100.0 * KIB), False, 1.0, True, LONG),

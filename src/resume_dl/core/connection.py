@@ -50,7 +50,7 @@ class Connection:
         return self.mode is Mode.WRITE and self.answered and self.position >= self.end(size)
 
     def speed(self, now: float, patience: float) -> float | None:
-        """Now; None while it is too young to tell, 0 where it has been silent for ``patience`` seconds."""
-        if now - max(self.opened_at, self.last_byte_at) >= patience:
-            return 0.0
-        return self.meter.at(now) if self.answered else None
+        """Now; None while it is too young to tell, 0 where its answer has been silent for ``patience`` seconds."""
+        if not self.answered:
+            return None
+        return 0.0 if now - self.last_byte_at >= patience else self.meter.at(now)

@@ -74,6 +74,8 @@ class Crew:
                 if (may_share and self._lease_to(source, size, now)) or (help_out and self._help(source, size, now)):
                     continue
                 self._idle = help_out
+                if help_out:
+                    self._hedge(ready, now)
                 return
             if ready and not self.live:
                 source = max(ranged or ready, key=lambda each: self._worth(each, now))
@@ -142,8 +144,13 @@ class Crew:
         stolen = to_steal(self.live, size, helper, now, self._policy)
         if stolen is not None:
             number, at = stolen
-            self.live[number].shorten_to = at
-            self._out.append(act.ShortenLease(number, at))
+            victim = self.live[number]
+            if victim.speed(now, self._policy.silent_seconds) == 0.0:
+                victim.stalled = True  # all is taken from it, and it must not be the next to be asked for it
+                self.close(number)
+            else:
+                victim.shorten_to = at
+                self._out.append(act.ShortenLease(number, at))
         return False
 
     def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
@@ -195,15 +202,19 @@ class Crew:
                 self.close(number)
 
     def _hedge(self, ready: Sequence[SourceState], now: float) -> None:
-        """The only connection is not answered, and another source is idle: let that one have its turn."""
+        """Where a connection is not answered and another source is idle, let that one have its turn.
+
+        Not where that one has failed more often: two that are slow to answer would take turns for ever.
+        """
         for number, one in self.live.items():
             own = self._sources[one.source]
-            silent = not one.answered and now >= one.opened_at + self._policy.first_answer_seconds
-            better = any(s is not own and s.failures_in_a_row <= own.failures_in_a_row for s in ready)
-            self._hedges = better
-            if silent and better and not one.closing:
-                one.stalled = True
-                self.close(number)
+            if one.answered or one.closing or one.mode is not act.Mode.WRITE:
+                continue
+            if any(s is not own and s.failures_in_a_row <= own.failures_in_a_row for s in ready):
+                self._hedges = True
+                if now >= one.opened_at + self._policy.first_answer_seconds:
+                    one.stalled = True
+                    self.close(number)
 
     def _let_go_of_fast_hosts(self) -> None:
         seen = set()
@@ -248,8 +259,8 @@ class Crew:
         for one in self.live.values():
             if not one.closing:
                 times.append(self._silence_ends(one))
-                silent = max(one.opened_at, one.last_byte_at) + self._policy.silent_seconds
-                if self._idle and silent > now:
+                silent = one.last_byte_at + self._policy.silent_seconds
+                if self._idle and one.answered and silent > now:
                     times.append(silent)
                 hedged = one.opened_at + self._policy.first_answer_seconds
                 if self._hedges and not one.answered and hedged > now:

@@ -62,8 +62,8 @@ class Policy:
     """No fewer bytes are worth a request."""
     steal_grain: int = 16 * KIB
     """Leases are cut on multiples of this: what TLS sends in one record."""
-    silent_seconds: float = 1.0
-    """A connection that has said nothing for so long counts as standing still where others could take its work."""
+    silent_seconds: float = 2.0
+    """A connection that is silent in its answer for so long loses its work where another is idle."""
     endgame_bytes: int = 4 * MIB
     """With no more than this left of a file, what a slow connection still has is fetched a second time, in memory."""
     endgame_ratio: float = 2.0
@@ -107,8 +107,8 @@ class Policy:
     stall_seconds: float = 10.0
     """A connection that brings no byte for so long is replaced, also where there is one source only."""
     first_answer_seconds: float = 5.0
-    """A file's only connection that has not been answered for so long makes way for a source that has failed no more
-    often: where the size is not known yet, nobody else can begin beside it."""
+    """A connection that has not been answered for so long makes way for an idle source that has failed no more often.
+    Mirrors far away and proxies take a second or two; all may be slow, so each makes way once."""
     first_byte_seconds: float = 20.0
     """Connect (5) and first byte (15) together; the transport's own time-outs are shorter, this is the net below."""
     backoff_first: float = 0.5
