@@ -49,8 +49,12 @@ class Connection:
         """Whether it has written all that it was asked for; its answer may not have ended yet."""
         return self.mode is Mode.WRITE and self.answered and self.position >= self.end(size)
 
+    def silent(self, now: float, patience: float) -> bool:
+        """Whether its answer has brought nothing for ``patience`` seconds."""
+        return self.answered and now - self.last_byte_at >= patience
+
     def speed(self, now: float, patience: float) -> float | None:
         """Now; None while it is too young to tell, 0 where its answer has been silent for ``patience`` seconds."""
-        if not self.answered:
-            return None
-        return 0.0 if now - self.last_byte_at >= patience else self.meter.at(now)
+        if self.silent(now, patience):
+            return 0.0
+        return self.meter.at(now) if self.received else None

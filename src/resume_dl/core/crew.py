@@ -145,7 +145,7 @@ class Crew:
         if stolen is not None:
             number, at = stolen
             victim = self.live[number]
-            if victim.speed(now, self._policy.silent_seconds) == 0.0:
+            if victim.silent(now, self._policy.silent_seconds):
                 victim.stalled = True  # all is taken from it, and it must not be the next to be asked for it
                 self.close(number)
             else:

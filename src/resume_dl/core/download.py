@@ -31,6 +31,7 @@ from resume_dl.core.leasing import NO_END
 from resume_dl.core.patience import Patience
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
 from resume_dl.core.upkeep import Upkeep
@@ -292,6 +293,7 @@ class Download:
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
         one.answered = True
         one.last_byte_at = now
+        one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
         self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
