@@ -164,7 +164,7 @@ class Download:
         if self.over:
             return []
         self._now = now
-        if isinstance(event, _OF_A_CONNECTION):
+        if isinstance(event, ev.OfAConnection):
             self._on_connection(event, now)
         elif isinstance(event, ev.Prepared):
             self._on_prepared(event, now)
@@ -246,7 +246,7 @@ class Download:
         if not self._policy.wait_for_lock:
             self._end(act.Fail("locked", owner=event.owner))
 
-    def _on_connection(self, event: _OfAConnection, now: float) -> None:
+    def _on_connection(self, event: ev.OfAConnection, now: float) -> None:
         one = self.connections.get(event.connection)
         if one is None:
             return
@@ -288,7 +288,6 @@ class Download:
             failure = Failure(FailureKind.SLOW, "has become slow")
         if failure is not None:
             self._on_failure(one, failure, now)
-        self._crew.settle_duplicates()
 
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
         one.answered = True
@@ -615,23 +614,3 @@ class Download:
         out = self._out[:]
         self._out.clear()
         return out
-
-
-_OfAConnection = (
-    ev.ResponseStarted
-    | ev.BytesWritten
-    | ev.BytesReceived
-    | ev.RangeHeld
-    | ev.RangeCompared
-    | ev.LeaseShortened
-    | ev.ConnectionClosed
-)
-_OF_A_CONNECTION = (
-    ev.ResponseStarted,
-    ev.BytesWritten,
-    ev.BytesReceived,
-    ev.RangeHeld,
-    ev.RangeCompared,
-    ev.LeaseShortened,
-    ev.ConnectionClosed,
-)

@@ -166,17 +166,14 @@ class Cancelled:
     """The user wants to stop."""
 
 
+OfAConnection = (
+    ResponseStarted | BytesWritten | BytesReceived | RangeHeld | RangeCompared | LeaseShortened | ConnectionClosed
+)
 Event = (
     Prepared
     | FoundPublished
     | LockBusy
-    | ResponseStarted
-    | BytesWritten
-    | BytesReceived
-    | RangeHeld
-    | RangeCompared
-    | LeaseShortened
-    | ConnectionClosed
+    | OfAConnection
     | DataSynced
     | DigestAdvanced
     | DamageLocated
