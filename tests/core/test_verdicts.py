@@ -77,7 +77,7 @@ def test_the_liar_is_found_and_the_others_pieces_are_kept() -> None:
     assert end_of(world) == act.Finish()
     download = world.files["file0"].download
     assert [source.quarantined for source in download.sources] == [True, False, False]
-    assert download.sources[0].kept == 0
+    assert download.kept_of(0) == 0
     assert download.sources[0].failures["wrong bytes"] == 1
     assert not any(isinstance(action, act.DiscardPieces) for _, action in world.log)
     forgotten = sum(e - s for _, a in world.log if isinstance(a, act.ForgetRanges) for s, e in a.ranges)

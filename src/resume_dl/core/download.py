@@ -147,6 +147,10 @@ class Download:
         """Body bytes received in this run and still believed."""
         return self._holdings.kept
 
+    def kept_of(self, source: int) -> int:
+        """The same, of one source by its index."""
+        return self._holdings.kept_of(source)
+
     @property
     def wasted(self) -> int:
         """Body bytes received in this run and thrown away."""
@@ -325,7 +329,6 @@ class Download:
                 gained += self._holdings.add(max(start, one.position), min(end, position), one.source)
         one.position = max(one.position, position)
         if gained:
-            source.kept = self._holdings.kept_of(one.source)
             self._upkeep.gained(gained)
             source.progressed()
             self._budget.progressed(one.host)
@@ -576,7 +579,6 @@ class Download:
         self._out.append(act.ForgetRanges(gone))
         self._holdings.forget(gone)
         self._upkeep.forgot(min(start for start, _ in gone))
-        self._count_kept()
         self._patience.begin(now, self.done.total)
 
     def _restart(self) -> None:
@@ -590,11 +592,6 @@ class Download:
         self._upkeep.discarded()
         self._bound = self._validator = None
         self.size = self._stated_size
-        self._count_kept()
-
-    def _count_kept(self) -> None:
-        for index, source in enumerate(self.sources):
-            source.kept = self._holdings.kept_of(index)
 
     def _end(self, fail: act.Fail) -> None:
         if self._ending is None:

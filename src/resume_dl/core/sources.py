@@ -45,7 +45,6 @@ class SourceState:
     not_before: float = 0.0
     failures_in_a_row: int = 0
     received: int = 0
-    kept: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     last_failure: Failure | None = None
 

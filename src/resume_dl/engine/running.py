@@ -30,8 +30,8 @@ class Running:
         """How it ended: in ``status``, with ``fail`` and its ``error`` where it did not go well."""
         download, artifact = self.download, self.job.artifact
         reports = tuple(
-            SourceReport(source.mirror, state.kept, dict(state.failures))
-            for source, state in zip(artifact.sources, download.sources, strict=True)
+            SourceReport(source.mirror, download.kept_of(index), dict(state.failures))
+            for index, (source, state) in enumerate(zip(artifact.sources, download.sources, strict=True))
             if state.received or state.failures
         )
         return Outcome(
