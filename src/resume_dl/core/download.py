@@ -451,12 +451,11 @@ class Download:
             self._inquire(now)
         if ruling.reason:
             causes = () if ruling.agreeing else self._causes()
-            self._fail_for_digest(ruling.reason, causes, ruling.agreeing)
+            self._end_for(ruling.reason, causes, ruling.agreeing)
         self._patience.begin(now, self.done.total)
 
-    def _fail_for_digest(
-        self, reason: str, causes: tuple[tuple[int, Failure], ...], agreeing: tuple[int, ...] = ()
-    ) -> None:
+    def _end_for(self, reason: str, causes: tuple[tuple[int, Failure], ...], agreeing: tuple[int, ...] = ()) -> None:
+        """End badly; the digests go with it where the bytes have been found wrong before."""
         expected, actual = self._digests
         self._end(act.Fail(reason, causes, expected=expected, actual=actual, agreeing=agreeing))
 
@@ -521,7 +520,7 @@ class Download:
         lacking = all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in self.sources)
         nobody = not any(source.usable for source in self.sources)
         lied = nobody and any(source.quarantined for source in self.sources)
-        self._fail_for_digest("lacking" if lacking else "digest" if lied else "exhausted", self._causes())
+        self._end_for("lacking" if lacking else "digest" if lied else "exhausted", self._causes())
         self._advance(now)
 
     def _allowed(self) -> list[SourceState]:
