@@ -1,0 +1,155 @@
+"""What pip would be told: indexes, requirements, and what they resolve to; all as values.
+
+Addresses are RedactedUrl, because private indexes carry their password in them. Words as in pip's own options
+(pip.pypa.io: "Requirements File Format", "Configuration"); requirements are those of PEP 508.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.url import RedactedUrl
+
+_T = TypeVar("_T")
+FindLinks = RedactedUrl | Path
+"""A page of links, or a folder (or a page kept as a file) on this machine, absolute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipIndexes:
+    """Where packages may come from. ``index_url`` None stands for the default of pip itself."""
+
+    index_url: RedactedUrl | None = None
+    extra: tuple[RedactedUrl, ...] = ()
+    find_links: tuple[FindLinks, ...] = ()
+    no_index: bool = False
+    """Only ``find_links``."""
+    trusted_hosts: tuple[str, ...] = ()
+    """``host`` or ``host:port``, whose certificates are not checked."""
+    pre: bool = False
+    """Pre-releases too."""
+
+    def then(self, later: PipIndexes) -> PipIndexes:
+        """These with what is said ``later`` (the command line, a requirements file): lists grow, an address replaces.
+
+        ``no_index``, once said, holds. As pip does it for its command line over its settings.
+        """
+        return PipIndexes(
+            index_url=later.index_url or self.index_url,
+            extra=_joined(self.extra, later.extra),
+            find_links=_joined(self.find_links, later.find_links),
+            no_index=self.no_index or later.no_index,
+            trusted_hosts=_joined(self.trusted_hosts, later.trusted_hosts),
+            pre=self.pre or later.pre,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipSettings:
+    """What pip.conf files and ``PIP_*`` variables come to."""
+
+    indexes: PipIndexes = field(default_factory=PipIndexes)
+    proxy: RedactedUrl | None = None
+    cert: Path | None = None
+    client_cert: Path | None = None
+    timeout: float | None = None
+    """Seconds; None where nothing is said."""
+    constraints: tuple[Path, ...] = ()
+    """Constraints files (``PIP_CONSTRAINT``)."""
+    only_binary: tuple[str, ...] = ()
+    """Package names, ``:all:``, ``:none:``, as given."""
+    no_binary: tuple[str, ...] = ()
+    prefer_binary: bool = False
+    require_hashes: bool = False
+    files: tuple[Path, ...] = ()
+    """The files that were read."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Option (``index-url``) -> where it was said last: a file's path or a variable's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipRequirement:
+    """One requirement of PEP 508, in its parts; ``str`` shows no password."""
+
+    name: str
+    extras: tuple[str, ...] = ()
+    specifier: str = ""
+    """``==1.6.0+cu101``; empty for any version, and beside ``url``."""
+    marker: str = ""
+    url: RedactedUrl | None = None
+    """A direct reference (``name @ https://…``)."""
+    hashes: tuple[str, ...] = ()
+    """``sha256:<hex>``, any of which is right; empty where none is asked for."""
+    where: str = ""
+    """``requirements.txt, line 3``, for messages."""
+
+    def line(self, url: str | None = None) -> str:
+        """It as a requirement without hashes, ``url`` in the place of its own; a password in ``url`` is shown."""
+        extras = f"[{','.join(self.extras)}]" if self.extras else ""
+        if self.url is not None or url is not None:
+            place = f" @ {url if url is not None else self.url}"
+            # without the blank the marker would belong to the address (PEP 508)
+            return f"{self.name}{extras}{place}" + (f" ; {self.marker}" if self.marker else "")
+        return f"{self.name}{extras}{self.specifier}" + (f"; {self.marker}" if self.marker else "")
+
+    def __str__(self) -> str:
+        return self.line()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipFile:
+    """What one requirements.txt (with all that it includes), pyproject.toml or pylock.toml asks for."""
+
+    requirements: tuple[PipRequirement, ...] = ()
+    constraints: tuple[PipRequirement, ...] = ()
+    indexes: PipIndexes = field(default_factory=PipIndexes)
+    """What the file itself says; ``PipSettings.indexes.then(...)`` of it is what holds."""
+    require_hashes: bool = False
+    passed_over: tuple[str, ...] = ()
+    """Lines that no index can answer (editable, from version control, a local path), each with its place, redacted."""
+    lock: Path | None = None
+    """The pylock.toml that this is: resolved already (PEP 751), nothing else here is filled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipRequest:
+    """What is wanted by pip's rules, for one or several platforms."""
+
+    requirements: tuple[str, ...] = ()
+    """As on pip's command line."""
+    files: tuple[Path, ...] = ()
+    """requirements.txt, pyproject.toml, pylock.toml."""
+    constraints: tuple[Path, ...] = ()
+    indexes: PipIndexes = field(default_factory=PipIndexes)
+    """The settings' (PipSettings), with those of the command line."""
+    platforms: tuple[str, ...] = ()
+    """conda's subdirs (``win-64``); empty for this machine."""
+    python: str | None = None
+    """``3.10``; None for the Python that will install."""
+    allow_sdist: bool = False
+    """Source archives too, which are built to be resolved."""
+    no_deps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipSolution:
+    """The files that one platform needs."""
+
+    platform: str
+    """conda's subdir."""
+    python: str
+    """``3.10``."""
+    artifacts: tuple[Artifact, ...]
+    """Of kind ``wheel`` (or ``sdist``), at their canonical addresses."""
+    notes: tuple[str, ...] = ()
+    """For people: what was passed over or taken for granted."""
+    lock_text: str = ""
+    """The same as a pylock.toml (PEP 751), with canonical addresses."""
+
+
+def _joined(first: tuple[_T, ...], later: tuple[_T, ...]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys((*first, *later)))
