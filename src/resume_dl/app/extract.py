@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -15,27 +13,10 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.store.condacache import Entry, claim_extraction, extraction_folder, look, publish_entry, remove
 from resume_dl.store.lock import FileLock
-from resume_dl.store.part import FOLDER
+from resume_dl.store.staged import staged_path
 
-_STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2)")
 PROCESSES = 2
 """Unpacking is bound by one core and the disk; more would take both from the downloads."""
-
-
-def staged_path(pkgs_dir: Path, artifact: Artifact) -> Path:
-    """Where a verified archive waits to be unpacked: under a name that no client takes.
-
-    It gets its own name after its folder, so that no client ever finds it beside another package's folder.
-    """
-    digest = artifact.digest
-    return pkgs_dir / FOLDER / f"{'' if digest is None else digest.hex[:16]}-{artifact.filename}"
-
-
-def staged_archives(folder: Path) -> list[Path]:
-    """The verified archives that wait in a ``.resume-dl`` folder; those of a killed run wait for the next one."""
-    with suppress(OSError):
-        return sorted(path for path in folder.iterdir() if _STAGED.fullmatch(path.name))
-    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resume_dl.app.extract import staged_archives
 from resume_dl.app.setup import Setup
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.store.condacache import is_unpacking, sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.store.staged import staged_archives
 
 
 @dataclass(frozen=True, slots=True)

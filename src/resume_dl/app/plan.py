@@ -45,8 +45,9 @@ def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[P
 def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> Planned:
     if artifact.digest is None:
         return Planned(artifact, "missing")
-    from resume_dl.app.extract import staged_path  # noqa: PLC0415 - what unpacks is not needed for plain files
-    from resume_dl.store.condacache import claim_for_client, find_entry, verify_file  # noqa: PLC0415
+    # what a package cache holds is not needed for plain files
+    from resume_dl.store.condacache import claim_for_client, find_entry, verify_file  # noqa: PLC0415 - see above
+    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
 
     entry = find_entry([pkgs_dir, *others], artifact)
     if entry is not None and entry.extracted is not None:

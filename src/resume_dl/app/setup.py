@@ -75,13 +75,21 @@ class Setup:
         return Places(self.table, upstream=self.options.upstream, only=only, blocks=self.blocks)
 
 
-def load_setup(options: TransferOptions, env: Mapping[str, str], *, prefix: Path | None = None) -> Setup:
-    """Read every setting. Raises ConfigurationError."""
+def load_setup(
+    options: TransferOptions,
+    env: Mapping[str, str],
+    *,
+    prefix: Path | None = None,
+    conda: CondaSettings | None = None,
+) -> Setup:
+    """Read every setting; ``conda``: its settings where they are known already. Raises ConfigurationError."""
     paths = find_paths(env)
     table = load_mirrors(override=options.mirrors_file, user=paths.mirrors_file)
     lasting = options.policy().blocked_seconds
     blocks = Blocks(paths.state, table, asked_for=options.mirrors, lasting=lasting)
-    return Setup(paths, load_conda_settings(paths, env, prefix=prefix), table, options, env, blocks)
+    if conda is None:
+        conda = load_conda_settings(paths, env, prefix=prefix)
+    return Setup(paths, conda, table, options, env, blocks)
 
 
 @contextmanager

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
-from resume_dl.app.extract import Extractor, staged_path
+from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured, show_bytes
 from resume_dl.app.report import ArtifactResult
 from resume_dl.app.watching import WatchedEngine
-from resume_dl.core.policy import Policy
+from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
 from resume_dl.model.artifact import Artifact
@@ -17,8 +17,9 @@ from resume_dl.ports import Reporter
 from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.store.staged import staged_path
 
-_JOURNAL_FROM = Policy().journal_from
+_JOURNAL_FROM = DEFAULTS.journal_from
 """A smaller file has no part file that could hold what conda had of it."""
 
 

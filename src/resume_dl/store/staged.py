@@ -1,0 +1,34 @@
+"""Verified archives that wait to be unpacked, below ``<pkgs>/.resume-dl/``: under a name that no client takes.
+
+They get their own name after their folder, so that no client ever finds one beside another package's folder. Those of
+a killed run wait for the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.store.part import FOLDER
+
+_STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2)")
+
+
+def staged_name(artifact: Artifact) -> str:
+    """The file's name: the first 16 digits of its digest, and its own name."""
+    digest = artifact.digest
+    return f"{'' if digest is None else digest.hex[:16]}-{artifact.filename}"
+
+
+def staged_path(pkgs_dir: Path, artifact: Artifact) -> Path:
+    """Where it waits."""
+    return pkgs_dir / FOLDER / staged_name(artifact)
+
+
+def staged_archives(folder: Path) -> list[Path]:
+    """All that wait in a ``.resume-dl`` folder."""
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if _STAGED.fullmatch(path.name))
+    return []
