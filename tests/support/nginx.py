@@ -6,7 +6,8 @@
     mirrors.set_rate(1, 64_000)   # bytes a second for each connection; None = unlimited
     mirrors.change(1, status=503) # every request to mirror 1 is answered so; None = normal again
     mirrors.requests(0)           # [Request(uri="/pytorch/linux-64/repodata.json", status=206, ...)]
-    mirrors.archive_requests()    # only .conda and .tar.bz2, of all mirrors
+    mirrors.change(0, login="user:secret")  # asked of every request (basic auth)
+    mirrors.archive_requests()    # only .conda, .tar.bz2, wheels and sdists, of all mirrors
     mirrors.body_bytes()          # body bytes of those archive requests; body_bytes(archives=False) of everything
     mirrors.reset_log()           # forget what was counted so far
 
@@ -37,7 +38,7 @@ from pathlib import Path
 INSTALL_HINT = (
     "nginx is not installed: `apt-get install nginx` (or your system's package) to run the tests that need it"
 )
-ARCHIVE_SUFFIXES = (".conda", ".tar.bz2")
+ARCHIVE_SUFFIXES = (".conda", ".tar.bz2", ".whl", ".tar.gz")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -72,12 +73,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Mirror:
-    """What one port serves; ``rate`` in bytes a second a connection, ``max_ranges`` 0 ignores Range (answers 200)."""
+    """What one port serves; ``rate`` in bytes a second a connection, ``max_ranges`` 0 ignores Range (answers 200).
+
+    Below ``.../simple/`` a folder is answered by its index.json or index.html, as the Accept header asks (PEP 691).
+    """
 
     root: Path
     rate: int | None = None
     max_ranges: int | None = None
     status: int | None = None
+    login: str | None = None
+    """``user:password`` that every request must carry; None lets everybody in."""
 
 
 class NginxMirrors:
@@ -252,6 +258,7 @@ http {{
     '"status":"$status","body":"$body_bytes_sent","sent":"$bytes_sent","range":"$http_range",'
     '"complete":"$request_completion","ended":"$msec"}}';
   access_log access.log counted;
+  map $http_accept $simple_page {{ default index.html; "~application/vnd.pypi.simple.v1[+]json" index.json; }}
   keepalive_timeout {self._keepalive}s;
   keepalive_requests 10000;
   lingering_close off;
@@ -275,15 +282,24 @@ http {{
             lines.append(f"max_ranges {mirror.max_ranges};")
         if mirror.status is not None:
             lines.append(f"return {mirror.status};")
+        if mirror.login is not None:
+            user, _, password = mirror.login.partition(":")
+            users = self._folder / f"users-{index}"
+            users.write_text(f"{user}:{{PLAIN}}{password}\n", encoding="utf-8")
+            lines += ['auth_basic "test";', f"auth_basic_user_file {users};"]
         body = " ".join(lines)
         return (
             f"  server {{ listen {listen};\n"
             f"    location / {{ {body} }}\n"
+            f"    location ~ /simple/ {{ {body} {_SIMPLE_PAGES} }}\n"
             f'    location = /.generation {{ access_log off; return 200 "{self._generation}"; }}\n'
             "    location = /.status { access_log off; stub_status; }\n  }"
         )
 
 
+_SIMPLE_PAGES = (
+    "index $simple_page index.html index.json; types { text/html html; application/vnd.pypi.simple.v1+json json; }"
+)
 _TEMP_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
