@@ -94,3 +94,17 @@ def test_the_budget_obeys(allowed: int | None, room: int) -> None:
         assert budget.may_take("a", 0.0)
         budget.take("a")
     assert not budget.may_take("a", 0.0)
+
+
+def test_the_budget_lets_it_decide() -> None:
+    """What comes is what it decides by: of two connections one is given back, as the other brings as much."""
+    budget = Budget(POLICY)
+    for _ in range(2):
+        budget.take("a")
+    for tenth in range(310):
+        budget.came(MIB // 10, tenth / 10)
+    assert budget.host("a").allowed == 1
+    budget.release("a")
+    for tenth in range(310, 900):
+        budget.came(MIB // 10, tenth / 10)
+    assert not budget.may_take("a", 90.0)

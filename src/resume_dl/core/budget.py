@@ -89,11 +89,8 @@ class Budget:
         host.final = final or name
 
     def came(self, count: int, now: float) -> None:
-        """``count`` body bytes came over some connection of the run."""
+        """``count`` body bytes came over some connection of the run: see whether one more than needed is open."""
         self._governor.came(count, now)
-
-    def govern(self, now: float) -> None:
-        """See whether a connection more than needed is open somewhere."""
         self._governor.decide(self._hosts.values(), now)
 
     def note_speed(self, name: str, speed: float, *, steady: bool = False) -> None:

@@ -62,7 +62,6 @@ class Crew:
         validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
         """
         self._idle = self._hedges = False
-        self._budget.govern(now)
         self._let_go_of_fast_hosts()
         while not self._budget.exhausted:
             ready = [s for s in allowed if s.not_before <= now and self._budget.may_take(s.host, now)]
