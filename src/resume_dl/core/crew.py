@@ -9,7 +9,6 @@ from resume_dl.core import actions as act
 from resume_dl.core.balancing import Helper, falls_behind, to_abandon, to_duplicate, to_give_up, to_steal
 from resume_dl.core.budget import Budget
 from resume_dl.core.connection import Connection
-from resume_dl.core.failures import Failure
 from resume_dl.core.holdings import Holdings
 from resume_dl.core.leasing import Lease, lone_lease, next_segment
 from resume_dl.core.policy import MIB, Policy
@@ -172,10 +171,6 @@ class Crew:
         """Fence every connection."""
         for number in self.live:
             self.close(number)
-
-    def note_failure(self, source: int, failure: Failure) -> None:
-        """A source failed; people see it."""
-        self._out.append(act.NoteFailure(source, failure))
 
     def forget(self, number: int, received: int, now: float) -> None:
         """It has said its last word, after ``received`` body bytes."""

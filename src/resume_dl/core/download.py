@@ -90,6 +90,7 @@ class Download:
             policy,
             self._holdings,
             self._crew,
+            out=self._out,
             thorough=thorough,
             size_is_stated=size is not None,
         )

@@ -33,7 +33,7 @@ class Trial:
     """One file's search for who is wrong: by comparing sources piece by piece, then by whole copies in turn.
 
     ``thorough``: sources that agree against the record are compared on every byte. ``size_is_stated``: by a record,
-    not by a source's answer.
+    not by a source's answer. Who is found to have lied is told to ``out``.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Trial:
         holdings: Holdings,
         crew: Crew,
         *,
+        out: list[act.Action],
         thorough: bool,
         size_is_stated: bool,
     ) -> None:
@@ -54,6 +55,7 @@ class Trial:
         self._policy = policy
         self._holdings = holdings
         self._crew = crew
+        self._out = out
         self._thorough = thorough
         self._size_is_stated = size_is_stated
         self._inquiry: Inquiry | None = None
@@ -194,7 +196,7 @@ class Trial:
         source.failures[FailureKind.LIED.value] += 1
         if proven:
             self._budget.host(source.host).lied = True
-        self._crew.note_failure(index, source.last_failure)
+        self._out.append(act.NoteFailure(index, source.last_failure))
 
     # ------------------------------------------------------------------ whole copies in turn
 
