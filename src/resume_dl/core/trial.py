@@ -11,7 +11,7 @@ from resume_dl.core.connection import Connection
 from resume_dl.core.crew import Crew
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.holdings import Holdings
-from resume_dl.core.inquiry import Agreement, Inquiry, Liars, Unknown
+from resume_dl.core.inquiry import Agreement, Inquiry, Liars
 from resume_dl.core.leasing import Lease
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
@@ -134,6 +134,7 @@ class Trial:
         inquiry, self._inquiry = self._inquiry, None
         assert inquiry is not None  # noqa: S101 - it was begun
         verdict = inquiry.verdict()
+        assert verdict is not None  # noqa: S101 - it goes on until there is one
         self._suspects = inquiry.doubtful
         if isinstance(verdict, Liars):
             for owner in verdict.owners:
@@ -147,8 +148,7 @@ class Trial:
             return Ruling(further=True)
         if isinstance(verdict, Agreement):
             return Ruling(reason="record" if verdict.complete else "disputed", agreeing=verdict.sources)
-        suspects = verdict.suspects if isinstance(verdict, Unknown) else ((0, size),)
-        return self._nobody_to_ask(suspects)
+        return self._nobody_to_ask(verdict.suspects)
 
     def _widen(self, size: int) -> None:
         self._narrowed = False
