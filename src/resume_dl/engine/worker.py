@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.leasing import NO_END
 from resume_dl.core.responses import check_head, check_magic
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
@@ -19,8 +20,6 @@ from resume_dl.ports import Clock, Exchange, PartFile, Transport
 REPORT_BYTES = 1024 * 1024
 REPORT_SECONDS = 0.05
 """Counts go to the core when one of them is reached: an event costs as much as reading and writing 64 KiB."""
-NO_END = 1 << 62
-"""Stands for the end of a range that reaches to the end of a file of unknown size."""
 
 
 class Worker(ABC):
