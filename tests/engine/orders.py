@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from engine.running import artifact
+from engine.running import KIB, artifact
 from resume_dl.core.actions import Mode, OpenRange
 from resume_dl.core.events import Event
 from resume_dl.engine.comparer import Comparer
@@ -42,7 +42,14 @@ class Orders:
         self._workers: list[Worker] = []
 
     def open(
-        self, start: int, end: int | None, mode: Mode = Mode.WRITE, gaps: Any = None, *, whole: bool = False
+        self,
+        start: int,
+        end: int | None,
+        mode: Mode = Mode.WRITE,
+        gaps: Any = None,
+        *,
+        whole: bool = False,
+        block: int = 128 * KIB,
     ) -> Any:
         """A connection at work."""
         number = len(self._workers)
@@ -58,7 +65,7 @@ class Orders:
             "clock": MonotonicClock(),
         }
         if mode is Mode.COMPARE:
-            worker: Worker = Comparer(order, **more)
+            worker: Worker = Comparer(order, block=block, **more)
         else:
             worker = (Holder if mode is Mode.HOLD else Writer)(order, label=self.label, **more)
         self._workers.append(worker)

@@ -23,9 +23,9 @@ def filled(serve, *behaviours):
     return server, orders
 
 
-def compare(orders, start, end):
+def compare(orders, start, end, **options):
     """All that was told: the differing ranges, each position, the last word."""
-    orders.open(start, end, Mode.COMPARE)
+    orders.open(start, end, Mode.COMPARE, **options)
     closed, before = orders.hear_until(ConnectionClosed)
     told = [event for event in before if isinstance(event, RangeCompared)]
     assert len(told) >= len(before) - 1  # and ResponseStarted
@@ -56,6 +56,13 @@ def test_different(serve):
     assert (closed.position, closed.failure) == (end, None)
     assert orders.on_disk(0, len(DATA)) == DATA
     assert orders.recorded == []
+
+
+@pytest.mark.parametrize("block", [KIB, 96 * KIB])
+def test_blocks_of_another_size(serve, block):
+    """What differs is told as finely as the core asks for it."""
+    _server, orders = filled(serve, Flip(3 * block))
+    assert compare(orders, 0, 5 * block, block=block)[0] == [(3 * block, 4 * block)]
 
 
 def test_told_with_its_position(serve):

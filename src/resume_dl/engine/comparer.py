@@ -8,15 +8,16 @@ from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import RangeCompared
 from resume_dl.engine.worker import Worker
 
-BLOCK = 128 * 1024
-"""Differences are told by blocks that begin at multiples of this: about what one journal record covers."""
-
 
 class Comparer(Worker):
-    """Mode.COMPARE: reads the same range of the part file; writes and records nothing."""
+    """Mode.COMPARE: reads the same range of the part file; writes and records nothing.
 
-    def __init__(self, order: OpenRange, **more: Any) -> None:
+    Differences are told by blocks that begin at multiples of ``block`` bytes.
+    """
+
+    def __init__(self, order: OpenRange, *, block: int, **more: Any) -> None:
         super().__init__(order, **more)
+        self._block = block
         self._differing: list[tuple[int, int]] = []
         self._found = -1
         """Where the last block begins that was found to differ: until the next report the rest is not looked at."""
@@ -31,15 +32,16 @@ class Comparer(Worker):
         if there == data:
             return
         data = bytes(data)
-        for block in range(start - start % BLOCK, end, BLOCK):
-            part = slice(max(block, start) - start, min(block + BLOCK, end) - start)
-            if block != self._found and there[part] != data[part]:
-                self._found = block
-                self._note(block)
+        size = self._block
+        for at in range(start - start % size, end, size):
+            part = slice(max(at, start) - start, min(at + size, end) - start)
+            if at != self._found and there[part] != data[part]:
+                self._found = at
+                self._note(at)
 
-    def _note(self, block: int) -> None:
-        last = block + BLOCK if self._order.end is None else min(block + BLOCK, self._order.end)
-        first = max(block, self._order.start)
+    def _note(self, at: int) -> None:
+        last = at + self._block if self._order.end is None else min(at + self._block, self._order.end)
+        first = max(at, self._order.start)
         if self._differing and self._differing[-1][1] == first:
             first = self._differing.pop()[0]
         self._differing.append((first, last))

@@ -326,7 +326,7 @@ class Engine:
             elif action.mode is act.Mode.HOLD:
                 worker = Holder(action, label=label, **more)
             else:
-                worker = Comparer(action, **more)
+                worker = Comparer(action, block=self._policy.compare_block, **more)
             self._connecting.submit(worker.run)
         except Exception:
             self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it never was
