@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from resume_dl.app.report import ArtifactResult
+from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import SourceReport
 from resume_dl.errors import DigestMismatchError, IntegrityError
 from resume_dl.model.artifact import Artifact
@@ -21,7 +22,7 @@ def is_stale(result: ArtifactResult) -> bool:
     return (
         result.error is not None
         and bool(result.sources)
-        and all("lacks the file" in source.failures for source in result.sources)
+        and all(FailureKind.LACKS.value in source.failures for source in result.sources)
     )
 
 
