@@ -10,7 +10,7 @@ import pytest
 
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import ResponseHead
-from resume_dl.transport.file_transport import path_from_url
+from resume_dl.model.url import path_from_url
 from transport.asking import ask, body_of
 
 DATA = bytes(range(256)) * 2500
@@ -76,7 +76,7 @@ def test_what_is_not_there(transport, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read(transport, url):
     """A file without permission is 403."""
-    Path(path_from_url(url)).chmod(0)
+    Path(path_from_url(url, windows=os.name == "nt")).chmod(0)
     assert transport().exchange(ask(url)).open().head.status == 403
 
 
@@ -89,7 +89,7 @@ def test_an_empty_file(transport, tmp_path):
 def test_a_file_that_becomes_shorter_while_it_is_read(transport, url):
     """Fewer bytes than announced are a NetworkError, as they would be from a server."""
     response = transport().exchange(ask(url)).open()
-    os.truncate(path_from_url(url), 1000)
+    os.truncate(path_from_url(url, windows=os.name == "nt"), 1000)
     with pytest.raises(NetworkError, match="shorter"):
         b"".join(response.chunks())
 

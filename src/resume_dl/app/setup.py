@@ -16,6 +16,7 @@ from resume_dl.engine.engine import Engine
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.network import NetworkSettings
 from resume_dl.ports import Reporter
 from resume_dl.progress.trace import TraceWriter
 from resume_dl.settings.conda_config import load_conda_settings
@@ -93,11 +94,16 @@ def load_setup(
 
 
 @contextmanager
-def engine_for(setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> Iterator[WatchedEngine]:
-    """An engine on a transport that is closed in the end, as is its trace. Raises NotWritableError for that."""
+def engine_for(
+    setup: Setup, reporter: Reporter, cancelled: Callable[[], bool], *, network: NetworkSettings | None = None
+) -> Iterator[WatchedEngine]:
+    """An engine on a transport that is closed in the end, as is its trace. Raises NotWritableError for that.
+
+    ``network``: others than conda's (pip's, by ``settings.pip_network``).
+    """
     from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load, dry looks need it not
 
-    network = load_network(setup.env, setup.conda)
+    network = network or load_network(setup.env, setup.conda)
     tracer: TraceWriter | None = None
     transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:

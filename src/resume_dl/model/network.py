@@ -23,6 +23,8 @@ class NetworkSettings:
     """Hosts that are reached directly: ``host``, ``.domain``, ``host:port``, an address, a CIDR block, or ``*``."""
     verify: bool | Path = True
     """False: certificates are not checked; a path: a file or folder of trusted certificates."""
+    trusted_hosts: tuple[str, ...] = ()
+    """``host`` or ``host:port`` whose certificates are not checked (pip's ``--trusted-host``), in any case."""
     system_store: bool = False
     """Trust the operating system's store (condarc ``ssl_verify: truststore``) rather than the bundled list."""
     client_cert: Path | None = None
@@ -45,10 +47,19 @@ class NetworkSettings:
                 return self.proxies[key] or None
         return None
 
+    def trusts(self, url: str) -> bool:
+        """Whether the certificate of this very host is taken as it comes; says nothing of a proxy on the way."""
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower()
+        host = f"[{host}]" if ":" in host else host
+        port = _port(parts.port, parts.scheme.lower())
+        return bool({host, f"{host}:{port}"} & {trusted.lower() for trusted in self.trusted_hosts})
+
     def __repr__(self) -> str:
         shown = {key: _without_login(value) for key, value in self.proxies.items()}
         return (
             f"NetworkSettings(proxies={shown!r}, no_proxy={self.no_proxy!r}, verify={self.verify!r}, "
+            f"trusted_hosts={self.trusted_hosts!r}, "
             f"system_store={self.system_store!r}, client_cert={self.client_cert!r}, netrc_path={self.netrc_path!r}, "
             f"connect_timeout={self.connect_timeout!r}, first_byte_timeout={self.first_byte_timeout!r}, "
             f"read_timeout={self.read_timeout!r}, user_agent={self.user_agent!r})"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import TypeVar
 
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.url import RedactedUrl
+from resume_dl.model.url import RedactedUrl, path_from_url
 
 _T = TypeVar("_T")
 FindLinks = RedactedUrl | Path
@@ -149,6 +149,22 @@ class PipSolution:
     """For people: what was passed over or taken for granted."""
     lock_text: str = ""
     """The same as a pylock.toml (PEP 751), with canonical addresses."""
+
+
+def place_from(word: str, folder: Path) -> FindLinks:
+    """What a ``find-links`` value means: an address, or a path, which is meant from ``folder``; ``file:`` is a path.
+
+    Raises ValueError for a ``file:`` address that names none.
+    """
+    if word[:5].lower() == "file:":
+        return Path(path_from_url(word, windows=isinstance(folder, PureWindowsPath)))
+    return RedactedUrl(word) if "://" in word else folder / word
+
+
+def index_from(word: str, folder: Path) -> RedactedUrl:
+    """An index's address without a slash at its end; that of a folder laid out like an index is a ``file:`` one."""
+    word = word.rstrip("/")
+    return RedactedUrl(word if "://" in word or word[:5].lower() == "file:" else (folder / word).as_uri())
 
 
 def _joined(first: tuple[_T, ...], later: tuple[_T, ...]) -> tuple[_T, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 _SECRET_QUERY = re.compile(r"(?i)((?:^|&)[^=&]*(?:token|signature|sig|key|password|secret|credential)[^=&]*=)[^&]*")
@@ -16,6 +16,7 @@ _LOOSE = re.compile(
 )
 _IN_PATH = re.compile(r"(?<=/)[^\s/@:]+:[^\s/@:]+@")
 _PASSWORD = re.compile(r"(?:^|/)[^\s/@:]*:([^\s/@][^\s@]*)@")
+_DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
 
 
@@ -104,3 +105,23 @@ class RedactedUrl:
 
     def __repr__(self) -> str:
         return f"RedactedUrl({redact(self._raw)!r})"
+
+
+def path_from_url(url: str, *, windows: bool) -> str:
+    """The path that a ``file://`` URL names (RFC 8089), as such a system writes it.
+
+    On Windows ``file:///C:/a`` (or ``C|``) is ``C:/a`` and ``file://host/share/a`` is ``//host/share/a``; elsewhere a
+    host other than localhost has no meaning. Raises ValueError for what names no file.
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    host = "" if parts.netloc.lower() == "localhost" else parts.netloc
+    if "\0" in path or not path:
+        raise ValueError("no path in this file URL")
+    if host and not windows:
+        raise ValueError("a file URL with a host in it")
+    if host:
+        return f"//{host}{path}"
+    if windows and _DRIVE.match(path):
+        return f"{path[1]}:{path[3:] or '/'}"
+    return path

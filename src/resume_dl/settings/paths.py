@@ -25,6 +25,16 @@ class Paths:
     """What was learnt about mirrors."""
 
     @property
+    def wheels(self) -> Path:
+        """Finished wheels, as pip's ``--find-links`` takes them, where no other folder is named."""
+        return self.cache / "wheels"
+
+    @property
+    def pins(self) -> Path:
+        """Hashes of files that nobody publishes one for, as they were first seen here."""
+        return self.state / "pins"
+
+    @property
     def config_file(self) -> Path:
         """The user's defaults for options."""
         return self.config / "config.toml"
@@ -33,6 +43,11 @@ class Paths:
     def mirrors_file(self) -> Path:
         """The user's own mirrors, merged over the shipped ones."""
         return self.config / "mirrors.toml"
+
+    @property
+    def wheels(self) -> Path:
+        """Finished wheels, where ``--wheel-dir`` names no other folder; pip finds them there by ``--find-links``."""
+        return self.cache / "wheels"
 
 
 def find_paths(env: Mapping[str, str]) -> Paths:

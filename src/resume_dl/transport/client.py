@@ -20,7 +20,7 @@ from resume_dl.ports import Exchange
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.exchange import HttpxExchange, Route
 from resume_dl.transport.file_transport import FileExchange
-from resume_dl.transport.trust import tls_context
+from resume_dl.transport.trust import tls_context, trustful_context
 from resume_dl.transport.wire import WireBackend
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
@@ -43,8 +43,8 @@ class HttpxTransport:
         self.network = network
         self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
         self._lock = threading.Lock()
-        self._routes: dict[tuple[str | None, bool], Route] = {}
-        self._context: ssl.SSLContext | None = None
+        self._routes: dict[tuple[str | None, bool, bool], Route] = {}
+        self._contexts: dict[bool, ssl.SSLContext] = {}
         self._exchanges: weakref.WeakSet[HttpxExchange] = weakref.WeakSet()
         self._closed = False
 
@@ -63,10 +63,12 @@ class HttpxTransport:
         """The pool that a request for ``url`` goes through. Raises ConfigurationError."""
         proxy = self.network.proxy_for(url)
         secure = any(address[:6].lower() == "https:" for address in (url, proxy or ""))
+        trusted = secure and self.network.trusts(url)
+        key = (proxy, secure, trusted)
         with self._lock:
-            if (proxy, secure) not in self._routes:
-                self._routes[proxy, secure] = self._open_route(proxy, self._tls() if secure else _trusting_nobody())
-            return self._routes[proxy, secure]
+            if key not in self._routes:
+                self._routes[key] = self._open_route(proxy, secure=secure, trusted=trusted)
+            return self._routes[key]
 
     def close(self) -> None:
         """Stop every exchange, close every connection. Never raises."""
@@ -79,12 +81,14 @@ class HttpxTransport:
             with contextlib.suppress(Exception):  # it complains about answers in flight; those are stopped
                 route.pool.close()
 
-    def _tls(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = tls_context(self.network)
-        return self._context
+    def _tls(self, *, trusted: bool = False) -> ssl.SSLContext:
+        """``trusted``: for a host whose certificate is not checked."""
+        if trusted not in self._contexts:
+            self._contexts[trusted] = trustful_context(self.network) if trusted else tls_context(self.network)
+        return self._contexts[trusted]
 
-    def _open_route(self, proxy: str | None, context: ssl.SSLContext) -> Route:
+    def _open_route(self, proxy: str | None, *, secure: bool, trusted: bool) -> Route:
+        context = self._tls(trusted=trusted) if secure else _trusting_nobody()
         if proxy is None:
             return Route(self._wired(httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS)), "")
         address = proxy if "://" in proxy else f"http://{proxy}"
@@ -93,7 +97,8 @@ class HttpxTransport:
             scheme = urlsplit(address).scheme.lower()
             if scheme == "socks5h":  # the same here: the proxy resolves names; httpx 0.27 knows only socks5
                 address = "socks5" + address[len(scheme) :]
-            way = httpx.Proxy(address, ssl_context=context if scheme == "https" else None)
+            # a host may be trusted as it is, the proxy on the way is not
+            way = httpx.Proxy(address, ssl_context=self._tls() if scheme == "https" else None)
             pool = httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS, proxy=way)
         except (httpx.InvalidURL, ValueError):
             # Their own text would show the proxy's password.

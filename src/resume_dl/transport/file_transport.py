@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import unquote, urlsplit
 
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.model.url import path_from_url
 from resume_dl.ports import Response
 
 _CHUNK = 256 * 1024
-_DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
-
-
-def path_from_url(url: str, *, windows: bool = sys.platform == "win32") -> str:
-    """The path that a ``file://`` URL names (RFC 8089), as the system at hand writes it.
-
-    On Windows ``file:///C:/a`` (or ``C|``) is ``C:/a`` and ``file://host/share/a`` is ``//host/share/a``; elsewhere a
-    host other than localhost has no meaning. Raises ValueError for what names no file.
-    """
-    parts = urlsplit(url)
-    path = unquote(parts.path)
-    host = "" if parts.netloc.lower() == "localhost" else parts.netloc
-    if "\0" in path or not path:
-        raise ValueError("no path in this file URL")
-    if host and not windows:
-        raise ValueError("a file URL with a host in it")
-    if host:
-        return f"//{host}{path}"
-    if windows and _DRIVE.match(path):
-        return f"{path[1]}:{path[3:] or '/'}"
-    return path
+_WINDOWS = sys.platform == "win32"
 
 
 class FileExchange:
@@ -48,7 +27,7 @@ class FileExchange:
         """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError for a URL that names no file."""
         source = str(self._request.url)
         try:
-            path = Path(path_from_url(self._request.url.reveal()))
+            path = Path(path_from_url(self._request.url.reveal(), windows=_WINDOWS))
             file = path.open("rb")
         except ValueError as error:
             raise NetworkError(f"{error}", source=source, retryable=False, hint="Write it as file:///path.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,11 +14,16 @@ from resume_dl.model.network import NetworkSettings
 
 
 def tls_context(network: NetworkSettings) -> ssl.SSLContext:
-    """The one context of all connections. Raises ConfigurationError for certificate files that cannot be used."""
+    """The context of all connections. Raises ConfigurationError for certificate files that cannot be used."""
     context = _trusting(network)
     if network.client_cert is not None:
         _load_client_cert(context, network.client_cert, network.client_cert_key)
     return context
+
+
+def trustful_context(network: NetworkSettings) -> ssl.SSLContext:
+    """The context for hosts whose certificates are not checked. Raises ConfigurationError as ``tls_context`` does."""
+    return tls_context(replace(network, verify=False))
 
 
 def _trusting(network: NetworkSettings) -> ssl.SSLContext:

@@ -1,0 +1,140 @@
+"""Finds the Python that pip would install into, and asks pip (or uv) which index it uses by default."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.url import RedactedUrl
+
+_ASK = (
+    "import importlib.util as u, sys; "
+    "print(sys.prefix, '%d.%d' % sys.version_info[:2], 'yes' if u.find_spec('pip') else 'no', sep='\\n')"
+)
+_DEFAULT = re.compile(r"\((?:by\s+)?default:?\s+<?(?P<url>https?://[^\s<>()]+)>?\)")
+"""``(default https://…)`` in the help of pip, ``(by default: <https://…>)`` in that of uv, wrapped anywhere."""
+_PATIENCE = 30.0
+"""Seconds for a Python to start; pip's own start takes half of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPython:
+    """A Python on this machine."""
+
+    executable: Path
+    prefix: Path
+    """Its environment's folder, which holds the pip.conf of that environment."""
+    version: str
+    """``3.10``."""
+    has_pip: bool
+
+    @property
+    def pip(self) -> tuple[str, ...]:
+        """How its pip is run, if it has one."""
+        return (str(self.executable), "-m", "pip")
+
+
+def find_python(env: Mapping[str, str]) -> TargetPython:
+    """The Python that ``pip install`` would install into, as its user sees it.
+
+    The active environment's (``VIRTUAL_ENV``, ``CONDA_PREFIX``; of two the one that stands first on PATH); else our own
+    if it has pip; else the first on PATH that has pip; else our own.
+    """
+    for prefix in _active(env):
+        found = _ask(_python_of(prefix), env)
+        if found is not None:
+            return found
+    own = TargetPython(
+        Path(sys.executable),
+        Path(sys.prefix),
+        f"{sys.version_info.major}.{sys.version_info.minor}",
+        importlib.util.find_spec("pip") is not None,
+    )
+    if own.has_pip:
+        return own
+    for name in ("python3", "python"):
+        place = shutil.which(name, path=env.get("PATH", ""))
+        found = None if place is None else _ask(Path(place), env)
+        if found is not None and found.has_pip:
+            return found
+    return own
+
+
+def _active(env: Mapping[str, str]) -> list[Path]:
+    prefixes = [Path(env[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
+    folders = [Path(folder) for folder in env.get("PATH", "").split(os.pathsep) if folder]
+
+    def rank(prefix: Path) -> int:
+        scripts = _python_of(prefix).parent
+        return folders.index(scripts) if scripts in folders else len(folders)
+
+    return sorted(prefixes, key=rank)
+
+
+def _python_of(prefix: Path) -> Path:
+    if os.name != "nt":
+        return prefix / "bin" / "python"
+    of_venv = prefix / "Scripts" / "python.exe"
+    return of_venv if of_venv.is_file() else prefix / "python.exe"
+
+
+def _ask(python: Path, env: Mapping[str, str]) -> TargetPython | None:
+    if not python.is_file():
+        return None
+    answer = _output([str(python), "-c", _ASK], env, folder=python.parent).splitlines()
+    if len(answer) != 3:
+        return None
+    return TargetPython(python, Path(answer[0]), answer[1], answer[2] == "yes")
+
+
+def default_index(python: TargetPython | None, env: Mapping[str, str], *, uv: Path | None = None) -> RedactedUrl:
+    """The index that pip uses where nobody names one: pip's own help says it, and uv's where there is no pip.
+
+    Settings are kept away from both, or the help would name the user's index. Raises ConfigurationError.
+    """
+    commands: list[list[str]] = []
+    if python is not None and python.has_pip:
+        commands.append([*python.pip, "install", "--help"])
+    if uv is not None:
+        commands.append([str(uv), "pip", "compile", "--help"])
+    for command in commands:
+        found = _DEFAULT.search(_output(command, without_settings(env), folder=Path(command[0]).parent))
+        if found is not None:
+            return RedactedUrl(found["url"].rstrip("/"))
+    raise ConfigurationError(
+        "nobody here can say which package index is the default: no pip was found",
+        hint="name an index with --index-url, or install pip",
+    )
+
+
+def without_settings(env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` for a pip or uv that shall know nothing of its user's settings; wide lines."""
+    kept = {name: value for name, value in env.items() if not name.upper().startswith(("PIP_", "UV_"))}
+    return {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "400"}
+
+
+def _output(command: list[str], env: Mapping[str, str], *, folder: Path) -> str:
+    """What a command prints, empty if it fails. ``folder`` is not the user's: ``-m`` runs a ``pip`` that lies there."""
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(env),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
