@@ -44,11 +44,6 @@ class Paths:
         """The user's own mirrors, merged over the shipped ones."""
         return self.config / "mirrors.toml"
 
-    @property
-    def wheels(self) -> Path:
-        """Finished wheels, where ``--wheel-dir`` names no other folder; pip finds them there by ``--find-links``."""
-        return self.cache / "wheels"
-
 
 def find_paths(env: Mapping[str, str]) -> Paths:
     """The folders for this user; ``env`` is the process's environment. Touches no disk."""
