@@ -231,6 +231,9 @@ SETTINGS = {
     "custom_multichannels": {"both": ["bioconda", "https://h.example/x/y"]},
     "pinned_packages": ["numpy 1.19.*"],
     "create_default_packages": ["ipython"],
+    "allowlist_channels": ["both", "conda-forge", "defaults", "https://h.example/$WHERE"],
+    "channel_settings": [{"channel": "https://h.example/*", "auth": "corp"}, {"channel": "x", "auth": "none"}],
+    "add_anaconda_token": False,
     "ssl_verify": False,
     "proxy_servers": {"https": "http://u:s3cret@px:80"},
     "use_only_tar_bz2": True,
@@ -264,7 +267,8 @@ def test_real_conda_is_asked(machine: Machine, test_conda: TestConda, configured
         "subdir", "default_channels", "custom_channels", "channel_alias", "channel_priority", "pkgs_dirs", "ssl_verify",
         "proxy_servers", "pinned_packages", "create_default_packages", "aggressive_update_packages", "use_only_tar_bz2",
         "add_pip_as_python_dependency", "offline", "override_channels_enabled", "solver",
-        "remote_connect_timeout_secs", "remote_read_timeout_secs",
+        "remote_connect_timeout_secs", "remote_read_timeout_secs", "allowlist_channels", "channel_settings",
+        "add_anaconda_token",
     )  # fmt: skip
     assert {name: getattr(asked, name) for name in same} == {name: getattr(read, name) for name in same}
     assert asked.channels == (read.channels if configured else asked.channels)
@@ -290,6 +294,69 @@ def test_real_conda_is_asked(machine: Machine, test_conda: TestConda, configured
         for name in NAMES
     }
     assert got == wanted
+
+
+FINAL = """
+allowlist_channels:  #!final
+  - conda-forge
+  - defaults
+channel_priority: strict  #!final
+denylist_channels: [evil]  #!final
+ssl_verify: false
+"""
+
+
+@pytest.mark.conda
+def test_what_is_final_stays(machine: Machine, test_conda: TestConda) -> None:
+    """A real conda reads no later file for a setting that an earlier one marks as final; no more do we."""
+    (test_conda.home / ".condarc").write_text(FINAL, encoding="utf-8")
+    mine = ["mine", "conda-forge"]
+    test_conda.configure(allowlist_channels=mine, denylist_channels=mine, channel_priority="disabled", ssl_verify=True)
+    env = {**test_conda.environment({"CONDA_WHITELIST_CHANNELS": "mine"}), "RESUME_DL_CONDA": str(test_conda.python)}
+    asked, read = load_conda_settings(machine.paths, env), read_settings(env, root=test_conda.root)
+    assert (asked.source, read.source) == ("conda", "files")
+    for found in (asked, read):
+        assert found.allowlist_channels == ("conda-forge", "defaults")
+        assert (found.channel_priority, found.ssl_verify) == ("strict", True)
+    assert read.denylist_channels == ("evil",)
+    assert asked.denylist_channels == (() if test_conda.version() < (25,) else ("evil",))
+
+
+IN_PROCESS = """
+import os, sys
+from pathlib import Path
+from conda.base.context import reset_context
+reset_context()
+from resume_dl.conda_plugin.context import conda_settings
+from resume_dl.settings.conda_ask import ask_conda
+from resume_dl.settings.conda_find import CondaCommand
+asked, _ = ask_conda(CondaCommand(Path(sys.executable), ("-m", "conda")), os.environ, timeout=60)
+inside = conda_settings()
+for name in type(asked).__dataclass_fields__:
+    if getattr(asked, name) != getattr(inside, name):
+        print(name, getattr(asked, name), getattr(inside, name))
+print(inside.source, len(inside.channels), inside.remote_read_timeout_secs)
+"""
+
+
+@pytest.mark.conda
+@pytest.mark.parametrize("configured", [False, True])
+def test_from_inside_it_is_the_same(test_conda: TestConda, configured: bool) -> None:
+    """The plugin takes from conda's context, setting by setting, what a child conda would have answered."""
+    if configured:
+        bundle = test_conda.folder / "ca.pem"
+        bundle.touch()
+        given = {"ssl_verify": str(bundle), "client_ssl_cert": "c.pem", "client_ssl_cert_key": "c.key", "offline": True}
+        test_conda.configure(**{**SETTINGS, **given, "remote_read_timeout_secs": 7})
+    done = subprocess.run(
+        [test_conda.python, "-c", IN_PROCESS],
+        capture_output=True,
+        text=True,
+        env=test_conda.environment({"WHERE": "cloud"}),
+        cwd=test_conda.folder,
+        check=True,
+    )
+    assert done.stdout == ("conda 3 7.0\n" if configured else "conda 0 20.0\n")
 
 
 @pytest.mark.conda

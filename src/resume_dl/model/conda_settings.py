@@ -47,6 +47,14 @@ class CondaSettings:
     """False, True, ``truststore``, or a path."""
     client_ssl_cert: str | None = None
     client_ssl_cert_key: str | None = None
+    allowlist_channels: tuple[str, ...] = field(default=(), repr=False)
+    """Names and addresses of the only channels that may be used; empty: all but the denied ones."""
+    denylist_channels: tuple[str, ...] = field(default=(), repr=False)
+    """Channels that may not be used, also where they are allowed (conda 26; 24 has no such setting)."""
+    channel_settings: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+    """What some channels ask for: ``channel`` (a name, or an address with ``*``), ``auth`` (a plugin's login)."""
+    add_anaconda_token: bool = True
+    """Whether the token that anaconda-client has kept is sent to the host that gave it."""
     proxy_servers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """``scheme`` or ``scheme://host`` -> a proxy's address; empty text for none."""
     pinned_packages: tuple[str, ...] = ()

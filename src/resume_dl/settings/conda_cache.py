@@ -16,7 +16,7 @@ from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.settings.conda_find import CondaCommand
 from resume_dl.settings.condarc import condarc_files
 
-SCHEMA = 1
+SCHEMA = 2
 _VARIABLE = re.compile(rb"\$(\w+)|\$\{(\w+)\}|%(\w+)%")
 _ALWAYS = ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "CONDARC")
 _NOISE = ("CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "CONDA_PREFIX_")
@@ -143,7 +143,8 @@ def _thaw(content: Mapping[str, Any]) -> CondaSettings:
 
 def _lines_of(settings: CondaSettings) -> Iterator[str]:
     """Every text in these settings that may hold a login, as it is: what decides whether they may be kept on disk."""
-    yield from settings.channels
+    yield from (*settings.channels, *settings.allowlist_channels, *settings.denylist_channels)
+    yield from (text for entry in settings.channel_settings for text in entry.values())
     yield from (url.reveal() for url in settings.default_channels)
     yield from (url.reveal() for url in settings.custom_channels.values())
     yield from (url.reveal() for members in settings.custom_multichannels.values() for url in members)

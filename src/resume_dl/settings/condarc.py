@@ -2,9 +2,9 @@
 
 Read: conda's whole search path (system, root prefix, XDG, home, environment, ``$CONDARC``), ``condarc.d`` folders,
 ``CONDA_*`` variables, aliases, variable expansion in values, and the merging: a later file wins, maps are merged by
-key, lists are put before those of earlier files. Not read: the ``#!final``, ``#!top`` and ``#!bottom`` markers,
-``migrated_*``, and what only plugins know. Source: conda's ``base/constants.py`` (SEARCH_PATH) and
-``common/configuration.py``.
+key, lists are put before those of earlier files, and what a file marks as ``#!final`` no later one changes. Not read:
+``#!final`` inside of maps, the ``#!top`` and ``#!bottom`` markers, ``migrated_*``, and what only plugins know. Source:
+conda's ``base/constants.py`` (SEARCH_PATH) and ``common/configuration.py``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _NAMES = (".condarc", "condarc", "condarc.d")
 _YAML = (".yml", ".yaml")
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,11}://")
 _TOKEN = re.compile(r"/t/[^/]+")
+_FINAL = re.compile(r"""(?m)^["']?(\w+)["']?[ \t]*:.*#!final[ \t]*$""")
+"""A setting of the whole file whose line ends in the marker; nothing else is told by PyYAML, which drops comments."""
 _OWN_CUSTOM_CHANNELS = {"pkgs/pro": "https://repo.anaconda.com"}
 _ALIASES = {
     "channel": "channels",
@@ -37,10 +39,14 @@ _ALIASES = {
     "client_cert": "client_ssl_cert",
     "client_cert_key": "client_ssl_cert_key",
     "root_dir": "root_prefix",
+    "whitelist_channels": "allowlist_channels",
+    "add_binstar_token": "add_anaconda_token",
 }
 _LISTS = {
     "channels": ",",
     "default_channels": ",",
+    "allowlist_channels": ",",
+    "denylist_channels": ",",
     "pkgs_dirs": ",",
     "envs_dirs": ";" if WINDOWS else ":",
     "pinned_packages": "&",
@@ -49,10 +55,12 @@ _LISTS = {
 }
 """Settings that are lists, with what separates their items in an environment variable."""
 _MAPS = {"custom_channels", "custom_multichannels", "proxy_servers"}
-_BOOLS = {"use_only_tar_bz2", "add_pip_as_python_dependency", "offline", "override_channels_enabled"}
+_BOOLS = {
+    "use_only_tar_bz2", "add_pip_as_python_dependency", "offline", "override_channels_enabled", "add_anaconda_token",
+}  # fmt: skip
 _NUMBERS = {"remote_connect_timeout_secs", "remote_read_timeout_secs"}
 _TEXTS = {"channel_alias", "channel_priority", "client_ssl_cert", "client_ssl_cert_key", "subdir", "root_prefix"}
-_KNOWN = {*_LISTS, *_MAPS, *_BOOLS, *_NUMBERS, *_TEXTS, "ssl_verify", "solver"}
+_KNOWN = {*_LISTS, *_MAPS, *_BOOLS, *_NUMBERS, *_TEXTS, "ssl_verify", "solver", "channel_settings"}
 _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0", ""}
 _MACHINES = {"x86_64": "64", "amd64": "64", "i386": "32", "i686": "32", "x86": "32"}
 
@@ -96,32 +104,43 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
     """
     problems: list[str] = []
     layers = []
+    final: set[str] = set()
     for file in condarc_files(search_path(env, root=root, prefix=prefix)):
-        content, problem = _load(file)
+        content, closed, problem = _load(file)
         if problem:
             problems.append(problem)
         if content:
-            layers.append(_typed(content, str(file), problems))
+            layers.append(_open(_typed(content, str(file), problems), final))
+            final |= closed
     from_files = bool(layers)
     variables = _from_environment(env)
     if variables:
-        layers.append(_typed(variables, "the environment", problems))
+        layers.append(_open(_typed(variables, "the environment", problems), final))
     merged = _merge(layers)
     return _settings(merged, env, root, source="files" if from_files or variables else "defaults", problems=problems)
 
 
-def _load(file: Path) -> tuple[dict[str, Any], str]:
+def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
+    """A file's settings, those of them that are final, and what is wrong with it."""
     import yaml  # noqa: PLC0415 - only where there is a file to read
 
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
     except OSError as error:
-        return {}, f"{file}: {error.strerror or error}"
+        return {}, set(), f"{file}: {error.strerror or error}"
     except (yaml.YAMLError, UnicodeDecodeError):
-        return {}, f"{file} is not valid YAML"
+        return {}, set(), f"{file} is not valid YAML"
     if content is None:
-        return {}, ""
-    return (content, "") if isinstance(content, dict) else ({}, f"{file} holds no settings")
+        return {}, set(), ""
+    if not isinstance(content, dict):
+        return {}, set(), f"{file} holds no settings"
+    return content, {_ALIASES.get(key, key) for key in _FINAL.findall(text)}, ""
+
+
+def _open(settings: dict[str, Any], final: set[str]) -> dict[str, Any]:
+    """What of ``settings`` no earlier file has closed."""
+    return {key: value for key, value in settings.items() if key not in final}
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
@@ -132,7 +151,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
             key = _ALIASES.get(key, key)
             if key in _LISTS:
                 found[key] = [item.strip() for item in text.split(_LISTS[key]) if item.strip()]
-            elif key in _KNOWN and key not in _MAPS:
+            elif key in _KNOWN and key not in {*_MAPS, "channel_settings"}:
                 found[key] = text.strip()
     return found
 
@@ -158,6 +177,8 @@ def _value(key: str, value: Any) -> Any:
             raise TypeError
         many = key == "custom_multichannels"
         return {str(name): _list(item) if many else str(item or "") for name, item in value.items()}
+    if key == "channel_settings":
+        return _entries(value)
     if key in _BOOLS:
         return _bool(value)
     if key in _NUMBERS:
@@ -179,6 +200,12 @@ def _list(value: Any) -> list[str]:
     return [str(item) for item in value if item is not None]
 
 
+def _entries(value: Any) -> list[dict[str, str]]:
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise TypeError
+    return [{str(key): str(item) for key, item in entry.items() if item is not None} for entry in value]
+
+
 def _bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -198,7 +225,9 @@ def _merge(layers: list[dict[str, Any]]) -> dict[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             known = merged.get(key)
-            if isinstance(value, list):
+            if key == "channel_settings":
+                merged[key] = [*value, *(known or ())]
+            elif isinstance(value, list):
                 merged[key] = list(dict.fromkeys((*value, *(known or ()))))
             elif isinstance(value, dict):
                 merged[key] = {**(known or {}), **value}
@@ -262,6 +291,9 @@ def _settings(
         client_ssl_cert=_maybe(merged.get("client_ssl_cert"), env),
         client_ssl_cert_key=_maybe(merged.get("client_ssl_cert_key"), env),
         proxy_servers={key: expand_variables(proxy, env) for key, proxy in merged.get("proxy_servers", {}).items()},
+        allowlist_channels=texts("allowlist_channels"),
+        denylist_channels=texts("denylist_channels"),
+        channel_settings=tuple(merged.get("channel_settings", ())),
         pinned_packages=texts("pinned_packages"),
         create_default_packages=texts("create_default_packages"),
         **optional,
