@@ -14,11 +14,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from support.conda_env import condas_at_hand
+
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT / "tests"))
-
-from support.conda_env import condas_at_hand  # noqa: E402
-
 RUNS = 21
 BOUND_MS = 5.0
 MEASURE = """

@@ -33,6 +33,8 @@ LARGE_RECORDS = 40_000
 SMALL_FILES = 300
 THREADS = 4
 
+File = tuple[Artifact, bytes]
+
 
 def artifact(name: str, size: int, sha256: str = "0" * 64) -> Artifact:
     return Artifact(
@@ -40,9 +42,9 @@ def artifact(name: str, size: int, sha256: str = "0" * 64) -> Artifact:
     )
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[..., object], *arguments: object) -> float:
     begun = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - begun
 
 
@@ -83,9 +85,9 @@ def hashing(folder: Path, rounds: int) -> None:
         bare.append(HASHED / MB / seconds(alone))
         part = PartStore(folder).open(what, journaled=True)
         part.resume()
-        checked.append(HASHED / MB / seconds(lambda: part.advance_digest(HASHED)))  # noqa: B023 - called at once
+        checked.append(HASHED / MB / seconds(part.advance_digest, HASHED))
         part._digest = part._new_digest()  # noqa: SLF001 - as if all bytes were of this run
-        fresh.append(HASHED / MB / seconds(lambda: part.advance_digest(HASHED)))  # noqa: B023
+        fresh.append(HASHED / MB / seconds(part.advance_digest, HASHED))
         part.close()
     print(
         f"hashing, MB/s: bare hashlib {statistics.median(bare):.0f}, "
@@ -118,7 +120,7 @@ def small(folder: Path, rounds: int) -> None:
     ]
     store = PartStore(folder / "parts")
 
-    def ours(file: tuple[Artifact, bytes]) -> None:
+    def ours(file: File) -> None:
         what, blob = file
         part = store.open(what, journaled=False)
         part.resume()
@@ -129,7 +131,7 @@ def small(folder: Path, rounds: int) -> None:
             raise AssertionError
         part.publish(folder / what.filename)
 
-    def least(file: tuple[Artifact, bytes]) -> None:
+    def least(file: File) -> None:
         what, blob = file
         path = folder / f"{what.filename}.tmp"
         fd = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -141,12 +143,15 @@ def small(folder: Path, rounds: int) -> None:
         os.fsync(fd)
         os.close(fd)
 
+    def each_of(files: Sequence[File], work: Callable[[File], None], pool: ThreadPoolExecutor) -> None:
+        list(pool.map(work, files))
+
     for name, work in (("the store", ours), ("write, sync, rename, sync", least)):
         wall, cpu = [], []
         for _ in range(rounds):
             cpu_begun = time.process_time()
             with ThreadPoolExecutor(THREADS) as pool:
-                wall.append(seconds(lambda: list(pool.map(work, files))))  # noqa: B023
+                wall.append(seconds(each_of, files, work, pool))
             cpu.append(time.process_time() - cpu_begun)
             for what, _ in files:
                 (folder / what.filename).unlink()

@@ -19,9 +19,10 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d*)\r\n", re.IGNORECASE)
 _CHUNK = 64 * 1024
@@ -127,8 +128,8 @@ class Line:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _call(self, work: object) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)  # type: ignore[arg-type]
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
 
     async def _open(self) -> None:
         for source, place in enumerate(self.places):
@@ -143,8 +144,8 @@ class Line:
             self._listeners.append(listener)
             self._spawn(self._accept(source, listener))
 
-    def _spawn(self, work: object) -> None:
-        task = self._loop.create_task(work)  # type: ignore[arg-type, var-annotated]
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
