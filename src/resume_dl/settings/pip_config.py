@@ -23,6 +23,7 @@ from resume_dl.settings.paths import home
 BASENAME = "pip.ini" if sys.platform == "win32" else "pip.conf"
 _SECTIONS = ("global", "download", "install")
 _ALIASES = {"pypi-url": "index-url", "default-timeout": "timeout"}
+_ETC = Path("/etc")
 _YES = {"y", "yes", "t", "true", "on", "1"}
 _NO = {"n", "no", "f", "false", "off", "0"}
 
@@ -84,7 +85,7 @@ def _system_files(env: Mapping[str, str]) -> tuple[Path, ...]:
     if sys.platform == "darwin":
         return (Path("/Library/Application Support/pip") / BASENAME,)
     folders = [folder for folder in env.get("XDG_CONFIG_DIRS", "").split(os.pathsep) if folder.strip()]
-    return (*(Path(folder) / "pip" / BASENAME for folder in folders or ["/etc/xdg"]), Path("/etc") / BASENAME)
+    return (*(Path(folder) / "pip" / BASENAME for folder in folders or [str(_ETC / "xdg")]), _ETC / BASENAME)
 
 
 class _Parser(configparser.RawConfigParser):
