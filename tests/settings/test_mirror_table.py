@@ -99,6 +99,63 @@ def test_credentials_are_never_mapped(url: str) -> None:
     assert sources(url, upstream=False, only=frozenset({"one"})) == [("upstream", url)]
 
 
+OWN = TABLE.merge(
+    MirrorTable(
+        {"conda:private": "https://conda.corp.example/repo/private"},
+        (Mirror("office", carries={"conda:private": "https://office.example/private"}),),
+    )
+)
+PRIVATE = "conda.corp.example/repo/private/linux-64/a.conda"
+
+
+@pytest.mark.parametrize(
+    "url", [f"https://user:s3cret@{PRIVATE}", "https://conda.corp.example/t/s3cret/repo/private/linux-64/a.conda"]
+)
+def test_login_and_mirrors_where_the_users_own_file_says_so(url: str) -> None:
+    """A channel that the user's file names as an origin: its mirrors first, without the login, its own place last."""
+    there = ("office", "https://office.example/private/linux-64/a.conda")
+    assert sources(url, OWN) == [there, ("upstream", url)]
+    assert sources(url, OWN, upstream=False) == [there]
+    assert sources(url, OWN, only=frozenset({"one"})) == []
+    assert sources(url, TABLE) == [("upstream", url)]
+    shipped = MirrorTable(OWN.origins, OWN.mirrors)  # the same places, but nobody's own
+    assert sources(url, shipped, upstream=False) == [("upstream", url)]
+
+
+def test_login_at_another_place_stays_there() -> None:
+    """Neither a neighbour of the user's origin nor a mirror's address is its place: a login there is for it alone."""
+    for url in (
+        "https://user:s3cret@conda.corp.example/repo/private2/linux-64/a.conda",
+        "https://user:s3cret@office.example/private/linux-64/a.conda",
+        "https://user:s3cret@conda.anaconda.org/pytorch/linux-64/a.conda",
+        f"https://user:s3cret@{PRIVATE}?v=1",
+    ):
+        assert sources(url, OWN) == [("upstream", url)]
+
+
+def test_private_without_a_login_in_the_address() -> None:
+    """Who is let in by other means than the address has one place as well."""
+    url = "https://conda.anaconda.org/pytorch/linux-64/a.conda"
+    assert len(sources(url)) == 3
+    assert sources(url, private=True) == [("upstream", url)]
+    there = ("office", "https://office.example/private/linux-64/a.conda")
+    assert sources(f"https://{PRIVATE}", OWN, private=True) == [there, ("upstream", f"https://{PRIVATE}")]
+
+
+@given(
+    login=st.sampled_from(["https://user:s3cret@{}/{}", "https://s3cret@{}/{}", "https://{}/t/s3cret/{}"]),
+    place=st.sampled_from(
+        [base.partition("://")[2] for base in (*OWN.origins.values(), *OWN.mirrors[0].carries.values())]
+    ),
+    rest=st.sampled_from(["linux-64/a.conda", "label/x/noarch/b.tar.bz2", ""]),
+)
+def test_no_other_host_hears_a_login(login: str, place: str, rest: str) -> None:
+    """Whatever the table knows, a login stands in one address alone: the one that was given."""
+    host, _, path = f"{place}/{rest}".partition("/")
+    url = login.format(host, path)
+    assert [address for _, address in sources(url, OWN) if "s3cret" in address] == [url]
+
+
 @pytest.mark.parametrize("tail", ["../x/a", "%2e%2E/x", "./a", "a//b", "a\\..\\b", "x/.."])
 def test_climbing_paths_are_never_mapped(tail: str) -> None:
     """A path that servers may read as leaving the base is not carried to another host."""

@@ -72,6 +72,7 @@ def test_user_file_is_merged_by_name(tmp_path: Path) -> None:
     assert tuna.carries["conda:mine"] == "http://127.0.0.1:8000/mine"
     assert "conda:pytorch" in tuna.carries
     assert table.origins["conda:mine"] == "https://conda.example/mine"
+    assert (table.own, load_mirrors().own) == ({"conda:mine"}, frozenset())
 
 
 def test_override_replaces_mirrors_and_keeps_origins(tmp_path: Path) -> None:
@@ -84,6 +85,7 @@ def test_override_replaces_mirrors_and_keeps_origins(tmp_path: Path) -> None:
         ("tuna", {"conda:mine": "http://127.0.0.1:8000/mine"})
     ]
     assert table.origins == {**load_mirrors().origins, "conda:mine": "https://conda.example/mine"}
+    assert table.own == {"conda:mine"}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Worker(ABC):
         self._post = post
         self._clock = clock
         self._limiter = limiter
-        every = {**(headers or {}), **(conditional(known_validator) if order.whole else {})}
+        every = {**source.headers, **(headers or {}), **(conditional(known_validator) if order.whole else {})}
         self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, every)
         self._exchange: Exchange = transport.exchange(self._request)
         self._fence = threading.Lock()

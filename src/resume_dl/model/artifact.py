@@ -40,6 +40,8 @@ class Source:
     url: RedactedUrl
     connections: int | None = None
     """Most connections to this host, where mirrors.toml says so."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """Sent to this source alone, and not where it redirects to: they may hold a login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,5 +59,14 @@ def without_credentials(url: RedactedUrl) -> RedactedUrl:
     )
 
 
+def has_credentials(url: RedactedUrl) -> bool:
+    """Whether ``url`` holds userinfo or ``/t/<token>``; False for what is no address."""
+    try:
+        parts = urlsplit(url.reveal())
+    except ValueError:
+        return False
+    return "@" in parts.netloc or _TOKEN.search(parts.path) is not None
+
+
 def _join(base: RedactedUrl, *below: str) -> RedactedUrl:
     return RedactedUrl("/".join((base.reveal(), *below)))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Source
+from resume_dl.model.channel import has_credentials, without_credentials
 from resume_dl.model.url import RedactedUrl, redact
 
 UPSTREAM = "upstream"
@@ -69,18 +70,21 @@ class MirrorTable:
     """Origins and mirrors, in the order in which mirrors are offered. Immutable; equal tables compare equal.
 
     ``aliases`` (base -> origin) are further addresses of origins that are recognised and never asked: where an origin
-    was given another canonical base (``replaced_bases``), conda's own name for it still leads to it.
+    was given another canonical base (``replaced_bases``), conda's own name for it still leads to it. ``own`` are the
+    origins that the user's file names, and not the shipped one: mirrors may serve these even where a login is needed.
     """
 
-    __slots__ = ("_bases", "aliases", "mirrors", "origins")
+    __slots__ = ("_bases", "aliases", "mirrors", "origins", "own")
 
     def __init__(
         self,
         origins: Mapping[str, str],
         mirrors: tuple[Mirror, ...] = (),
         aliases: Mapping[str, str] | None = None,
+        own: Iterable[str] = (),
     ) -> None:
         self.aliases: Mapping[str, str] = dict(aliases or {})
+        self.own = frozenset(own)
         self.origins: Mapping[str, str] = {name: base.rstrip("/") for name, base in origins.items()}
         self.mirrors: tuple[Mirror, ...] = tuple(mirrors)
         # Whoever is entered later wins: an active mirror over a retired one, a canonical address over both.
@@ -161,17 +165,24 @@ class MirrorTable:
         return None if match is None or match.mirror is None or match.mirror.active else match.mirror
 
     def sources(
-        self, url: RedactedUrl, *, upstream: bool = True, only: frozenset[str] | None = None
+        self, url: RedactedUrl, *, upstream: bool = True, only: frozenset[str] | None = None, private: bool = False
     ) -> tuple[Source, ...]:
         """Every address of the file at ``url``: mirrors in the table's order, then the one given, then the canonical.
 
         ``upstream`` False leaves the canonical address out, and a given one that may be it (a file of PyPI whose own
         base is not known). With ``only``, nothing but the mirrors of these names is named (``upstream`` and ``given``
-        are names too), which may leave nothing. An address that no origin claims, or that holds a credential, has one
-        place, and that is always returned: the user named it. Only one that reaches no origin for its ``..`` and the
-        like, at a host of an origin, is nowhere without ``upstream``: the server would read it as the origin's.
+        are names too), which may leave nothing. An address that no origin claims has one place, and that is always
+        returned: the user named it. So has one with a credential, and a ``private`` one (who is let in is told by other
+        means than its address), unless it is of an origin of the user's ``own`` file: then mirrors serve it as any
+        other, and the credential goes to its own place alone. Only an address that reaches no origin for its ``..`` and
+        the like, at a host of an origin, is nowhere without ``upstream``: the server would read it as the origin's.
         """
-        match = self._find(url.reveal())
+        has_login = has_credentials(url)
+        plain = without_credentials(url).reveal() if has_login else url.reveal()
+        match = self._find(plain)
+        guarded = private or has_login
+        if match is not None and guarded and not self._is_own(match, plain):
+            match = None
         if match is None:
             return () if not upstream and self._may_climb_upstream(url.reveal()) else (Source(UPSTREAM, url),)
         offers = [
@@ -183,12 +194,16 @@ class MirrorTable:
         if match.mirror is None and not match.canonical and (upstream or base is not None):
             offers.append(Source(GIVEN, RedactedUrl(url.reveal().partition("#")[0])))
         if base is not None and upstream:
-            offers.append(Source(UPSTREAM, RedactedUrl(join_url(base, match.rest))))
+            offers.append(Source(UPSTREAM, url if guarded else RedactedUrl(join_url(base, match.rest))))
         distinct: dict[str, Source] = {}
         for offer in offers:
             if only is None or offer.mirror in only:
                 distinct.setdefault(offer.url.reveal(), offer)
         return tuple(distinct.values())
+
+    def _is_own(self, match: _Match, plain: str) -> bool:
+        """Whether the user's own file says that this place is the origin's."""
+        return match.origin in self.own and _locate(join_url(self.origins[match.origin], match.rest)) == _locate(plain)
 
     def _may_climb_upstream(self, url: str) -> bool:
         """Whether ``url`` is unclear in its path, at a host that serves an origin itself."""
@@ -200,14 +215,19 @@ class MirrorTable:
         return not is_plain_path(parts.path) and parts.hostname in {urlsplit(base).hostname for base in bases}
 
     def merge(self, other: MirrorTable) -> MirrorTable:
-        """This table with ``other`` laid over it: its origins win; a mirror of the same name is extended in place.
+        """This table with the user's laid over it: its origins win; a mirror of the same name is extended in place.
 
         In an extended mirror each origin that ``other`` names is replaced or added, and so are title, home, note,
         connections and status where ``other`` sets them. New mirrors come after the known ones.
         """
         theirs = {mirror.name: mirror for mirror in other.mirrors}
         merged = [_extend(mirror, theirs.pop(mirror.name, None)) for mirror in self.mirrors]
-        return MirrorTable({**self.origins, **other.origins}, (*merged, *theirs.values()), self.replaced_bases(other))
+        return MirrorTable(
+            {**self.origins, **other.origins},
+            (*merged, *theirs.values()),
+            self.replaced_bases(other),
+            {*self.own, *other.origins},
+        )
 
     def replaced_bases(self, other: MirrorTable) -> dict[str, str]:
         """Base -> origin: the canonical addresses here of origins that ``other`` serves from elsewhere."""

@@ -37,7 +37,8 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
     shipped = _table(shipped_file())
     if override is not None:
         given = _table(override)
-        return MirrorTable({**shipped.origins, **given.origins}, given.mirrors, shipped.replaced_bases(given))
+        origins = {**shipped.origins, **given.origins}
+        return MirrorTable(origins, given.mirrors, shipped.replaced_bases(given), own=given.origins)
     if user is not None and user.is_file():
         return shipped.merge(_table(user))
     return shipped
