@@ -49,6 +49,15 @@ def test_a_proxy_that_speaks_tls_itself(run, transport, tls, safe_file):
     assert proxy.connections == 1
 
 
+def test_a_trusted_host_does_not_make_its_proxy_trusted(run, transport, tls, safe_file):
+    """The proxy's own certificate is checked as ever."""
+    proxy = run(TinyHttpProxy(tls=tls.server))
+    shared = transport(trusted_hosts=("localhost",), proxies={"all": f"https://127.0.0.1:{proxy.port}"})
+    with pytest.raises(NetworkError, match="not trusted"):
+        body_of(shared, f"{safe_file.base}/f")
+    assert not safe_file.requests
+
+
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 @pytest.mark.parametrize("login", [None, (b"me", b"hush")])
 def test_socks5(run, transport, tls, safe_file, file, scheme, login):  # noqa: PLR0917 - fixtures, by name

@@ -211,6 +211,22 @@ def test_an_untrusted_certificate_is_final_and_says_so(run, transport, tls):
     assert body_of(transport(verify=False), f"{server.base}/f") == BODY
 
 
+def test_a_trusted_host_is_asked_whatever_its_certificate_and_no_other_is(run, transport, tls):
+    """pip's ``--trusted-host``: by name, at every port or one; where a redirect leads is another question."""
+    server = run(TinyServer(send_body, tls.server))
+    other = server.base.replace("localhost", "127.0.0.1")
+    for named in ("localhost", f"localhost:{server.port}"):
+        shared = transport(trusted_hosts=(named,))
+        assert body_of(shared, f"{server.base}/f") == BODY
+        with pytest.raises(NetworkError, match="not trusted"):
+            body_of(shared, f"{other}/f")
+    with pytest.raises(NetworkError, match="not trusted"):
+        body_of(transport(trusted_hosts=("localhost:1",)), f"{server.base}/f")
+    away = run(TinyServer(lambda conn, _: conn.sendall(answer(b"", 302, Location=f"{other}/f")), tls.server))
+    with pytest.raises(NetworkError, match="not trusted"):
+        body_of(transport(trusted_hosts=("localhost",)), f"{away.base}/f")
+
+
 @pytest.mark.parametrize("kind", ["folder", "system"])
 def test_other_places_of_trust(run, transport, tls, tmp_path, kind):
     """An OpenSSL folder without our authority, and the system's store, are used and do not trust it."""

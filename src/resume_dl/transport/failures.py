@@ -27,7 +27,8 @@ FOREIGN = (
 
 _RETRY_CANNOT_HELP = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.CookieConflict)
 _TLS_HINT = (
-    "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc; "
+    "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc "
+    "(cert in pip.conf for pip's packages); "
     "a wrong clock has this effect too."
 )
 
