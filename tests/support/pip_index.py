@@ -326,7 +326,8 @@ def _add(archive: zipfile.ZipFile, member: str, data: bytes) -> str:
     row.external_attr = 0o644 << 16
     row.compress_type = zipfile.ZIP_DEFLATED
     archive.writestr(row, data)
-    return f"{member},{_record_digest(hashlib.sha256(data))},{len(data)}"
+    path = '"' + member.replace('"', '""') + '"' if set(member) & set('",') else member  # RFC 4180
+    return f"{path},{_record_digest(hashlib.sha256(data))},{len(data)}"
 
 
 def _add_filler(archive: zipfile.ZipFile, member: str, size: int, *, seed: str) -> str:

@@ -28,15 +28,15 @@ class Leftover:
 
 
 def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
-    """Where unfinished files may lie: ``extra`` folders, conda's package caches, the current folder, our own cache."""
-    caches = [*extra, *setup.conda.pkgs_dirs]
+    """Where unfinished files may lie: ``extra`` folders, conda's package caches, the current folder, our own caches."""
+    caches = [*extra, *setup.conda.pkgs_dirs, setup.paths.wheels]
     with suppress(OSError):  # it was removed: then nothing lies there
         caches.append(Path.cwd())  # what ``get`` and ``--dest .`` left
     return [*dict.fromkeys(folder.absolute() / FOLDER for folder in caches), setup.paths.cache / "repodata" / "parts"]
 
 
 def find(places: Sequence[Path]) -> list[Leftover]:
-    """Every unfinished download there, and what is downloaded and waits to be unpacked."""
+    """Every unfinished download there, and what is downloaded and waits for its name."""
     found = []
     for folder in places:
         found += [

@@ -26,6 +26,16 @@ class ArtifactResult:
     error: ResumeDLError | None = None
     reason: str = ""
     """Why it failed, as the engine says it (``Outcome.reason``)."""
+    held_by: str = ""
+    """What a wheel without a published digest was verified by: ``record`` (its own RECORD; its hash was first seen in
+    this run) or ``pin`` (the hash first seen in an earlier one)."""
+
+    @property
+    def verified_by(self) -> str | None:
+        """``digest``, ``record`` or ``pin``; None where nothing was verified."""
+        if self.error is not None or self.status in {"planned", "failed"}:
+            return None
+        return self.held_by or (None if self.artifact.digest is None else "digest")
 
     def as_json(self) -> dict[str, Any]:
         """The object in ``artifacts``."""
@@ -44,6 +54,7 @@ class ArtifactResult:
             "md5": artifact.md5,
             "path": None if self.path is None else str(self.path),
             "status": self.status,
+            "verified_by": self.verified_by,
             "sources": [
                 {
                     "mirror": source.mirror,

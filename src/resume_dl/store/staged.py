@@ -1,7 +1,8 @@
-"""Verified archives that wait to be unpacked, below ``<pkgs>/.resume-dl/``: under a name that no client takes.
+"""Whole archives that wait for their name, below ``<folder>/.resume-dl/``: under a name that no client takes.
 
-They get their own name after their folder, so that no client ever finds one beside another package's folder. Those of
-a killed run wait for the next one.
+Packages are verified and wait to be unpacked: they get their own name after their folder, so that no client ever finds
+one beside another package's folder. Wheels without a digest wait until their RECORD was read. Those of a killed run
+wait for the next one.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from pathlib import Path
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.part import FOLDER
 
-_STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2)")
+_STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2|\.whl|\.tar\.gz)")
 
 
 def staged_name(artifact: Artifact) -> str:
-    """The file's name: the first 16 digits of its digest, and its own name."""
-    digest = artifact.digest
-    return f"{'' if digest is None else digest.hex[:16]}-{artifact.filename}"
+    """The file's name: the first 16 digits of its key (its digest, else its address), and its own name."""
+    return f"{artifact.key.partition('-')[2][:16]}-{artifact.filename}"
 
 
-def staged_path(pkgs_dir: Path, artifact: Artifact) -> Path:
+def staged_path(folder: Path, artifact: Artifact) -> Path:
     """Where it waits."""
-    return pkgs_dir / FOLDER / staged_name(artifact)
+    return folder / FOLDER / staged_name(artifact)
 
 
 def staged_archives(folder: Path) -> list[Path]:

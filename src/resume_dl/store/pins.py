@@ -1,0 +1,66 @@
+"""Hashes first seen here: what a file without a published digest was, the first time it came.
+
+One small JSON file for each address, ``<user state>/resume-dl/pins/url-<hex>.json``: ``{"url", "sha256",
+"first_seen"}``. A later run then knows a digest, and other bytes at the same address are noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from resume_dl.errors import NotWritableError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.digest import Digest
+from resume_dl.store.platform import replace
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The sha256 (lower-case hex) that a file had on the day it was first seen, and the file that says so."""
+
+    sha256: str
+    first_seen: str
+    path: Path
+
+
+class Pins:
+    """The pins in ``folder``, which is made on first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, artifact: Artifact) -> Pin | None:
+        """The pin of an artifact without a digest; None where there is none that can be read."""
+        path = self._path(artifact)
+        try:
+            row = json.loads(path.read_text(encoding="utf-8"))
+            return Pin(Digest("sha256", row["sha256"]).hex, str(row["first_seen"]), path)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def add(self, artifact: Artifact, sha256: str) -> None:
+        """Keep what the file at this address is, from today on. Raises NotWritableError."""
+        path = self._path(artifact)
+        today = datetime.now(timezone.utc).date().isoformat()
+        text = json.dumps({"url": str(artifact.url), "sha256": sha256, "first_seen": today}, indent=1)
+        new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            new.write_text(text + "\n", encoding="utf-8")
+            replace(new, path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise NotWritableError(
+                f"{self._folder} cannot be written: {error.strerror}", hint="look at its permissions"
+            ) from error
+
+    def _path(self, artifact: Artifact) -> Path:
+        if artifact.digest is not None:
+            raise AssertionError("a file with a digest needs no pin")
+        return self._folder / f"{artifact.key}.json"

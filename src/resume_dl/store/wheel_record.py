@@ -1,0 +1,109 @@
+"""Whether a wheel is what its maker listed: RECORD holds the hash of every member.
+
+The rules are those of the binary distribution format (packaging.python.org, PEP 427) and of RECORD ("Recording
+installed projects", PEP 376): CSV rows of path, ``<algorithm>=<urlsafe base64 without padding>``, size; sha256 or
+better; RECORD and its signatures have no hash. This proves a whole and undamaged file, not who made it. So does the
+CRC-32 at the end of an sdist, which is gzip (RFC 1952, PEP 625).
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import hashlib
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from resume_dl.errors import IntegrityError, Interrupted
+
+_RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
+_SIGNATURES = (".jws", ".p7s")
+_ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
+_CHUNK = 1 << 20
+_UNREADABLE = (zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+"""What zipfile and gzip say of other files, beside their own."""
+
+
+def check_itself(path: Path, name: str, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    """Read a whole wheel and compare each member with its RECORD; or a whole sdist, with its checksum.
+
+    ``name`` is the file's own name, ``path`` where it lies. Raises IntegrityError for a file that is damaged, or whose
+    RECORD is missing or says something else; Interrupted where ``cancelled`` turns true; OSError.
+    """
+    trouble = ""
+    try:
+        if name.endswith(".whl"):
+            with zipfile.ZipFile(path) as archive:
+                trouble = _trouble(archive, cancelled)
+        elif name.endswith(".tar.gz"):
+            with gzip.open(path) as packed:
+                _read(packed, lambda _: None, cancelled)
+        else:
+            trouble = "it is neither a wheel nor a .tar.gz"
+    except (zipfile.BadZipFile, gzip.BadGzipFile, *_UNREADABLE) as error:
+        trouble = f"it is no whole archive ({error})"
+    if trouble:
+        raise IntegrityError(
+            f"{name} cannot be trusted: {trouble}",
+            hint="its index gives no hash to hold it by; if you know its sha256, give it with --hash=sha256:… in a "
+            "requirements file",
+        )
+
+
+def _trouble(archive: zipfile.ZipFile, cancelled: Callable[[], bool]) -> str:
+    """What is wrong with it; empty if nothing is."""
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    names = [member.filename for member in members]
+    present = set(names)
+    if len(present) != len(names):
+        return "it holds two members of one name"
+    records = [name for name in names if _RECORD.fullmatch(name)]
+    if len(records) != 1:
+        return "it has no RECORD" if not records else "it has more than one RECORD"
+    record = records[0]
+    listed = _listed(archive.read(record).decode())
+    unhashed = {record, *(record + suffix for suffix in _SIGNATURES)}
+    for name in listed:
+        if name not in unhashed and name not in present:
+            return f"its RECORD lists {name}, which is not in it"
+    for member in members:
+        if member.filename in unhashed:
+            continue
+        algorithm, _, wanted = listed.get(member.filename, "").partition("=")
+        if algorithm not in _ALGORITHMS:
+            return f"its RECORD gives no hash for {member.filename}"
+        actual = _digest(archive, member, algorithm, cancelled)
+        if actual != wanted.rstrip("="):
+            return f"its RECORD says {algorithm}={wanted} for {member.filename}, which has {algorithm}={actual}"
+    return ""
+
+
+def _listed(text: str) -> dict[str, str]:
+    """Path -> ``<algorithm>=<hash>``."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise ValueError(f"its RECORD: {error}") from error
+    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
+
+
+def _digest(archive: zipfile.ZipFile, member: zipfile.ZipInfo, algorithm: str, cancelled: Callable[[], bool]) -> str:
+    """A member's hash as RECORD writes it."""
+    digest = hashlib.new(algorithm)
+    with archive.open(member) as stream:
+        _read(stream, digest.update, cancelled)
+    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+
+
+def _read(stream: IO[bytes] | gzip.GzipFile, take: Callable[[bytes], None], cancelled: Callable[[], bool]) -> None:
+    """All of ``stream``, which compares its checksum at the end."""
+    while chunk := stream.read(_CHUNK):
+        take(chunk)
+        if cancelled():
+            raise Interrupted("stopped", hint="run the same command again: what is on disk is kept")

@@ -1,0 +1,116 @@
+"""Whether a wheel is what its RECORD says, and an sdist whole."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+
+import pytest
+
+from resume_dl.errors import IntegrityError, Interrupted
+from resume_dl.store.wheel_record import check_itself
+from support.pip_index import build_sdist, build_wheel
+
+
+def rebuilt(path, change):
+    """The wheel at ``path`` with its members changed: ``change(name, data)`` gives the data; None leaves it out."""
+    other = path.with_name("rebuilt.whl")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for member in old.infolist():
+            data = change(member.filename, old.read(member))
+            if data is not None:
+                new.writestr(member.filename, data)
+    return shutil.move(other, path)
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    return build_wheel(tmp_path, "app", "1.0", files={'app/a, "b".txt': b"x", "app/empty": b""}, filler=3_000_000).path
+
+
+def test_a_right_wheel(wheel):
+    """Names with commas and quotes, empty members and large ones."""
+    check_itself(wheel, "app.whl")
+
+
+@pytest.mark.parametrize("suffix", ["jws", "p7s"])
+def test_signatures_have_no_hash(wheel, suffix):
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(f"app-1.0.dist-info/RECORD.{suffix}", b"signed")
+    check_itself(wheel, "app.whl")
+
+
+def test_a_member_that_differs(wheel):
+    """Both hashes are named."""
+    rebuilt(wheel, lambda name, data: b"other" if name == "app/__init__.py" else data)
+    with pytest.raises(IntegrityError, match=r"RECORD says sha256=\S+ for app/__init__.py, which has sha256=\S+"):
+        check_itself(wheel, "app.whl")
+
+
+def test_a_member_that_is_not_listed(wheel):
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("evil.pth", b"import os")
+    with pytest.raises(IntegrityError, match=r"gives no hash for evil\.pth"):
+        check_itself(wheel, "app.whl")
+
+
+def test_a_member_that_is_listed_without_a_hash(wheel):
+    rebuilt(wheel, lambda name, data: data + b"app/empty,,\n" if name.endswith("RECORD") else data)
+    with pytest.raises(IntegrityError, match="gives no hash for app/empty"):
+        check_itself(wheel, "app.whl")
+
+
+def test_a_weak_hash_is_none(wheel):
+    rebuilt(wheel, lambda name, data: data.replace(b"sha256=", b"md5=") if name.endswith("RECORD") else data)
+    with pytest.raises(IntegrityError, match="gives no hash for"):
+        check_itself(wheel, "app.whl")
+
+
+def test_a_member_that_is_missing(wheel):
+    rebuilt(wheel, lambda name, data: None if name == "app/empty" else data)
+    with pytest.raises(IntegrityError, match="lists app/empty, which is not in it"):
+        check_itself(wheel, "app.whl")
+
+
+def test_no_record(wheel):
+    rebuilt(wheel, lambda name, data: None if name.endswith("RECORD") else data)
+    with pytest.raises(IntegrityError, match="no RECORD"):
+        check_itself(wheel, "app.whl")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_of_one_name(wheel):
+    """Programs differ in which of them they take."""
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("app/__init__.py", b"other")
+    with pytest.raises(IntegrityError, match="two members"):
+        check_itself(wheel, "app.whl")
+
+
+@pytest.mark.parametrize("where", [0.5, 0.9999])
+def test_a_damaged_byte(wheel, where):
+    data = bytearray(wheel.read_bytes())
+    data[int(len(data) * where)] ^= 1
+    wheel.write_bytes(data)
+    with pytest.raises(IntegrityError, match=r"app\.whl cannot be trusted"):
+        check_itself(wheel, "app.whl")
+
+
+def test_what_is_no_wheel(tmp_path):
+    (tmp_path / "page").write_text("<html>sign in</html>")
+    for name in ("app.whl", "app.tar.gz", "app.exe"):
+        with pytest.raises(IntegrityError):
+            check_itself(tmp_path / "page", name)
+
+
+def test_an_sdist_is_whole_or_not(tmp_path):
+    path = build_sdist(tmp_path, "app", "1.0").path
+    check_itself(path, path.name)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(IntegrityError, match="no whole archive"):
+        check_itself(path, path.name)
+
+
+def test_it_can_be_stopped(wheel):
+    with pytest.raises(Interrupted):
+        check_itself(wheel, "app.whl", cancelled=lambda: True)
