@@ -14,6 +14,7 @@ class RangeRequest:
 
     ``if_range`` is a strong validator (RFC 9110 13.1.5); ``headers`` are further ones (conditional requests).
     With ``whole`` no Range header is sent at all (a source that ignores ranges, or one request for a small file).
+    ``packed`` lets the body come in gzip, which the caller unpacks: for pages, never for files.
     """
 
     url: RedactedUrl
@@ -22,12 +23,17 @@ class RangeRequest:
     whole: bool = False
     if_range: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """Status and headers (lower-case names) of the answer after redirects; ``final_host`` is who sent it."""
+    """Status and headers (lower-case names) of the answer after redirects; ``final_host`` is who sent it.
+
+    ``final_url`` is the address that gave it, where a redirect led there; None for the one that was asked.
+    """
 
     status: int
     headers: Mapping[str, str]
     final_host: str = ""
+    final_url: RedactedUrl | None = None

@@ -88,7 +88,7 @@ class HttpxExchange:
         headers = {name.lower(): value for name, value in request.headers.items()}
         headers.setdefault("user-agent", self._network.user_agent)
         headers.setdefault("accept", "*/*")
-        headers["accept-encoding"] = "identity"
+        headers["accept-encoding"] = "gzip" if request.packed else "identity"
         if not request.whole:
             last = "" if request.end is None else str(request.end - 1)
             headers["range"] = f"bytes={request.start}-{last}"
@@ -134,7 +134,13 @@ class HttpxExchange:
                 # The foreign text of a bad address may quote a password in it.
                 raise ours from (error if ours.retryable else None)
             return HttpxResponse(
-                response, self._grip, timeouts, url=url, source=str(self._request.url), network=network
+                response,
+                self._grip,
+                timeouts,
+                url=url,
+                asked=self._request.url.reveal().partition("#")[0],
+                source=str(self._request.url),
+                network=network,
             )
 
     def _stopped(self) -> SourceError:
@@ -151,6 +157,7 @@ class HttpxResponse:
         timeouts: dict[str, float | None],
         *,
         url: str,
+        asked: str,
         source: str,
         network: NetworkSettings,
     ) -> None:
@@ -159,7 +166,8 @@ class HttpxResponse:
         self._timeouts = timeouts
         self._source = source
         self._network = network
-        self._head = ResponseHead(response.status_code, dict(response.headers.items()), _host(url))
+        moved = None if url == asked else RedactedUrl(url)
+        self._head = ResponseHead(response.status_code, dict(response.headers.items()), _host(url), moved)
 
     @property
     def head(self) -> ResponseHead:

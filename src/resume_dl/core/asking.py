@@ -1,0 +1,39 @@
+"""Who is asked next for something small: an index page, a wheel's metadata. One request at a time, no part file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from resume_dl.core.sources import SourceState
+
+TRIES = 4
+"""So many failures in a row, and a source is given up for this page: with back-off that is a few seconds of a line
+that comes and goes. Whoever waits for a page waits for all of it, and has nothing on disk that would be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the source of this index now."""
+
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nobody may be asked before this moment of the injected clock."""
+
+    until: float
+
+
+def next_to_ask(sources: Sequence[SourceState], now: float, illness: Mapping[str, int]) -> Ask | Rest | None:
+    """The source that has failed least often, in their order; None where none is left that might answer.
+
+    ``illness``: host -> how often it has failed in a row, for whatever it was asked: one that is down is asked last.
+    """
+    left = [number for number, source in enumerate(sources) if source.usable and source.failures_in_a_row < TRIES]
+    ready = [number for number in left if sources[number].not_before <= now]
+    if ready:
+        failed = [source.failures_in_a_row + illness.get(source.host, 0) for source in sources]
+        return Ask(min(ready, key=lambda number: failed[number]))
+    return Rest(min(sources[number].not_before for number in left)) if left else None
