@@ -13,8 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
+from kit.nginx import nginx_hosts
 from kit.runs import (
     MB,
     Bounds,
@@ -23,14 +22,12 @@ from kit.runs import (
     conclude,
     get,
     machine,
+    make_zeros,
     median,
     remove,
     say_where,
-    sha256_of,
     spread,
 )
-
-from support.nginx import NginxMirrors
 
 SIZE = 2000 * MB
 HOSTS, PER_HOST = 4, 4
@@ -63,19 +60,9 @@ def main() -> int:
     bounds = Bounds()
     say_where(f"memory: {SIZE / MB:g} MB over {HOSTS * PER_HOST} connections")
     with machine() as here:
-        root = here.folder / "root"
-        root.mkdir()
-        with (root / "file.bin").open("wb") as file:
-            file.truncate(SIZE)
-        digest = sha256_of(root / "file.bin")
-        addresses = [f"127.0.0.{i + 2}" for i in range(HOSTS)]
-        nginx = NginxMirrors([root] * HOSTS, here.folder / "nginx", rate=RATE, send_buffer=None, addresses=addresses)
-        nginx.start()
-        try:
-            urls = [f"{nginx.base(i)}/file.bin" for i in range(HOSTS)]
+        digest = make_zeros(here.folder / "root" / "file.bin", SIZE)
+        with nginx_hosts(here, HOSTS, rate=RATE) as (_, urls):
             rows = [once(here, urls, digest) for _ in range(asked.rounds)]
-        finally:
-            nginx.stop()
     most, walls, connections = zip(*rows, strict=True)
     print(f"  most memory {spread(most, 1)} MB, wall {spread(walls)} s, most sockets at once {median(connections):g}")
     bounds.check("most memory", median(most), BOUND, " MB")

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from kit.line import Line
+from kit.nginx import nginx_hosts
 from kit.runs import (
     MB,
     Bounds,
@@ -36,8 +34,6 @@ from kit.runs import (
     sha256_of,
     spread,
 )
-
-from support.nginx import NginxMirrors
 
 SIZE = 200 * MB
 RATE = 4 * MB
@@ -123,13 +119,7 @@ def main() -> int:
         root = here.folder / "root"
         digest = make_file(root / "file.bin", SIZE)
         if not asked.line:
-            addresses = [f"127.0.0.{i + 2}" for i in range(HOSTS)]
-            nginx = NginxMirrors(
-                [root] * HOSTS, here.folder / "nginx", rate=RATE, send_buffer=None, addresses=addresses
-            )
-            nginx.start()
-            try:
-                urls = [f"{nginx.base(i)}/file.bin" for i in range(HOSTS)]
+            with nginx_hosts(here, HOSTS, rate=RATE) as (nginx, urls):
                 compare(
                     here,
                     "nginx",
@@ -139,8 +129,6 @@ def main() -> int:
                     rounds=asked.rounds,
                     bounds=bounds,
                 )
-            finally:
-                nginx.stop()
         if not asked.nginx:
             with Line(root, [RATE] * HOSTS) as line:
                 compare(

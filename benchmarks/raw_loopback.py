@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
+from kit.nginx import nginx_hosts
 from kit.runs import (
     MB,
     Bounds,
@@ -31,8 +29,6 @@ from kit.runs import (
     spread,
 )
 
-from support.nginx import NginxMirrors
-
 SIZE = 600 * MB
 
 
@@ -43,12 +39,8 @@ def main() -> int:
     bounds = Bounds()
     say_where(f"raw_loopback: {SIZE / MB:g} MB, one nginx without limits")
     with machine() as here:
-        root = here.folder / "root"
-        digest = make_file(root / "file.bin", SIZE)
-        nginx = NginxMirrors([root], here.folder / "nginx", send_buffer=None)
-        nginx.start()
-        try:
-            url = f"{nginx.base()}/file.bin"
+        digest = make_file(here.folder / "root" / "file.bin", SIZE)
+        with nginx_hosts(here) as (nginx, [url]):
             curl = f"curl --silent --fail -o file.bin {url}"
             ways = {
                 "curl": _way(here, ["sh", "-c", curl]),
@@ -60,8 +52,6 @@ def main() -> int:
             nginx.reset_log()
             runs = interleaved(asked.rounds, ways)
             requests = len(nginx.requests()) / asked.rounds - 2
-        finally:
-            nginx.stop()
     for name, each in runs.items():
         print(
             f"  {name:18} wall {spread([run.wall for run in each])} s, CPU {median([run.cpu for run in each]):.2f} s, "

@@ -15,8 +15,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
+from kit.nginx import NginxMirrors, nginx_hosts
 from kit.runs import (
     MIB,
     Bounds,
@@ -25,14 +24,12 @@ from kit.runs import (
     conclude,
     get,
     machine,
+    make_zeros,
     median,
     remove,
     say_where,
-    sha256_of,
     spread,
 )
-
-from support.nginx import NginxMirrors
 
 SIZE = 1024 * MIB
 HOSTS = 2
@@ -40,11 +37,10 @@ RATE = 64 * MIB
 BOUND_MS = 150.0
 
 
-def once(here: Machine, nginx: NginxMirrors, digest: str) -> tuple[float, float, float]:
+def once(here: Machine, nginx: NginxMirrors, urls: list[str], digest: str) -> tuple[float, float, float]:
     """Milliseconds from the last byte to the right digest and to the file's name, and seconds in all."""
     place = here.place()
     nginx.reset_log()
-    urls = [f"{nginx.base(i)}/file.bin" for i in range(HOSTS)]
     run = here.run(get(urls, digest, "--debug-trace", "trace.jsonl"), place)
     published = (place / "file.bin").stat().st_ctime
     last = max(request.ended for request in nginx.requests())
@@ -66,18 +62,9 @@ def main() -> int:
     bounds = Bounds()
     say_where(f"verify_tail: {SIZE // MIB} MiB, {HOSTS} hosts x 2 connections x {RATE // MIB} MiB/s")
     with machine() as here:
-        root = here.folder / "root"
-        root.mkdir()
-        with (root / "file.bin").open("wb") as file:
-            file.truncate(SIZE)
-        digest = sha256_of(root / "file.bin")
-        addresses = [f"127.0.0.{i + 2}" for i in range(HOSTS)]
-        nginx = NginxMirrors([root] * HOSTS, here.folder / "nginx", rate=RATE, send_buffer=None, addresses=addresses)
-        nginx.start()
-        try:
-            rows = [once(here, nginx, digest) for _ in range(asked.rounds)]
-        finally:
-            nginx.stop()
+        digest = make_zeros(here.folder / "root" / "file.bin", SIZE)
+        with nginx_hosts(here, HOSTS, rate=RATE) as (nginx, urls):
+            rows = [once(here, nginx, urls, digest) for _ in range(asked.rounds)]
     verified, published, walls = zip(*rows, strict=True)
     print(
         f"  wall {spread(walls)} s; from the last byte to verified {spread(verified, 0)} ms, "

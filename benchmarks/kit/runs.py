@@ -181,6 +181,14 @@ def make_file(path: Path, size: int, *, seed: int = 1, magic: bytes = b"") -> st
     return digest.hexdigest()
 
 
+def make_zeros(path: Path, size: int) -> str:
+    """Write ``size`` zeros that take no room on the disk; returns their sha256."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+    return sha256_of(path)
+
+
 def sha256_of(path: Path) -> str:
     """The sha256 of a file as it lies on disk."""
     digest = hashlib.sha256()
