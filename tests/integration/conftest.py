@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from faults.server import FaultServer
 from support.conda_cache import Offer, build_offer
 from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
+from support.fetching import User
 
 
 @pytest.fixture(scope="session")
 def offer(tmp_path_factory: pytest.TempPathFactory) -> Offer:
     """Two small channels on disk with what a solve of pytorch=1.7 needs."""
     return build_offer(tmp_path_factory.mktemp("offer"))
+
+
+@pytest.fixture
+def server(offer: Offer, fault_server: Callable[..., FaultServer]) -> FaultServer:
+    """A fault server with the offer at two mirrors; a module's own ``offer`` is what it serves there."""
+    server = fault_server(ports=2)
+    server.mount(offer.root)
+    return server
+
+
+@pytest.fixture
+def user(tmp_path: Path, server: FaultServer) -> User:
+    """A user with both mirrors of ``server``."""
+    user = User(tmp_path / "user")
+    user.mirrors(one=server.base(0), two=server.base(1))
+    return user

@@ -15,8 +15,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.adopt import LABEL, adopt_partial, remove_adopted
 from resume_dl.store.part import FOLDER, PartStore
-from support.channels import build_pytorch_channels
-from support.conda_cache import Offer
+from support.conda_cache import build_large_offer
 from support.fetching import User
 
 MIB = 1 << 20
@@ -30,35 +29,18 @@ HOLDER = (
 
 
 @pytest.fixture(scope="module")
-def big(tmp_path_factory):
+def offer(tmp_path_factory):
     """Channels whose pytorch is large enough for a journal."""
-    root = tmp_path_factory.mktemp("big")
-    channels = build_pytorch_channels(root, large=6 * MIB, medium=50_000)
-    wanted = {
-        f"{name}/{package.filename}": package
-        for name, channel in channels.items()
-        for package in channel.packages
-        if package.spec.version != "1.7.0"
-    }
-    return Offer(root, wanted, root)
+    return build_large_offer(tmp_path_factory.mktemp("big"), large=6 * MIB)
 
 
 @pytest.fixture
-def torch(big):
-    return next(package for package in big.wanted.values() if package.spec.name == "pytorch")
+def torch(offer):
+    return offer.package("pytorch")
 
 
 @pytest.fixture
-def server(big, fault_server):
-    server = fault_server(ports=2)
-    server.mount(big.root)
-    return server
-
-
-@pytest.fixture
-def user(tmp_path, server):
-    user = User(tmp_path / "user")
-    user.mirrors(one=server.base(0), two=server.base(1))
+def user(user):
     user.pkgs.mkdir(parents=True)
     return user
 
@@ -90,10 +72,10 @@ def run(user, torch):
 
 @pytest.mark.nginx
 @pytest.mark.conda
-def test_a_killed_conda_is_continued(test_conda, big, torch, nginx_mirrors, tmp_path):
+def test_a_killed_conda_is_continued(test_conda, offer, torch, nginx_mirrors, tmp_path):
     """A real conda, killed while it downloads, has left a .partial: fetch asks for what is missing and no more."""
-    served = nginx_mirrors([big.root], rate=2 * MIB)
-    test_conda.configure(channels=big.urls(served.base(0)))
+    served = nginx_mirrors([offer.root], rate=2 * MIB)
+    test_conda.configure(channels=offer.urls(served.base(0)))
     partial = test_conda.pkgs / f"{torch.filename}.partial"
     arguments = ("create", "-p", tmp_path / "env", "pytorch=1.7", "--no-deps", "--download-only", "--yes")
     with test_conda.start(*arguments, plugin=False) as conda:

@@ -17,8 +17,7 @@ from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.choose import choose
 from resume_dl.settings.blocks import Block, read_blocks
-from support.channels import build_pytorch_channels
-from support.conda_cache import Offer
+from support.conda_cache import build_large_offer
 from support.fetching import User
 
 WANTED = "pytorch=1.7"
@@ -28,15 +27,7 @@ LOGIN_PAGE = Page(200)
 
 
 @pytest.fixture
-def server(offer, fault_server):
-    server = fault_server(ports=2)
-    server.mount(offer.root)
-    return server
-
-
-@pytest.fixture
-def user(tmp_path, server):
-    user = User(tmp_path / "user")
+def user(user, server):
     user.mirrors(good=server.base(0), strict=server.base(1))
     return user
 
@@ -249,14 +240,12 @@ def test_a_captive_portal_is_named(user, server, page):
     assert remembered(user) == set()
 
 
-def test_a_portal_keeps_what_is_there(tmp_path, fault_server, tmp_path_factory):
+def test_a_portal_keeps_what_is_there(tmp_path, fault_server):
     """Bytes of an earlier run stay behind a portal, and go on once the user has signed in."""
-    root = tmp_path_factory.mktemp("big")
-    channels = build_pytorch_channels(root, large=12 << 20, medium=50_000)
-    big = Offer(root, {p.filename: p for c in channels.values() for p in c.packages}, root)
-    package = next(p for p in big.wanted.values() if p.spec.name == "pytorch" and p.spec.version == "1.7.1")
+    big = build_large_offer(tmp_path / "big", large=12 << 20)
+    package = big.package("pytorch")
     server = fault_server(ports=1)
-    server.mount(root)
+    server.mount(big.root)
     user = User(tmp_path / "user")
     url = f"{server.base(0)}/pytorch/{package.url_path}"
     wanted = ("get", url, "--sha256", package.sha256, "--json", "--give-up-after", "1s")

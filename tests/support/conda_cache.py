@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.demo.channel import BuiltPackage
+from resume_dl.demo.channel import BuiltPackage, ChannelInfo
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.condacache import Entry, extraction_folder, publish_entry
@@ -34,6 +34,10 @@ class Offer:
     wanted: dict[str, BuiltPackage]
     """Channel and file name (``pytorch/x.conda``) -> package."""
     extracted: Path
+
+    def package(self, name: str) -> BuiltPackage:
+        """The wanted package of this name."""
+        return next(package for package in self.wanted.values() if package.spec.name == name)
 
     def urls(self, base: str) -> list[str]:
         """The channels' addresses at a mirror, in order of priority."""
@@ -88,14 +92,23 @@ def build_offer(folder: Path) -> Offer:
     """Build the channels and extract each archive once, by conda's own library."""
     root, extracted = folder / "channels", folder / "extracted"
     channels = build_pytorch_channels(root, large=300_000, medium=100_000)
-    wanted = {
+    wanted = _wanted(channels)
+    extract_all(wanted.values(), extracted)
+    return Offer(root, wanted, extracted)
+
+
+def build_large_offer(root: Path, *, large: int) -> Offer:
+    """The same with a pytorch of ``large`` bytes; nothing is extracted."""
+    return Offer(root, _wanted(build_pytorch_channels(root, large=large, medium=50_000)), root)
+
+
+def _wanted(channels: Mapping[str, ChannelInfo]) -> dict[str, BuiltPackage]:
+    return {
         f"{name}/{package.filename}": package
         for name, channel in channels.items()
         for package in channel.packages
         if package.spec.version != "1.7.0"
     }
-    extract_all(wanted.values(), extracted)
-    return Offer(root, wanted, extracted)
 
 
 def extract_all(packages: Iterable[BuiltPackage], folder: Path) -> None:
