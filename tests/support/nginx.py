@@ -65,6 +65,13 @@ class Request:
     """Whether the whole answer was sent (False for a client that went away)."""
     ended: float
     """When its last byte was handed to the kernel, as ``time.time()`` says it, to the millisecond."""
+    agent: str
+    """The User-Agent header."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether resume-dl asked, and not a conda or a pip."""
+        return self.agent.startswith("resume-dl/")
 
     @property
     def is_archive(self) -> bool:
@@ -183,6 +190,7 @@ class NginxMirrors:
                     range=row["range"],
                     complete=row["complete"] == "OK",
                     ended=float(row["ended"]),
+                    agent=row["agent"],
                 )
                 if mirror in {None, request.mirror}:
                     found.append(request)
@@ -256,7 +264,7 @@ http {{
   default_type application/octet-stream;
   log_format counted escape=json '{{"port":"$server_port","method":"$request_method","uri":"$request_uri",'
     '"status":"$status","body":"$body_bytes_sent","sent":"$bytes_sent","range":"$http_range",'
-    '"complete":"$request_completion","ended":"$msec"}}';
+    '"complete":"$request_completion","ended":"$msec","agent":"$http_user_agent"}}';
   access_log access.log counted;
   map $http_accept $simple_page {{ default index.html; "~application/vnd.pypi.simple.v1[+]json" index.json; }}
   keepalive_timeout {self._keepalive}s;

@@ -1,6 +1,6 @@
 """Verified bytes that are at hand already, for a client that is about to download them: found, and handed over.
 
-Two steps, because the first is cheap and mostly finds nothing to do. ``find_at_hand`` lists folders and reads small
+Two steps, because the first is cheap and mostly finds nothing to do. ``survey`` lists folders and reads small
 records; it hashes nothing and changes nothing. ``prepare`` verifies one find and brings it where the client can take
 it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``store.condacache`` defines
 it, a file by hashing the whole of it.
@@ -20,10 +20,11 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.store.cache_partial import duplicate
 from resume_dl.store.cache_record import client_url
 from resume_dl.store.cache_urls import add_url
-from resume_dl.store.condacache import Entry, is_whole, look, stem, verify_file
+from resume_dl.store.condacache import Entry, is_unpacking, is_whole, look, stem, sweep, verify_file
 from resume_dl.store.journal import read as read_journal
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.platform import replace, sync_directory
+from resume_dl.store.staged import staged_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,22 @@ class AtHand:
     """Files of its name and size in package caches."""
     parts: tuple[Path, ...] = ()
     """Part files of its digest whose journal says that no byte is missing."""
+    staged: tuple[Path, ...] = ()
+    """Archives that a run has verified and did not come to unpack."""
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether there is anything at all."""
+        return bool(self.entries or self.archives or self.parts or self.staged)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a client has to do for some artifacts; those it will find by itself are in neither."""
+
+    at_hand: tuple[AtHand, ...]
+    absent: tuple[Artifact, ...]
+    """Nothing of them is here, or nothing is known to know them by (no digest)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +88,31 @@ class Loose:
 HandOver = Extracted | Packed | Loose
 
 
-def find_at_hand(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> list[AtHand]:
-    """Which artifacts may be had without a download, less those that conda will find by itself. Cheap; no hashing.
+def survey(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> Survey:
+    """Which artifacts may be had without a download, and which not at all. Cheap; no hashing.
 
-    Artifacts without a digest are passed over: there is nothing to know their bytes by.
+    Artifacts without a digest are never at hand: there is nothing to know their bytes by.
     """
     listings = [(folder, _names(folder), _names(folder / FOLDER)) for folder in pkgs_dirs]
     listings = [row for row in listings if row[1]]
-    found = []
-    for artifact in artifacts if listings else ():
-        if artifact.digest is not None:
-            at_hand = _find_one(artifact, listings)
-            if at_hand is not None:
-                found.append(at_hand)
-    return found
+    at_hand: list[AtHand] = []
+    absent: list[Artifact] = []
+    for artifact in artifacts:
+        found = _find_one(artifact, listings)
+        if found is not None and artifact.digest is not None and found.is_anything:
+            at_hand.append(found)
+        elif found is not None:
+            absent.append(artifact)
+    return Survey(tuple(at_hand), tuple(absent))
 
 
 def _find_one(artifact: Artifact, listings: Sequence[tuple[Path, frozenset[str], frozenset[str]]]) -> AtHand | None:
-    name = stem(artifact.filename)
+    """What is here of one artifact; None where the client will take it by itself."""
+    name, waiting = stem(artifact.filename), staged_name(artifact)
     entries: list[Entry] = []
     archives: list[Path] = []
     parts: list[Path] = []
+    staged: list[Path] = []
     for folder, names, unfinished in listings:
         if name in names or artifact.filename in names:
             entry = look(folder, artifact)
@@ -102,9 +123,10 @@ def _find_one(artifact: Artifact, listings: Sequence[tuple[Path, frozenset[str],
             if entry is not None and entry.archive is not None:
                 archives.append(entry.archive)
         parts += [folder / FOLDER / part for part in _part_names(artifact) if part in unfinished]
-    if not (entries or archives or parts):
-        return None
-    return AtHand(artifact, tuple(entries), tuple(archives), tuple(p for p in parts if _seems_finished(p, artifact)))
+        if waiting in unfinished:
+            staged.append(folder / FOLDER / waiting)
+    finished = tuple(part for part in parts if _seems_finished(part, artifact))
+    return AtHand(artifact, tuple(entries), tuple(archives), finished, tuple(staged))
 
 
 def prepare(
@@ -120,7 +142,7 @@ def prepare(
         if entry.extracted is not None and is_whole(entry.extracted):
             return Extracted(artifact, entry)
     digest = artifact.digest
-    assert digest is not None  # noqa: S101 - find_at_hand passes over artifacts without one
+    assert digest is not None  # noqa: S101 - survey passes over artifacts without one
     for archive in sorted(at_hand.archives, key=lambda path: not is_writable(path.parent)):
         if verify_file(archive, digest, artifact.size):
             linked = archive.is_symlink()  # conda passes over links in its cache
@@ -130,6 +152,10 @@ def prepare(
             return _settle(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
     for part in at_hand.parts:
         handed = _take_part(artifact, part, is_writable=is_writable, first_writable=first_writable)
+        if handed is not None:
+            return handed
+    for waiting in at_hand.staged:
+        handed = _take_staged(artifact, waiting, is_writable=is_writable)
         if handed is not None:
             return handed
     return None
@@ -160,6 +186,21 @@ def _take_part(
         return Packed(artifact, archive)
     finally:
         part.close()
+
+
+def _take_staged(artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool]) -> HandOver | None:
+    """An archive that waits to be unpacked, unless some process is at it."""
+    digest = artifact.digest
+    pkgs_dir = path.parent.parent
+    if digest is None or not is_writable(pkgs_dir):
+        return None
+    sweep(pkgs_dir)
+    if is_unpacking(pkgs_dir) or not verify_file(path, digest, artifact.size):
+        return None
+    handed = _settle(artifact, duplicate(path, pkgs_dir), pkgs_dir)
+    if isinstance(handed, Packed):
+        path.unlink(missing_ok=True)
+    return handed
 
 
 def _settle(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:

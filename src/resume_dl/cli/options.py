@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from resume_dl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resume_dl.app.setup import TransferOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmg]?)i?b?(?:/s)?", re.IGNORECASE)
@@ -88,3 +93,32 @@ def transfer_options(command: _Command) -> _Command:
     for add in reversed(_TRANSFER):
         command = add(command)
     return command
+
+
+def default_transfer(env: Mapping[str, str], *, mirrors: Path | None = None) -> TransferOptions:
+    """What the user's config.toml and ``RESUME_DL_*`` say, for who downloads without a command line of ours.
+
+    ``mirrors`` is as ``--mirrors``. Raises ConfigurationError.
+    """
+    from resume_dl.cli.run import transfer_of  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.settings.config import load_config  # noqa: PLC0415 - as above
+    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - as above
+
+    file = find_paths(env).config_file
+    command = click.Command("download", params=_transfer_parameters())
+    try:
+        context = command.make_context("resume-dl", [], default_map=load_config(file))
+    except click.ClickException as error:
+        raise ConfigurationError(f"{error.format_message()} (in {file} or RESUME_DL_*)") from error
+    if mirrors is not None:
+        context.params["mirrors"] = mirrors
+    return transfer_of(context.params)
+
+
+def _transfer_parameters() -> list[click.Parameter]:
+    @transfer_options
+    def holder() -> None:
+        """Carries the parameters that the decorators leave on it."""
+
+    found: list[click.Parameter] = holder.__click_params__  # type: ignore[attr-defined]  # click's decorators set it
+    return found[::-1]

@@ -34,6 +34,8 @@ class Stop:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
+        self.number = 0
+        """The signal that asked for it; 0 as long as none did."""
 
     def cancelled(self) -> bool:
         """Whether the user wants to stop."""
@@ -59,6 +61,7 @@ class Stop:
         del frame
         if self._asked.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
+        self.number = self.number or number
         self._asked.set()
 
 

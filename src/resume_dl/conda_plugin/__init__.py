@@ -1,7 +1,7 @@
-"""conda's plugin: after a solve, what is verified and at hand already is handed to conda instead of downloaded again.
+"""conda's plugin: what conda is about to download is handed to it instead, verified, from disk or from every mirror.
 
-conda imports this module at every command, so it defines hooks and imports nothing else of ours; the work is in
-``post_solve``, and all that depends on conda's version in ``compat``.
+conda imports this module at every command, so it defines hooks and imports nothing else of ours; the work is in the
+modules beside it, and all that depends on conda's version in ``compat``.
 """
 
 from __future__ import annotations
@@ -9,26 +9,68 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from conda.common.configuration import PrimitiveParameter
 from conda.plugins import hookimpl
-from conda.plugins.types import CondaPostSolve
+from conda.plugins.types import CondaPostSolve, CondaPreCommand, CondaSetting
 
 
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]
 def conda_post_solves() -> Iterator[CondaPostSolve]:
-    """Reuse what is at hand before conda prints its plan, asks, and downloads."""
-    yield CondaPostSolve(name="resume-dl", action=_reuse)
+    """Act before conda prints its plan, asks, and downloads."""
+    yield CondaPostSolve(name="resume-dl", action=_after_solve)
 
 
-def _reuse(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
-    """Import the rest only now, and let nothing of ours ever stop conda (post_solve catches, this is the net)."""
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+def conda_pre_commands() -> Iterator[CondaPreCommand]:
+    """Act before conda installs packages that are named by their addresses: it solves nothing then."""
+    commands = {"create", "install", "update", "env_update"}  # env create is "create" where it reads such lists
+    yield CondaPreCommand(name="resume-dl", action=_before_command, run_for=commands)
+
+
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+def conda_settings() -> Iterator[CondaSetting]:
+    """What users may set under ``plugins:``; all are texts, so that a wrong one is told by us and stops nobody."""
+    text = {
+        "resume_dl_prefetch": ("ask, always or never: fetch packages ahead of conda", "ask"),
+        "resume_dl_min_size": ("leave commands that download less than this to conda, as 10MB", "0"),
+        "resume_dl_mirrors": ("a mirrors.toml to use instead of the shipped and your own", ""),
+    }
+    for name, (description, default) in text.items():
+        yield CondaSetting(name, description, PrimitiveParameter(default, element_type=str))
+
+
+def _before_command(command: str) -> None:
+    """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
+    from conda.base.context import context  # noqa: PLC0415
+    from conda.exceptions import CondaError  # noqa: PLC0415
+
+    try:
+        arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
+        named = " ".join(arguments.get("packages") or ())
+        if arguments.get("file") or ".conda" in named or ".tar.bz2" in named:
+            from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415
+
+            before_command(command)
+    except CondaError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        _say_left_to_conda(error)
+
+
+def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
+    """Import the rest only now, and let nothing of ours ever stop conda (each part catches, this is the net)."""
     del repodata_fn, unlink_precs
     if not link_precs:
         return
     try:
-        from resume_dl.conda_plugin.post_solve import reuse_at_hand  # noqa: PLC0415
+        from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415
 
-        reuse_at_hand(link_precs)
+        after_solve(link_precs)
     except Exception as error:  # noqa: BLE001
-        import sys  # noqa: PLC0415
+        _say_left_to_conda(error)
 
-        sys.stderr.write(f"resume-dl: nothing is reused ({type(error).__name__}: {error}); conda goes on by itself\n")
+
+def _say_left_to_conda(error: Exception) -> None:
+    import sys  # noqa: PLC0415
+
+    sys.stderr.write(f"resume-dl: nothing is fetched ({type(error).__name__}: {error}); conda goes on by itself\n")

@@ -7,22 +7,60 @@ where ``insert`` would end the command. Nothing is patched.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from conda import misc
 from conda.base.context import context
+from conda.common.path import expand, url_to_path
+from conda.common.url import is_url, join_url, path_to_url
 from conda.core.package_cache_data import PackageCacheData
+from conda.exceptions import CondaError
 from conda.models.records import PackageCacheRecord, PackageRecord
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.cache_record import client_url, without_credentials
+from resume_dl.resolve.explicit import MARK
+from resume_dl.store.cache_record import channel_of, client_url, without_credentials
+
+_ENV_UPDATE = "env_update"
 
 
 def is_dry_run() -> bool:
     """Whether conda only shows what it would do."""
     return bool(context.dry_run)
+
+
+def is_offline() -> bool:
+    """Whether conda may ask nobody."""
+    return bool(context.offline)
+
+
+def may_ask() -> bool:
+    """Whether a person is there to answer, and has not answered in advance."""
+    said = context.always_yes or context.json or context.download_only
+    return not said and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def target_prefix() -> Path:
+    """The environment that this command works on."""
+    return Path(context.target_prefix)
+
+
+def plugin_setting(name: str) -> Any:
+    """A setting of condarc's ``plugins:`` (or ``CONDA_PLUGINS_*``). Raises ValueError where conda cannot read it.
+
+    conda checks a setting when it is read, and ends in a CondaError, or in an AttributeError for a list.
+    """
+    try:
+        return getattr(context.plugins, name)
+    except (CondaError, AttributeError) as error:
+        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
 
 
 def is_talkative() -> bool:
@@ -68,6 +106,8 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
                 version=record.version,
                 build=record.build,
                 subdir=record.subdir,
+                channel=str(record.channel.name or ""),
+                record=record.dump(),
             )
             artifact.digest  # noqa: B018 - a malformed digest raises here, not later
         except ValueError:
@@ -77,13 +117,13 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
     return found, by_url
 
 
-def extract_packed(pkgs_dir: Path, record: Any, extracted: Path) -> None:
+def extract_packed(pkgs_dir: Path, extracted: Path) -> None:
     """Let conda extract an archive that lies in its cache: it does so for all of them when it loads the cache.
 
     It would load it a moment later anyway. Where it has (``--offline``), it is made to look again.
     """
     cache = PackageCacheData(str(pkgs_dir))
-    cache.get(record, None)
+    cache.iter_records()
     if not extracted.exists():
         cache.reload()
 
@@ -102,3 +142,101 @@ def insert(pkgs_dir: Path, record: Any, index: Mapping[str, Any], *, archive: Pa
         cache.insert(entry)
     else:
         cache._package_cache_records[entry] = entry  # noqa: SLF001 - the one way for a read-only cache (module docstring)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One package that a command names by its address; what conda's own record functions ask of a record.
+
+    What is not known of it (None, or no attribute) conda takes from the archive's own ``info/index.json``.
+    """
+
+    url: str
+    """As conda asks for it: with a login where the user's line has one."""
+    md5: str | None = None
+    sha256: str | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """The better one that the line has."""
+        return self.sha256 or self.md5
+
+    @property
+    def fn(self) -> str:
+        """The file's name."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def channel(self) -> str:
+        """The address of its folder, without a login."""
+        return channel_of(self.url)
+
+
+def listed_packages(command: str) -> list[Listed]:
+    """What this command installs without a solve: the lines of ``@EXPLICIT`` files, and addresses as arguments.
+
+    Nothing where conda itself will refuse them (a line that it cannot read, names mixed with addresses), where it
+    reads no lists (``env update`` before 26), and of files that it would have to download first.
+    """
+    arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
+    files = arguments.get("file") or ()
+    lines: list[str] = []
+    if command != _ENV_UPDATE or find_spec("conda.env.specs.explicit") is not None:
+        for file in (files,) if isinstance(files, str) else files:
+            lines += _lines(Path(file))
+    named = [text.strip("\"'") for text in arguments.get("packages") or ()]
+    try:
+        found = _listed(line for line in lines if line != MARK) if MARK in lines else []
+        return found + (_listed(named) if all(map(_is_address, named)) else [])
+    except ValueError:
+        return []
+
+
+def remember_with_login(pkgs_dir: Path, listed: Listed) -> None:
+    """Let conda find an entry of its cache by an address with a login: in memory, nothing of it is written.
+
+    conda compares the address of a line, login included, with that of the entry.
+    """
+    cache = PackageCacheData(str(pkgs_dir))
+    plain = without_credentials(listed.url)
+    for entry in [entry for entry in cache.iter_records() if entry.get("url") == plain]:
+        known = PackageCacheRecord.from_objects(entry, url=listed.url)
+        cache._package_cache_records[entry] = known  # noqa: SLF001 - as in insert
+
+
+def local_path(url: str) -> Path:
+    """Where an archive with a file: address lies."""
+    return Path(url_to_path(url))
+
+
+def _lines(file: Path) -> list[str]:
+    """A list's lines as conda counts them; none of what is no file that can be read: conda says so itself."""
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except (OSError, ValueError):
+        return []
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _is_address(text: str) -> bool:
+    return _pattern().match(text) is not None
+
+
+def _listed(lines: Iterable[str]) -> list[Listed]:
+    """Each line as conda's ``misc.explicit`` takes it apart; raises ValueError where it would refuse one."""
+    found = []
+    for line in lines:
+        parts = _pattern().match(line if is_url(line) else path_to_url(expand(line)))
+        if parts is None:
+            raise ValueError(line)
+        digests = parts.groupdict()
+        url = join_url(parts["url_p"], parts["fn"])
+        found.append(Listed(url, md5=digests.get("md5"), sha256=digests.get("sha256")))
+    return found
+
+
+def _pattern() -> re.Pattern[str]:
+    """A line's pattern as conda has it, with the groups url_p, fn, md5 and (newer ones) sha256."""
+    make = getattr(misc, "_get_url_pattern", None)  # since 26; the constant is going away there
+    pattern: re.Pattern[str] = make() if make is not None else misc.url_pat
+    return pattern

@@ -1,0 +1,132 @@
+"""What conda would download next is fetched by our engine instead: from every mirror, resumable, verified.
+
+Whatever goes wrong is told in one line, and conda goes on by itself: it then downloads as without us, and what we have
+on disk stays for the next run. Ctrl-C ends the command as it ends any conda command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from resume_dl.app.reuse import survey
+from resume_dl.conda_plugin import compat
+from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
+from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
+from resume_dl.conda_plugin.saying import in_one_line, say
+from resume_dl.errors import Interrupted
+from resume_dl.model.artifact import Artifact
+from resume_dl.store.ahead import Ahead, note_ahead
+from resume_dl.store.cache_record import client_url
+
+if TYPE_CHECKING:
+    from resume_dl.app.ahead import AheadPlan
+    from resume_dl.app.report import ArtifactResult
+    from resume_dl.app.setup import Setup
+
+
+def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> None:
+    """Fetch what is not at hand, as far as the user wants it, and tell conda; ``records`` by ``client_url``.
+
+    Raises KeyboardInterrupt only.
+    """
+    stopped = 0
+    try:
+        wishes = read_preferences()
+        sizes = [artifact.size for artifact in artifacts]
+        is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
+        if wishes.prefetch != NEVER and not is_small:
+            stopped = _fetch(artifacts, records, wishes)
+    except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
+        say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
+    if stopped:
+        signal.raise_signal(stopped)  # as if we had never caught it: conda ends as it does
+
+
+def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Preferences) -> int:
+    """Ask, fetch, tell; the number of the signal that stopped it, or 0."""
+    from resume_dl.app.ahead import fetch_ahead, plan_ahead  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.cli.run import Stop  # noqa: PLC0415 - as above
+    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+
+    setup = load_ours(wishes)
+    plan = plan_ahead(artifacts, setup, compat.first_writable())
+    if wishes.prefetch != ALWAYS and compat.may_ask() and not _agreed(plan):
+        return 0
+    stop = Stop()
+    reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
+    try:
+        with stop.listening():
+            results = fetch_ahead(plan, setup, reporter, cancelled=stop.cancelled)
+    finally:
+        reporter.close()
+    _hand_over(results, records)
+    _say_failures(results)
+    return stop.number
+
+
+def load_ours(wishes: Preferences) -> Setup:
+    """Settings as for ``resume-dl fetch``, but conda's own are known here. Raises ConfigurationError."""
+    from resume_dl.app.setup import load_setup  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.cli.options import default_transfer  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.context import conda_settings  # noqa: PLC0415 - as above
+
+    return load_setup(default_transfer(os.environ, mirrors=wishes.mirrors), os.environ, conda=conda_settings())
+
+
+def _agreed(plan: AheadPlan) -> bool:
+    """Ask once, on the terminal: conda's own plan and question come afterwards."""
+    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - only where somebody can be asked
+
+    missing = [each.artifact for each in plan.planned if each.state == "missing"]
+    if not missing:
+        return True
+    for artifact in missing:
+        size = "?" if artifact.size is None else show_bytes(artifact.size)
+        say(f"  {size:>9}  {artifact.filename}")
+    total = show_bytes(sum(artifact.size or 0 for artifact in missing))
+    here = f", {show_bytes(plan.here)} of it here already" if plan.here else ""
+    say(f"{len(missing)} package{'' if len(missing) == 1 else 's'} to fetch, {total}{here}; to {plan.pkgs_dir}")
+    sys.stderr.write("resume-dl: fetch them now, before conda's own plan? ([y]/n) ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"", "y", "yes"}
+
+
+def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) -> None:
+    """Tell conda of every complete entry; of one that was not unpacked, conda is given the archive."""
+    waiting: list[Ahead] = []
+    packed: list[Artifact] = []
+    for result in results:
+        artifact = result.artifact
+        pkgs_dir = compat.first_writable() if result.path is None else result.path.parent
+        if result.error is None and tell_conda(pkgs_dir, artifact.filename, records[client_url(artifact)]):
+            waiting.append(Ahead(pkgs_dir, artifact.filename, artifact.size or 0, compat.target_prefix()))
+        elif result.error is not None and not isinstance(result.error, Interrupted):
+            packed.append(artifact)
+    note_ahead(waiting)
+    handed = hand_over_all(survey(packed, compat.package_caches()).at_hand, records)
+    urls = {client_url(artifact) for artifact in handed.has}
+    for result in results:
+        if client_url(result.artifact) in urls:
+            result.error = None
+
+
+def _say_failures(results: Sequence[ArtifactResult]) -> None:
+    """One line, whatever number failed; after Ctrl-C how to go on."""
+    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - only where something was fetched
+
+    failed = [result for result in results if result.error is not None]
+    if not failed:
+        return
+    safe = sum(result.error.resumable_bytes for result in failed if result.error is not None)
+    kept = f"; {show_bytes(safe)} are safe on disk" if safe else ""
+    if any(isinstance(result.error, Interrupted) for result in failed):
+        say(f"stopped{kept}; the same conda command goes on from there")
+        return
+    first = failed[0].error
+    assert first is not None  # noqa: S101 - it is among the failed
+    many = "" if len(failed) == 1 else f" ({len(failed)} of {len(results)} packages were not fetched)"
+    say(f"{in_one_line(first)}{many}{kept}; conda goes on by itself")

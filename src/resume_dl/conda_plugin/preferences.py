@@ -1,0 +1,52 @@
+"""What users set for the plugin: condarc ``plugins:`` and ``CONDA_PLUGINS_*``.
+
+A value that is none of those known is told in one line and the default holds: nobody's install fails for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.conda_plugin import compat
+from resume_dl.conda_plugin.saying import say
+from resume_dl.model.units import parse_size
+
+PREFETCH = "resume_dl_prefetch"
+MIN_SIZE = "resume_dl_min_size"
+MIRRORS = "resume_dl_mirrors"
+ASK, ALWAYS, NEVER = "ask", "always", "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """``min_size`` in bytes: a command that would download less is left to conda."""
+
+    prefetch: str = ASK
+    min_size: int = 0
+    mirrors: Path | None = None
+
+
+def read_preferences() -> Preferences:
+    """The user's, with the default for each that cannot be used."""
+    prefetch = _text(PREFETCH, ASK).lower()
+    if prefetch not in {ASK, ALWAYS, NEVER}:
+        say(f"{PREFETCH} is {prefetch!r}, which is none of ask, always, never; taken as {ASK}")
+        prefetch = ASK
+    size = _text(MIN_SIZE, "0")
+    try:
+        min_size = parse_size(size)
+    except ValueError:
+        say(f"{MIN_SIZE} is {size!r}, which is no size like 10MB; taken as 0")
+        min_size = 0
+    mirrors = _text(MIRRORS, "")
+    return Preferences(prefetch, min_size, Path(mirrors).expanduser().absolute() if mirrors else None)
+
+
+def _text(name: str, default: str) -> str:
+    try:
+        value = compat.plugin_setting(name)
+    except ValueError as error:
+        say(f"{name} cannot be read ({error}); taken as {default or 'not set'}")
+        return default
+    return default if value is None else str(value).strip()

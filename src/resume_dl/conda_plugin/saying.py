@@ -1,0 +1,22 @@
+"""Lines to the user, on stderr: stdout may be JSON."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+from resume_dl.errors import ResumeDLError
+from resume_dl.model.url import scrub
+
+
+def say(text: str) -> None:
+    """One line; a closed stderr is no error, and no secret of any address is in it."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"resume-dl: {scrub(text)}\n")
+        sys.stderr.flush()
+
+
+def in_one_line(error: BaseException) -> str:
+    """What went wrong, for the middle of a sentence."""
+    what = error.message if isinstance(error, ResumeDLError) else f"{type(error).__name__}: {error}"
+    return " ".join(what.split())[:300]
