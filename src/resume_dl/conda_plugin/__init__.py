@@ -11,7 +11,7 @@ from typing import Any
 
 from conda.common.configuration import PrimitiveParameter
 from conda.plugins import hookimpl
-from conda.plugins.types import CondaPostSolve, CondaPreCommand, CondaSetting
+from conda.plugins.types import CondaHealthCheck, CondaPostSolve, CondaPreCommand, CondaSetting, CondaSubcommand
 
 
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]
@@ -39,6 +39,29 @@ def conda_settings() -> Iterator[CondaSetting]:
         yield CondaSetting(name, description, PrimitiveParameter(default, element_type=str))
 
 
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+def conda_subcommands() -> Iterator[CondaSubcommand]:
+    """``conda resume-dl …`` is the command line: conda hands over all that follows, unread."""
+    summary = "Fetch packages over bad lines: resumable, from every mirror, verified."
+    yield CondaSubcommand(name="resume-dl", summary=summary, action=_command_line)
+
+
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+def conda_health_checks() -> Iterator[CondaHealthCheck]:
+    """What ``conda doctor`` says of the package caches; no other command asks."""
+    from resume_dl.conda_plugin.doctor import health_check  # noqa: PLC0415
+
+    yield health_check()
+
+
+@hookimpl(optionalhook=True)  # type: ignore[untyped-decorator,unused-ignore]
+def conda_error_hints(error: Any) -> Iterator[Any]:
+    """What goes on after conda's own error; condas before 26 do not know this hook, and do not ask."""
+    from resume_dl.conda_plugin.hints import hints  # noqa: PLC0415
+
+    yield from hints(error)
+
+
 def _before_command(command: str) -> None:
     """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
     from conda.base.context import context  # noqa: PLC0415
@@ -58,16 +81,26 @@ def _before_command(command: str) -> None:
 
 
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
-    """Import the rest only now, and let nothing of ours ever stop conda (each part catches, this is the net)."""
+    """Import the rest only now, and let nothing of ours stop conda but an altered local archive (this is the net)."""
     del repodata_fn, unlink_precs
     if not link_precs:
         return
+    from conda.exceptions import CondaError  # noqa: PLC0415
+
     try:
         from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415
 
         after_solve(link_precs)
+    except CondaError:
+        raise
     except Exception as error:  # noqa: BLE001
         _say_left_to_conda(error)
+
+
+def _command_line(arguments: tuple[str, ...]) -> int:
+    from resume_dl.conda_plugin.subcommand import run  # noqa: PLC0415
+
+    return run(arguments)
 
 
 def _say_left_to_conda(error: Exception) -> None:

@@ -1,0 +1,182 @@
+"""What is wrong in package caches, and what waits there unfinished: a look that changes nothing and asks nobody.
+
+*Damaged*: an extracted package that conda takes for whole, of whose own list of files some are missing or have another
+size. *Half extracted*: one without its record, which conda writes last, and not whole. Archives are compared with the
+record of the folder beside them, by size, and only where asked for by digest: that reads every byte. A file altered in
+place, at the same length, in an extracted folder is not found (``store.condacache``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from resume_dl.app.leftovers import find
+from resume_dl.errors import LockedError
+from resume_dl.model.digest import Digest
+from resume_dl.store.cache_partial import SUFFIX, reading
+from resume_dl.store.cache_record import RECORD, read_json
+from resume_dl.store.condacache import is_whole, stem
+from resume_dl.store.part import FOLDER, hash_file
+
+
+class Trouble(Enum):
+    """The first four are damage; the others are downloads that are not done, and cost room only."""
+
+    DAMAGED = "damaged"
+    HALF_EXTRACTED = "half extracted"
+    WRONG_SIZE = "wrong size"
+    WRONG_DIGEST = "wrong digest"
+    UNFINISHED = "unfinished"
+    """A part file of ours."""
+    WAITING = "waiting"
+    """A verified archive of ours that was not unpacked."""
+    PARTIAL = "partial"
+    """What an interrupted conda has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One file or folder.
+
+    ``actual`` is what is there and ``expected`` what should be: for WRONG_DIGEST digests, else bytes (None: not known).
+    ``busy``: another process works on it at this moment.
+    """
+
+    trouble: Trouble
+    path: Path
+    actual: int | str | None = None
+    expected: int | str | None = None
+    busy: bool = False
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether a package is not what it should be."""
+        return self.trouble in {Trouble.DAMAGED, Trouble.HALF_EXTRACTED, Trouble.WRONG_SIZE, Trouble.WRONG_DIGEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``packages``: how many were looked at, an archive and its folder being one; ``hashed``: archives read whole."""
+
+    packages: int
+    hashed: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def damage(self) -> tuple[Finding, ...]:
+        """What conda may fail on."""
+        return tuple(each for each in self.findings if each.is_damage)
+
+    @property
+    def unfinished(self) -> tuple[Finding, ...]:
+        """What a later run goes on from."""
+        return tuple(each for each in self.findings if not each.is_damage)
+
+
+def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
+    """Look through package caches; absent ones and unreadable ones have nothing. Damage first, by cache and name."""
+    packages = hashed = 0
+    findings: list[Finding] = []
+    places = list(dict.fromkeys(pkgs_dirs))
+    for pkgs_dir in places:
+        for folder, archives in _packages(pkgs_dir):
+            packages += 1
+            record = read_json(folder / RECORD)
+            findings += _folder(folder, record)
+            for archive in archives:
+                if record is not None and record.get("fn") == archive.name:
+                    hashed += hashing and _digest(record) is not None
+                    findings += _archive(archive, record, hashing=hashing)
+    return Health(packages, hashed, (*findings, *unfinished(places)))
+
+
+def unfinished(pkgs_dirs: Iterable[Path]) -> list[Finding]:
+    """Downloads that are not done, ours and conda's own."""
+    findings = []
+    for pkgs_dir in pkgs_dirs:
+        for left in find([pkgs_dir / FOLDER]):
+            part = left.folder / f"{left.key}.part"
+            known = (left.done, left.size, left.busy)
+            findings.append(
+                Finding(Trouble.UNFINISHED, part, *known)
+                if part.exists()
+                else Finding(Trouble.WAITING, left.folder / left.key, *known)
+            )
+        for name in _names(pkgs_dir):
+            path = pkgs_dir / name
+            if name.endswith(SUFFIX) and _is_package(name.removesuffix(SUFFIX)):
+                with suppress(OSError):
+                    findings.append(Finding(Trouble.PARTIAL, path, path.stat().st_size, busy=_is_condas(path)))
+    return findings
+
+
+def _packages(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """The folder that each package has or would have, and its archives; links are none, as for conda."""
+    archives: dict[str, list[Path]] = {}
+    for name in _names(pkgs_dir):
+        path = pkgs_dir / name
+        if path.is_symlink():
+            continue
+        if _is_package(name) and path.is_file():
+            archives.setdefault(stem(name), []).append(path)
+        elif (path / "info").is_dir():
+            archives.setdefault(name, [])
+    for name in sorted(archives):
+        yield pkgs_dir / name, archives[name]
+
+
+def _folder(folder: Path, record: Mapping[str, Any] | None) -> Iterator[Finding]:
+    if folder.is_dir() and not is_whole(folder):
+        yield Finding(Trouble.HALF_EXTRACTED if record is None else Trouble.DAMAGED, folder)
+
+
+def _archive(archive: Path, record: Mapping[str, Any], *, hashing: bool) -> Iterator[Finding]:
+    """What tells an archive from its record; one that vanishes or cannot be read is passed over."""
+    with suppress(OSError):
+        size, expected = archive.stat().st_size, record.get("size")
+        if isinstance(expected, int) and size != expected:
+            yield Finding(Trouble.WRONG_SIZE, archive, size, expected)
+            return
+        digest = _digest(record) if hashing else None
+        if digest is not None:
+            actual = hash_file(archive, digest.algorithm)
+            if actual != digest.hex:
+                yield Finding(Trouble.WRONG_DIGEST, archive, f"{digest.algorithm}-{actual}", str(digest))
+
+
+def _digest(record: Mapping[str, Any]) -> Digest | None:
+    for algorithm in ("sha256", "md5"):
+        with suppress(ValueError, TypeError):
+            return Digest(algorithm, record.get(algorithm) or "")
+    return None
+
+
+def _is_package(name: str) -> bool:
+    try:
+        return bool(stem(name))
+    except ValueError:
+        return False
+
+
+def _is_condas(path: Path) -> bool:
+    """Whether a conda works on this ``.partial`` now; one that we may not write to, none of ours can."""
+    try:
+        with reading(path):
+            return False
+    except LockedError:
+        return True
+    except OSError:
+        return False
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed, and it is faster
+    except OSError:
+        return []
