@@ -9,6 +9,7 @@ from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured, show_bytes
 from resume_dl.app.report import ArtifactResult
 from resume_dl.app.watching import WatchedEngine
+from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
@@ -19,6 +20,7 @@ from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import staged_path
 
+_NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 _JOURNAL_FROM = DEFAULTS.journal_from
 """A smaller file has no part file that could hold what conda had of it."""
 
@@ -84,7 +86,7 @@ class Transfer:
                 result.error = _stopped() if interrupted else unpacked.error
                 result.status = "failed"
         for key, partial in adopted.items():
-            if results[key].error is None:
+            if results[key].error is None or _is_dead_end(results[key]):
                 remove_adopted(partial)
         return [results[each.artifact.key] for each in planned]
 
@@ -144,6 +146,14 @@ class Transfer:
         except ResumeDLError as error:
             result.status, result.error = "failed", error
         result.path = self._folder / result.artifact.filename
+
+
+def _is_dead_end(result: ArtifactResult) -> bool:
+    """Whether a source refuses to go on in the middle: conda would ask it for just that, for ever (416 to any Range).
+
+    What its ``.partial`` held is ours by now and is kept.
+    """
+    return any(_NO_RANGES & source.failures.keys() for source in result.sources)
 
 
 def _failed(artifact: Artifact, error: ResumeDLError) -> ArtifactResult:

@@ -1,7 +1,7 @@
 """The post-solve action: hand conda what is verified and at hand, fetch the rest, and never stand in its way.
 
 A package's trouble is that package's alone: conda downloads it as if we were not there. ``--dry-run`` changes nothing.
-KeyboardInterrupt passes; no exception of ours does.
+KeyboardInterrupt passes; of our own exceptions only the one about an altered archive of a file: channel does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ def after_solve(records: Iterable[Any]) -> None:
     """Spare conda the download of every package of ``records`` (its ``link_precs``), as far as it goes."""
     if compat.is_dry_run():
         return
+    records = tuple(records)
+    if any(str(record.get("url") or "").startswith("file:") for record in records):
+        from resume_dl.conda_plugin.local_channels import check_local  # noqa: PLC0415 - few have such a channel
+
+        check_local(records)
     artifacts, by_url = compat.artifacts(records)
     supply(artifacts, by_url)
 
