@@ -9,6 +9,7 @@ from pathlib import Path
 
 from resume_dl.app.setup import Setup
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.store.ahead import Ahead, forget_ahead, read_ahead
 from resume_dl.store.condacache import is_unpacking, sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
@@ -50,6 +51,11 @@ def find(places: Sequence[Path]) -> list[Leftover]:
     return found
 
 
+def ahead(places: Sequence[Path]) -> list[Ahead]:
+    """Packages that the plugin has fetched and conda has not installed (a "no" at its question, perhaps)."""
+    return [each for folder in places if folder.name == FOLDER for each in read_ahead(folder.parent)]
+
+
 def _is_locked(path: Path) -> bool:
     """Whether another process holds this lock now; asked without waiting, and let go at once."""
     if not path.exists():  # to ask would make it
@@ -66,10 +72,14 @@ def _is_locked(path: Path) -> bool:
 
 
 def clean(places: Sequence[Path]) -> list[Leftover]:
-    """Remove every unfinished download that nobody works on, and what killed processes had put aside."""
+    """Remove every unfinished download that nobody works on, and what killed processes had put aside.
+
+    Finished packages stay; that the plugin had fetched some of them ahead is forgotten.
+    """
     for folder in places:
         if folder.name == FOLDER:
             sweep(folder.parent)
+            forget_ahead(folder.parent)
     removed: list[Leftover] = []
     for each in find(places):
         if not any((each.folder / name).exists() for name in (each.key, f"{each.key}.part")):

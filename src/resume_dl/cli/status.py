@@ -14,6 +14,7 @@ from resume_dl.cli.run import guarded, say, say_json
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
+    from resume_dl.store.ahead import Ahead
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 
@@ -25,16 +26,17 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Show unfinished downloads: how much of each is safe on disk."""
 
     def call() -> None:
-        from resume_dl.app.leftovers import find, folders  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.leftovers import ahead, find, folders  # noqa: PLC0415 - loaded when it runs, not for --help
         from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
 
-        show("status", find(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
+        places = folders(load_setup(TransferOptions(), os.environ), pkgs_dir)
+        show("status", find(places), ahead(places), as_json=as_json)
 
     return guarded("status", call, as_json=as_json)
 
 
-def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
-    """The list for people, or as JSON."""
+def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
+    """The lists for people, or as JSON; ``waiting``: whole packages that conda has not installed."""
     from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
 
     if as_json:
@@ -42,7 +44,12 @@ def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
             {"folder": str(each.folder), "key": each.key, "size": each.size, "done": each.done, "busy": each.busy}
             for each in found
         ]
-        say_json({"schema": 1, "command": name, "ok": True, "exit_code": 0, "unfinished": rows})
+        ahead = [
+            {"folder": str(each.pkgs_dir), "filename": each.filename, "size": each.size, "prefix": str(each.prefix)}
+            for each in waiting
+        ]
+        report = {"schema": 1, "command": name, "ok": True, "exit_code": 0, "unfinished": rows}
+        say_json(report if name != "status" else {**report, "fetched_ahead": ahead})
         return
     for each in found:
         of = "?" if each.size is None else show_bytes(each.size)
@@ -51,3 +58,5 @@ def show(name: str, found: Sequence[Leftover], *, as_json: bool) -> None:
         say(f"{said}{show_bytes(each.done):>9} of {of:>9}  {each.folder / each.key}{busy}")
     if not found:
         say("no unfinished downloads")
+    for package in waiting:
+        say(f"fetched ahead, not installed in {package.prefix}: {package.pkgs_dir / package.filename}")

@@ -54,6 +54,13 @@ def read_ahead(pkgs_dir: Path) -> list[Ahead]:
     return found
 
 
+def forget_ahead(pkgs_dir: Path) -> None:
+    """Remove every note; the packages stay. Never raises OSError."""
+    for path in (pkgs_dir / FOLDER).glob(_NAME):
+        with suppress(OSError):
+            path.unlink()
+
+
 def _read(path: Path, pkgs_dir: Path) -> Ahead | None:
     value = read_json(path)
     try:
