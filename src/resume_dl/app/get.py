@@ -143,6 +143,11 @@ def _place(wanted: Path, *, named: bool) -> Path:
 def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
     given = [Source(GIVEN, RedactedUrl(each)) for each in request.mirror_urls]
     found = {source.url.reveal(): source for source in (*setup.places.of(RedactedUrl(url)), *given)}
+    if not found and not setup.rules.permit_file(RedactedUrl(url)):
+        raise ConfigurationError(
+            f"your conda settings do not allow the channel of {redact(url)}",
+            hint="see allowlist_channels and denylist_channels in `conda config --show`",
+        )
     return tuple(found.values())
 
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from resume_dl.app.blocks import Blocks
+from resume_dl.model.access import Access
 from resume_dl.model.artifact import Source
+from resume_dl.model.channel_rules import EVERY_CHANNEL, ChannelRules
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.url import RedactedUrl
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which sources may be used: every mirror and upstream, or fewer."""
+    """Which sources may be used: every mirror and upstream, or fewer; and what is sent to which."""
 
     table: MirrorTable
     upstream: bool = True
     only: frozenset[str] | None = None
     blocks: Blocks | None = None
     """Mirrors that have blocked us are left out."""
+    rules: ChannelRules = EVERY_CHANNEL
+    """What conda may not use as a channel is left out too."""
+    access: Callable[[RedactedUrl], Access] = Access
+    """How the user's conda would ask for an address."""
 
     def of(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The sources of the file whose canonical address is ``url``, best first."""
-        sources = self.table.sources(url, upstream=self.upstream, only=self.only)
+        """The sources of the file whose canonical address is ``url``, best first.
+
+        An address that no origin claims is its only place, whatever the rules say: whoever gave it was asked for that.
+        """
+        access = self.access(url)
+        asked = access.url if access.private else url
+        found = self.table.sources(asked, upstream=self.upstream, only=self.only, private=access.private)
+        lone = self.table.origin_of(asked.reveal()) is None
+        sources = tuple(
+            replace(source, url=access.url, headers=access.headers) if source.url == asked else source
+            for source in found
+            if (lone and source.url == asked) or self.rules.permit_file(source.url)
+        )
         return sources if self.blocks is None else self.blocks.allowed(sources)
 
     @property

@@ -78,6 +78,7 @@ class Resolver:
             check_specs(specs, worker)
             for platform in platforms:
                 expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
+                self._check_allowed(expanded)
                 self._name_retired(expanded)
                 request = self._solve_request(specs, expanded, platform)
                 solutions.append((platform, self._solve(request, worker, fresh=fresh, disputes=disputes)))
@@ -98,6 +99,12 @@ class Resolver:
                 cuda=self._request.cuda,
                 env=self._setup.env,
             )
+
+    def _check_allowed(self, channels: Sequence[Channel]) -> None:
+        """Refuse what conda would refuse as a channel."""
+        for channel in channels:
+            if not self._setup.rules.permit_channel(channel.client_base):
+                raise _not_allowed(f"the channel {channel.name} ({channel.client_base})")
 
     def _name_missing_environment(self) -> None:
         """Say that ``-n`` or ``-p`` names nothing yet: it may be a slip, and nothing is installed to build on."""
@@ -124,7 +131,11 @@ class Resolver:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
         if is_explicit(text):
-            explicit += parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
+            listed = parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
+            for artifact in listed:
+                if artifact.client_url is not None and not self._setup.rules.permit_file(artifact.client_url):
+                    raise _not_allowed(f"{artifact.client_url} of {path}")
+            explicit += listed
         elif path.suffix in {".yml", ".yaml"} and path.name != "conda-lock.yml":
             environment = read_environment_file(path)
             specs += environment.specs
@@ -201,3 +212,8 @@ class Resolver:
         subdirs = dict.fromkeys((request.platform, "noarch"))
         self._reporter.message(f"reading the index of {', '.join(c.name for c in request.channels)}", level="info")
         return self._repodata.fetch([(channel, subdir) for channel in request.channels for subdir in subdirs])
+
+
+def _not_allowed(what: str) -> ConfigurationError:
+    hint = "see allowlist_channels and denylist_channels in `conda config --show`"
+    return ConfigurationError(f"your conda settings do not allow {what}", hint=hint)

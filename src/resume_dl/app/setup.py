@@ -14,11 +14,15 @@ from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.policy import Policy
 from resume_dl.engine.engine import Engine
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.access import Access
+from resume_dl.model.channel_rules import ChannelRules
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.progress.trace import TraceWriter
+from resume_dl.settings.channel_access import channel_access, channel_rules
 from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
@@ -62,6 +66,8 @@ class Setup:
     options: TransferOptions
     env: Mapping[str, str]
     blocks: Blocks
+    rules: ChannelRules
+    access: Callable[[RedactedUrl], Access]
 
     @property
     def places(self) -> Places:
@@ -73,7 +79,7 @@ class Setup:
                 raise ConfigurationError(
                     f"there is no mirror named {name!r}", hint=f"known: {', '.join(sorted(known))}"
                 )
-        return Places(self.table, upstream=self.options.upstream, only=only, blocks=self.blocks)
+        return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access)
 
 
 def load_setup(
@@ -82,15 +88,20 @@ def load_setup(
     *,
     prefix: Path | None = None,
     conda: CondaSettings | None = None,
+    access: Callable[[RedactedUrl], Access] | None = None,
 ) -> Setup:
-    """Read every setting; ``conda``: its settings where they are known already. Raises ConfigurationError."""
+    """Read every setting. Raises ConfigurationError.
+
+    ``conda``: its settings, where they are known already; ``access``: how it asks for an address, where it can tell.
+    """
     paths = find_paths(env)
     table = load_mirrors(override=options.mirrors_file, user=paths.mirrors_file)
     lasting = options.policy().blocked_seconds
     blocks = Blocks(paths.state, table, asked_for=options.mirrors, lasting=lasting)
     if conda is None:
         conda = load_conda_settings(paths, env, prefix=prefix)
-    return Setup(paths, conda, table, options, env, blocks)
+    rules = channel_rules(conda, table)
+    return Setup(paths, conda, table, options, env, blocks, rules, access or channel_access(conda, table, env))
 
 
 @contextmanager

@@ -8,6 +8,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from resume_dl.model.url import RedactedUrl
 
+SUBDIR = (
+    r"(?:noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-"
+    r"(?:32|64|aarch64|arm64|armv6l|armv7l|ppc64|ppc64le|riscv64|s390x|wasm32|z))"
+)
+"""A platform's folder in a channel, as a regular expression that takes no notice of case."""
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.model.channel import Channel, without_credentials
+from resume_dl.model.channel import SUBDIR, Channel, without_credentials
 from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
 from resume_dl.model.mirror import MirrorTable, is_plain_path
 from resume_dl.model.url import RedactedUrl
@@ -24,11 +24,7 @@ NODEFAULTS = "nodefaults"
 _UNQUOTED = "!'()*-._/:"
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,11}://")
 _PATH = re.compile(r"\.{1,2}(?:[/\\]|$)|~|/|\\\\|[a-zA-Z]:[/\\]")
-_SUBDIR = re.compile(
-    r"/(?:noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-"
-    r"(?:32|64|aarch64|arm64|armv6l|armv7l|ppc64|ppc64le|riscv64|s390x|wasm32|z))$",
-    re.IGNORECASE,
-)
+_SUBDIR = re.compile(rf"/{SUBDIR}$", re.IGNORECASE)
 
 
 def requested_channels(named: Sequence[str], conda: CondaSettings, *, override: bool = False) -> tuple[str, ...]:

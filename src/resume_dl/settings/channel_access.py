@@ -1,0 +1,120 @@
+"""Which channels may be used, and which want a login, as conda's settings say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import unquote_plus, urlsplit
+
+from resume_dl.model.access import Access
+from resume_dl.model.channel import Channel, has_credentials
+from resume_dl.model.channel_rules import ChannelRules, channel_key
+from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.url import RedactedUrl
+from resume_dl.settings.channels import expand_channels
+
+_EVERY = ("win-64",)
+"""The platform for which ``defaults`` has the most members."""
+
+
+def channel_rules(conda: CondaSettings, table: MirrorTable) -> ChannelRules:
+    """``allowlist_channels`` and ``denylist_channels``, names expanded as conda does. Raises ConfigurationError."""
+    allowed, denied = conda.allowlist_channels, conda.denylist_channels
+    return ChannelRules(_keys(allowed, conda, table) if allowed else None, _keys(denied, conda, table))
+
+
+def _keys(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> frozenset[str]:
+    return frozenset(channel_key(channel.client_base) for channel in _channels(names, conda, table))
+
+
+def _channels(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> Iterator[Channel]:
+    """Each name by itself: two addresses of one channel are two places here."""
+    for name in names:
+        yield from expand_channels([name], conda, table, subdirs=_EVERY)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAccess:
+    """Access by what conda keeps in files; the plugins that conda would ask for a login cannot be asked from here."""
+
+    tokens: Mapping[str, str]
+    """Address -> the token for all below it (``read_anaconda_tokens``)."""
+    bases: frozenset[str]
+    """Channels (``channel_key``) whose login is a conda plugin's."""
+    patterns: tuple[str, ...]
+    """Addresses with ``*``, for the same."""
+
+    def __call__(self, url: RedactedUrl) -> Access:
+        """How ``url`` is asked for."""
+        asked = with_token(url, self.tokens)
+        return Access(asked, private=has_credentials(url) or self.wants_plugin(url))
+
+    def wants_plugin(self, url: RedactedUrl) -> bool:
+        """Whether condarc's ``channel_settings`` names a plugin for the login of this channel or file."""
+        key = channel_key(url)
+        if any(key == base or key.startswith(base + "/") for base in self.bases):
+            return True
+        scheme, _, rest = key.partition("://")
+        wanted = (pattern.partition("://") for pattern in self.patterns)
+        return any(scheme == kind and fnmatchcase(rest, pattern) for kind, _, pattern in wanted)
+
+
+def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, str]) -> ChannelAccess:
+    """As conda's ``gateways/connection/session.py`` has it. Raises ConfigurationError for a malformed channel."""
+    named = [entry.get("channel", "") for entry in conda.channel_settings if entry.get("auth", "").strip()]
+    names = [name for name in named if name and "*" not in name]
+    channels = _channels(names, conda, table)
+    return ChannelAccess(
+        read_anaconda_tokens(env) if conda.add_anaconda_token else {},
+        frozenset(channel_key(base) for each in channels for base in (each.client_base, each.canonical_base)),
+        tuple(name for name in named if "*" in name),
+    )
+
+
+def read_anaconda_tokens(env: Mapping[str, str]) -> dict[str, str]:
+    """Address -> token, from where anaconda-client (``anaconda login``) keeps them; empty where there are none.
+
+    A token for ``https://api.anaconda.org`` is one for ``https://conda.anaconda.org`` too.
+    """
+    folder = _token_folder(env)
+    found: dict[str, str] = {}
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == ".token")
+        for file in files:
+            address = unquote_plus(file.name.removesuffix(".token"))
+            token = file.read_text(encoding="utf-8").strip()
+            found |= {address: token, _channels_of(address): token}
+    except (OSError, UnicodeDecodeError):
+        return found
+    return found
+
+
+def _token_folder(env: Mapping[str, str]) -> Path:
+    if env.get("BINSTAR_CONFIG_DIR"):
+        return Path(env["BINSTAR_CONFIG_DIR"]) / "data"
+    import platformdirs  # noqa: PLC0415 - not on the plugin's way
+
+    return Path(platformdirs.user_config_dir("binstar", "ContinuumIO"))
+
+
+def _channels_of(address: str) -> str:
+    """The host of channels that belongs to an API's host (``api`` -> ``conda``, once)."""
+    return re.sub(r"([./])api([./]|$)", r"\1conda\2", address, count=1)
+
+
+def with_token(url: RedactedUrl, tokens: Mapping[str, str]) -> RedactedUrl:
+    """``url`` with the token that is kept for its host; one with a login of its own stays as it is."""
+    if not tokens or has_credentials(url):
+        return url
+    text = url.reveal()
+    for address, token in tokens.items():
+        if text.startswith(address.rstrip("/") + "/"):
+            place = address.rstrip("/")
+            if not urlsplit(place).path and text.startswith(f"{place}/conda/"):
+                place += "/conda"  # Anaconda's server for companies
+            return RedactedUrl(f"{place}/t/{token}{text[len(place) :]}")
+    return url
