@@ -1,0 +1,294 @@
+"""Pip requirements to artifacts: uv solves, behind a gateway that reads indexes from every mirror.
+
+docs/adr/pip-resolver.md says why it is done so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from resume_dl.app.pip_asked import Asked, asked
+from resume_dl.app.pip_catalogue import Catalogue
+from resume_dl.app.pip_gateway import Gateway
+from resume_dl.app.pip_reading import Reader
+from resume_dl.app.places import Places
+from resume_dl.app.setup import Setup
+from resume_dl.errors import (
+    DigestMismatchError,
+    Interrupted,
+    PackageNotFoundError,
+    ResolutionError,
+    ResumeDLError,
+    UnsatisfiableError,
+)
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.channel import without_credentials
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
+from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import Reporter
+from resume_dl.resolve.index_page import ListedFile, placeholder
+from resume_dl.resolve.requirements import read_requirements
+from resume_dl.resolve.uv import Locked, LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
+from resume_dl.settings.condarc import native_subdir
+from resume_dl.settings.network import load_network
+from resume_dl.settings.pip_config import load_pip_settings
+from resume_dl.settings.pip_find import TargetPython, default_index, find_python
+from resume_dl.settings.pip_network import pip_network
+
+_SIMPLE = "pypi:simple"
+_UNKNOWN = re.compile(r"\b([A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)")
+_AT_ONCE = 8
+"""Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
+
+
+def resolve_pip(
+    request: PipRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+) -> tuple[PipSolution, ...]:
+    """A solution for each platform of ``request``, in their order.
+
+    Raises InvalidSpecError, ConfigurationError, PackageNotFoundError and UnsatisfiableError (with the resolver's own
+    explanation), ChannelUnavailableError where an index can be reached nowhere, DigestMismatchError where a hash that
+    was asked for contradicts the index's, Interrupted.
+    """
+    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load
+
+    python = find_python(setup.env)
+    wanted = asked(
+        request,
+        [read_requirements(path, env=setup.env) for path in request.files],
+        [read_requirements(path, env=setup.env) for path in request.constraints],
+    )
+    network = pip_network(
+        load_network(setup.env, setup.conda), load_pip_settings(setup.env, prefix=python.prefix), wanted.indexes
+    )
+    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    reader = Reader(transport, setup.options.policy())
+    try:
+        job = _Resolving(
+            request, wanted, python=python, setup=setup, reporter=reporter, reader=reader, cancelled=cancelled
+        )
+        return job.run()
+    finally:
+        reader.stop()
+        transport.close()
+
+
+class _Resolving:
+    """One call of ``resolve_pip``."""
+
+    def __init__(
+        self,
+        request: PipRequest,
+        wanted: Asked,
+        *,
+        python: TargetPython,
+        setup: Setup,
+        reporter: Reporter,
+        reader: Reader,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._request = request
+        self._asked = wanted
+        self._python = python
+        self._setup = setup
+        self._reporter = reporter
+        self._reader = reader
+        self._cancelled = cancelled
+        offline = setup.options.offline or setup.conda.offline
+        places, indexes = self._places(wanted.indexes)
+        self._catalogue = Catalogue(
+            reader,
+            places,
+            indexes=indexes,
+            find_links=wanted.indexes.find_links,
+            wanted=wanted.wanted,
+            offline=offline,
+        )
+
+    def run(self) -> tuple[PipSolution, ...]:
+        for note in self._asked.notes:
+            self._reporter.message(note, level="warning")
+        with Gateway(self._catalogue) as gateway:
+            return tuple(self._solve(platform, gateway) for platform in self._platforms())
+
+    def _platforms(self) -> tuple[str, ...]:
+        for platform in self._request.platforms:
+            assumed(platform)
+        return self._request.platforms or (native_subdir(),)
+
+    def _places(self, indexes: PipIndexes) -> tuple[Places, tuple[RedactedUrl, ...]]:
+        """Where addresses lead, with the default index's own address; and the indexes, the default one last."""
+        places = self._setup.places
+        if indexes.no_index:
+            return places, ()
+        index = indexes.index_url
+        table = places.table
+        if index is None or self._is_of_default(table, index):
+            default = default_index(self._python, self._setup.env, uv=find_uv())
+            index = index or default
+            if _SIMPLE not in table.origins:
+                table = MirrorTable({**table.origins, _SIMPLE: default.reveal()}, table.mirrors, table.aliases)
+        self._name_retired(table, (*indexes.extra, index))
+        return replace(places, table=table), (*indexes.extra, index)
+
+    def _is_of_default(self, table: MirrorTable, index: RedactedUrl) -> bool:
+        found = table.origin_of(index.reveal())
+        return found is not None and found[0] == _SIMPLE
+
+    def _name_retired(self, table: MirrorTable, indexes: tuple[RedactedUrl, ...]) -> None:
+        for index in indexes:
+            mirror = table.retired(index.reveal())
+            if mirror is not None:
+                text = f"{index} is retired ({mirror.title or mirror.name}): {mirror.note}".rstrip(": ")
+                self._reporter.message(f"{text}; the others that carry it are asked", level="warning")
+
+    # ------------------------------------------------------------------ one platform
+
+    def _solve(self, platform: str, gateway: Gateway) -> PipSolution:
+        foreign = platform != native_subdir()
+        python = self._request.python or (self._python.version if foreign else None)
+        indexes = gateway.indexes()
+        request = UvRequest(
+            requirements=self._asked.lines,
+            constraints=self._asked.constraints,
+            index=indexes[-1] if indexes else None,
+            extra=indexes[:-1],
+            find_links=gateway.find_links(),
+            refusal=gateway.proxy,
+            platform=platform if foreign else None,
+            python=python,
+            interpreter=self._python.executable,
+            allow_sdist=self._request.allow_sdist,
+            pre=self._asked.indexes.pre,
+            no_deps=self._request.no_deps,
+        )
+        try:
+            locked = lock(request, env=self._setup.env, cancelled=self._stopped)
+        except UvRefusedError as refused:
+            raise self._refusal(gateway, refused) from None
+        solution = self._solution(platform, python or self._python.version, locked, gateway)
+        for note in solution.notes:
+            self._reporter.message(note, level="info")
+        return solution
+
+    def _stopped(self) -> bool:
+        if self._cancelled():
+            self._reader.stop()
+            return True
+        return False
+
+    def _refusal(self, gateway: Gateway, refused: UvRefusedError) -> BaseException:
+        """The error that people should see: what went wrong behind the gateway comes before what uv makes of it."""
+        told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
+        if told:
+            return told[0]
+        text = gateway.shown(refused.explanation)
+        silent = "; ".join(f"{host} could not be asked ({why})" for host, why in self._catalogue.unreached.items())
+        found = _UNKNOWN.search(text)
+        if found is not None:
+            return PackageNotFoundError(text, hint=silent or "check the name, and the indexes that were asked")
+        return UnsatisfiableError(text, hint=silent)
+
+    # ------------------------------------------------------------------ what came out
+
+    def _solution(self, platform: str, python: str, locked: Locked, gateway: Gateway) -> PipSolution:
+        files = [(each, self._file(gateway, each)) for each in locked.files]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            sizes = list(pool.map(lambda pair: self._catalogue.size(pair[1]), files))
+        artifacts = tuple(self._artifact(each, file, size) for (each, file), size in zip(files, sizes, strict=True))
+        return PipSolution(
+            platform=platform,
+            python=python,
+            artifacts=artifacts,
+            notes=self._notes(platform, python, artifacts),
+            lock_text=_canonical_text(locked.text, files),
+        )
+
+    def _file(self, gateway: Gateway, locked: LockedFile) -> ListedFile:
+        try:
+            return gateway.file_of(locked.url)
+        except KeyError:
+            raise ResumeDLError(
+                f"uv chose a file for {locked.name} that nobody listed", hint="this is a bug: please report it"
+            ) from None
+
+    def _artifact(self, locked: LockedFile, file: ListedFile, size: int | None) -> Artifact:
+        allowed = self._asked.wanted.hashes.get(locked.name, frozenset())
+        hashes = _agreed(file, allowed)
+        return Artifact(
+            kind="wheel" if file.is_wheel else "sdist",
+            filename=file.filename,
+            url=RedactedUrl(file.url),
+            size=size,
+            sha256=hashes.get("sha256"),
+            md5=hashes.get("md5"),
+            name=locked.name,
+            version=locked.version,
+            record={"hashes": dict(hashes), "allowed": sorted(allowed)},
+        )
+
+    def _notes(self, platform: str, python: str, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
+        notes = []
+        if platform != native_subdir():
+            taken = assumed(platform)
+            notes.append(f"{platform} is not this machine: assumed Python {python}{f' and {taken}' if taken else ''}")
+        unhashed = [each.filename for each in artifacts if each.digest is None]
+        if unhashed:
+            notes.append(f"the index gives no digest for {', '.join(unhashed)}: the first that comes is kept in mind")
+        unproven = [each.name for each in artifacts if not each.record["allowed"]]
+        if unproven and (self._asked.require_hashes or self._asked.wanted.hashes):
+            text = f"no --hash was given for {', '.join(unproven)}"
+            if self._asked.require_hashes:
+                raise ResolutionError(f"{text}, and --require-hashes asks for one of each", hint="add them to the file")
+            notes.append(f"{text}: pip would refuse to install from this file")
+        sdists = [each.filename for each in artifacts if each.kind == "sdist"]
+        if sdists:
+            notes.append(f"to be built on the machine that installs: {', '.join(sdists)}")
+        whole = sorted(self._catalogue.read_whole & {each.filename for each in artifacts})
+        if whole:
+            notes.append(f"read once already, because their server gives no parts of files: {', '.join(whole)}")
+        return tuple(notes)
+
+
+def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
+    """The hashes that the file must have: the index's, or the one that was asked for where the index has none.
+
+    Raises DigestMismatchError where both are known and differ.
+    """
+    asked_for = [tuple(each.partition(":")[::2]) for each in sorted(allowed)]
+    common = {kind for kind, _ in asked_for} & set(file.hashes)
+    if allowed and common and not any((kind, file.hashes[kind]) in asked_for for kind in common):
+        kind = min(common)
+        expected = " or ".join(value for each, value in asked_for if each == kind)
+        raise DigestMismatchError(
+            f"{file.filename}: the index says {kind} {file.hashes[kind]}, --hash asks for {expected}",
+            expected=expected,
+            actual=file.hashes[kind],
+            hint="if the release was not made anew on purpose, do not trust it; else correct the --hash",
+        )
+    if common or len(asked_for) != 1:
+        return dict(file.hashes)
+    return {**file.hashes, asked_for[0][0]: asked_for[0][1]}
+
+
+def _canonical_text(text: str, files: list[tuple[LockedFile, ListedFile]]) -> str:
+    """Uv's pylock.toml with canonical addresses, without logins; see ``with_digests`` for what has no digest."""
+    for locked, file in files:
+        text = text.replace(f'"{locked.url}"', f'"{without_credentials(RedactedUrl(file.url)).reveal()}"')
+    return text
+
+
+def with_digests(solution: PipSolution, sha256: dict[str, str]) -> str:
+    """``solution.lock_text`` with the digests of files that the index had none for; ``sha256``: file name -> hex.
+
+    PEP 751 wants a hash for each file: until the bytes are here, a made-up one stands in the text.
+    """
+    text = solution.lock_text
+    for artifact in solution.artifacts:
+        if artifact.filename in sha256:
+            text = text.replace(placeholder(str(artifact.url)), sha256[artifact.filename])
+    return text

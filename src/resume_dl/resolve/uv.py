@@ -1,0 +1,228 @@
+"""Runs uv's resolver and reads what it locked (PEP 751). uv moves no bytes: it is given addresses of a gateway of ours.
+
+docs/adr/pip-resolver.md says why. uv's own settings, its cache and this process's environment stay out of the way, so
+that the same request has the same answer everywhere, and so that no password comes near its command line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.pylock import Package, Pylock, PylockUnsupportedVersionError, PylockValidationError
+
+from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_PLATFORMS: Mapping[str, tuple[str, str]] = {
+    "linux-64": ("x86_64-manylinux_2_28", "glibc 2.28"),
+    "linux-aarch64": ("aarch64-manylinux_2_28", "glibc 2.28"),
+    "linux-riscv64": ("riscv64-unknown-linux", "a current glibc"),
+    "osx-64": ("x86_64-apple-darwin", "macOS 13"),
+    "osx-arm64": ("aarch64-apple-darwin", "macOS 13"),
+    "win-32": ("i686-pc-windows-msvc", ""),
+    "win-64": ("x86_64-pc-windows-msvc", ""),
+    "win-arm64": ("aarch64-pc-windows-msvc", ""),
+}
+"""conda's subdir -> uv's name for it, and what that takes for granted of the machine."""
+_KEPT = frozenset(
+    ("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "TEMP", "TMP", "TMPDIR", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET")
+)
+"""Variables that a program needs to run (and compilers to be found, where source archives may be built)."""
+_POLL = 0.1
+"""Seconds between two looks at whether the user has stopped us."""
+_CREATE_NO_WINDOW = 0x08000000
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UvRequest:
+    """One resolution. All addresses are the gateway's; requirements are lines of PEP 508 without options."""
+
+    requirements: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    index: str | None = None
+    """None: no index at all, only ``find_links``."""
+    extra: tuple[str, ...] = ()
+    """Asked before ``index``; a project belongs to the first that has it."""
+    find_links: tuple[str, ...] = ()
+    refusal: str = ""
+    """A proxy for everything that is not the gateway's: it lets nothing through."""
+    platform: str | None = None
+    """conda's subdir; None for the machine of ``interpreter``."""
+    python: str | None = None
+    """``3.10``; None for the version of ``interpreter``."""
+    interpreter: Path
+    allow_sdist: bool = False
+    pre: bool = False
+    no_deps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFile:
+    """A file that was chosen; ``url`` is the gateway's."""
+
+    name: str
+    version: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """What was chosen, and the pylock.toml that says so (with the gateway's addresses)."""
+
+    files: tuple[LockedFile, ...]
+    text: str
+
+
+class UvRefusedError(Exception):
+    """uv found no answer; ``explanation`` is its own, with addresses of the gateway in it."""
+
+    def __init__(self, explanation: str) -> None:
+        super().__init__(explanation)
+        self.explanation = explanation
+
+
+def assumed(platform: str) -> str:
+    """What is taken for granted of a machine of this platform, in a few words; perhaps nothing.
+
+    Raises ConfigurationError for a platform that there are no wheels for.
+    """
+    return _platform(platform)[1]
+
+
+def _platform(platform: str) -> tuple[str, str]:
+    if platform not in _PLATFORMS:
+        raise ConfigurationError(
+            f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(_PLATFORMS)}"
+        )
+    return _PLATFORMS[platform]
+
+
+def find_uv() -> Path:
+    """Uv's binary, as its package has it. Raises ConfigurationError."""
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415 - only who resolves for pip needs it to be there
+    except ImportError:
+        found = None
+    else:
+        try:
+            found = find_uv_bin()
+        except FileNotFoundError:
+            found = None
+    if found is None:
+        raise ConfigurationError("uv, which resolves for pip, is not installed", hint="install it: pip install uv")
+    return Path(found)
+
+
+def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> Locked:
+    """What uv chooses. ``env`` is this process's environment, of which little is handed on.
+
+    Raises UvRefusedError, ConfigurationError, Interrupted.
+    """
+    with tempfile.TemporaryDirectory(prefix="resume-dl-") as name:
+        folder = Path(name)
+        _write(folder / "requirements.in", request.requirements)
+        _write(folder / "constraints.in", request.constraints)
+        command = [str(find_uv()), *_arguments(request)]
+        code, out, said = _run(command, folder, _environment(request, env, folder), cancelled)
+    if code != 0:
+        raise UvRefusedError(explanation(said))
+    return _read(out)
+
+
+def _write(path: Path, lines: tuple[str, ...]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _arguments(request: UvRequest) -> list[str]:
+    args = ["pip", "compile", "requirements.in", "--constraints", "constraints.in", "--format", "pylock.toml"]
+    args += ["--no-header", "--no-config", "--no-cache", "--no-progress", "--color", "never", "--no-sources"]
+    args += ["--no-python-downloads", "--no-managed-python", "--python", str(request.interpreter)]
+    args += ["--keyring-provider", "disabled", "--index-strategy", "first-index"]
+    args += [] if request.python is None else ["--python-version", request.python]
+    args += [] if request.platform is None else ["--python-platform", _platform(request.platform)[0]]
+    args += [] if request.allow_sdist else ["--only-binary", ":all:"]
+    args += ["--prerelease", "allow"] if request.pre else []
+    args += ["--no-deps"] if request.no_deps else []
+    args += ["--no-index"] if request.index is None else ["--default-index", request.index]
+    for address in request.extra:
+        args += ["--index", address]
+    for address in request.find_links:
+        args += ["--find-links", address]
+    return args
+
+
+def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if name.upper() in _KEPT}
+    home = str(folder)  # nobody's netrc, nobody's stored logins
+    kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
+    kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
+    # The gateway fails over and waits by itself: a second layer of patience would only double it.
+    return {**kept, "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
+
+
+def _run(
+    command: list[str], folder: Path, env: Mapping[str, str], cancelled: Callable[[], bool]
+) -> tuple[int, str, str]:
+    flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            creationflags=flags,
+        )
+    except OSError as error:
+        raise ConfigurationError(f"uv cannot be started: {error.strerror or error}", hint="pip install uv") from error
+    with process:
+        try:
+            while True:
+                try:
+                    out, said = process.communicate(timeout=_POLL)
+                except subprocess.TimeoutExpired:
+                    if cancelled():
+                        raise Interrupted("stopped while it was resolving", hint="run the same command again") from None
+                else:
+                    return process.returncode, out, said
+        finally:
+            process.kill()
+
+
+def explanation(said: str) -> str:
+    """The part of uv's messages that says why, its lines as they are: without colours, warnings and the word error."""
+    lines = [line.rstrip() for line in _COLOUR.sub("", said).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("warning:")]
+    start = next((number for number, line in enumerate(lines) if line.startswith("error:")), 0)
+    return "\n".join(lines[start:]).removeprefix("error:").strip()
+
+
+def _read(text: str) -> Locked:
+    try:
+        pylock = Pylock.from_dict(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, PylockValidationError, PylockUnsupportedVersionError) as error:
+        raise ResumeDLError(f"uv's answer cannot be read: {error}", hint="this is a bug: please report it") from error
+    return Locked(tuple(_file(package) for package in pylock.packages), text)
+
+
+def _file(package: Package) -> LockedFile:
+    wheels = package.wheels or ()
+    url = wheels[0].url if wheels else None if package.sdist is None else package.sdist.url
+    if url is None:
+        raise ResumeDLError(f"uv locked no file for {package.name}", hint="this is a bug: please report it")
+    return LockedFile(package.name, str(package.version or ""), url)
