@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar
 
@@ -107,12 +108,21 @@ class PipFile:
     requirements: tuple[PipRequirement, ...] = ()
     constraints: tuple[PipRequirement, ...] = ()
     indexes: PipIndexes = field(default_factory=PipIndexes)
-    """What the file itself says; ``PipSettings.indexes.then(...)`` of it is what holds."""
+    """What the file itself says; ``indexes_over`` gives what holds."""
     require_hashes: bool = False
     passed_over: tuple[str, ...] = ()
     """Lines that no index can answer (editable, from version control, a local path), each with its place, redacted."""
     lock: Path | None = None
     """The pylock.toml that this is: resolved already (PEP 751), nothing else here is filled."""
+
+    def indexes_over(self, before: PipIndexes) -> PipIndexes:
+        """What holds where ``before`` was said first (settings, command line, an earlier file).
+
+        As in pip: an ``--index-url`` of a file takes the place of all indexes before it, extra ones too.
+        """
+        if self.indexes.index_url is not None:
+            before = changed(before, extra=())
+        return before.then(self.indexes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
