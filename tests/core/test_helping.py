@@ -358,3 +358,9 @@ def test_the_digest_follows(rest: int) -> None:
     assert line.out == []
     line.tell(ev.DigestAdvanced(16 * MIB))
     assert line.out == [act.CheckDigest()]
+
+
+def test_requests_leave_before_the_digest() -> None:
+    """Where much is there already, the line has work before the hashing of it begins."""
+    line = Line(policy=Policy(per_host=1), resumed=ev.Prepared(((0, 20 * MIB),), 100 * MIB))
+    assert [type(action) for action in line.out] == [act.OpenRange, act.AdvanceDigest]

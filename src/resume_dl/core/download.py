@@ -486,7 +486,6 @@ class Download:
             self._finish_transfer()
         else:
             self._upkeep.sync_if_due(now)
-            self._upkeep.digest_if_due(self.done)
             self._crew.staff(
                 self._allowed(),
                 self.size,
@@ -495,6 +494,7 @@ class Download:
                 if_range=None if self._digest else self._validator,
                 help_out=help_out,
             )
+            self._upkeep.digest_if_due(self.done)  # after the requests: the line goes first
             self._note_room(now)
             if not self.connections and not self._allowed():
                 self._no_source_left(now)
