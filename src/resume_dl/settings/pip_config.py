@@ -42,9 +42,9 @@ def load_pip_settings(env: Mapping[str, str], *, prefix: Path | None = None) -> 
     files = [place for place in pip_files(env, prefix=prefix) if place.is_file()]
     said: dict[str, dict[str, _Said]] = {section: {} for section in _SECTIONS}
     for place in files:
-        for section, name, value in _read(place):
-            if section in said:
-                said[section][name] = _Said(value, str(place))
+        parser = parse_file(place)
+        for section in said.keys() & set(parser.sections()):
+            said[section] |= {name: _Said(value or "", str(place)) for name, value in parser.items(section)}
     options: dict[str, _Said] = {}
     for named in (*(said[section].items() for section in _SECTIONS), _of_variables(env)):
         options |= {_ALIASES.get(name, name): one for name, one in named if one.value}
@@ -88,8 +88,11 @@ def _system_files(env: Mapping[str, str]) -> tuple[Path, ...]:
     return (*(Path(folder) / "pip" / BASENAME for folder in folders or [str(_ETC / "xdg")]), _ETC / BASENAME)
 
 
-class _Parser(configparser.RawConfigParser):
+class PipParser(configparser.RawConfigParser):
+    """Options under their plain names: ``--Index_URL`` is ``index-url``."""
+
     def optionxform(self, optionstr: str) -> str:
+        """See the class."""
         return _name(optionstr)
 
 
@@ -97,9 +100,9 @@ def _name(text: str) -> str:
     return text.lower().replace("_", "-").removeprefix("--")
 
 
-def _read(place: Path) -> Iterator[tuple[str, str, str]]:
-    """Section, option, value. In the encoding of the system, which is how pip reads it."""
-    parser = _Parser()
+def parse_file(place: Path) -> PipParser:
+    """One file, in the encoding of the system, which is how pip reads it. Raises ConfigurationError."""
+    parser = PipParser()
     try:
         parser.read_string(place.read_text(encoding=locale.getpreferredencoding(False)))
     except OSError as error:
@@ -114,9 +117,7 @@ def _read(place: Path) -> Iterator[tuple[str, str, str]]:
         raise ConfigurationError(
             f"pip's settings in {place} cannot be read{_line_of(error)}", hint="pip config debug says more"
         ) from None
-    for section in parser.sections():
-        for name, value in parser.items(section):
-            yield section, name, value or ""
+    return parser
 
 
 def _line_of(error: configparser.Error) -> str:

@@ -1,0 +1,93 @@
+"""Changes one setting of pip's for its user: by pip itself; in its file where there is no pip or a login to hide."""
+
+from __future__ import annotations
+
+import configparser
+import locale
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.errors import ConfigurationError, NotWritableError
+from resume_dl.model.url import scrub
+from resume_dl.settings.pip_config import PipParser, parse_file, user_file
+from resume_dl.settings.pip_find import TargetPython
+
+_PATIENCE = 60.0
+
+
+def file_to_write(env: Mapping[str, str]) -> Path:
+    """The file that the user's settings go to. Raises ConfigurationError where pip is told to read none."""
+    named = env.get("PIP_CONFIG_FILE")
+    if named == os.devnull:
+        raise ConfigurationError(
+            f"PIP_CONFIG_FILE is {named}: pip reads no settings",
+            hint="unset it, or write the lines where you need them",
+        )
+    return Path(named).absolute() if named else user_file(env)
+
+
+def write_setting(python: TargetPython, env: Mapping[str, str], name: str, value: str) -> Path:
+    """Set ``[global] name`` for the user; the file that was written.
+
+    ``pip config set`` does it, but for a value with a login in it: a command's words can be read by everyone on the
+    machine. Raises ConfigurationError, NotWritableError.
+    """
+    place = file_to_write(env)
+    if python.has_pip and scrub(value) == value:
+        _by_pip(python, env, f"global.{name}", value, place)
+    else:
+        _in_file(place, name, value)
+    return place
+
+
+def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, place: Path) -> None:
+    command = [*python.pip, "config", "--user", "set", key, value]
+    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            env={**env, **quiet},
+            cwd=python.executable.parent,  # a folder named pip in the user's own one would be run
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigurationError("pip cannot be run", hint=f"try {' '.join(python.pip)} config list") from error
+    if done.returncode != 0:
+        told = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
+        raise NotWritableError(
+            f"pip cannot change its settings in {place}: {scrub(told)}", hint="look at this file and its permissions"
+        )
+
+
+def _in_file(place: Path, name: str, value: str) -> None:
+    """As pip does it (comments are lost), but in one step, and with the permissions that the file had."""
+    place = place.resolve()  # a link stays one
+    parser = parse_file(place) if place.exists() else PipParser()
+    with suppress(configparser.DuplicateSectionError):
+        parser.add_section("global")
+    parser.set("global", name, value)
+    new = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new.touch(mode=0o600)
+        if place.exists():
+            shutil.copymode(place, new)
+        with new.open("w", encoding=locale.getpreferredencoding(False)) as file:
+            parser.write(file)
+        os.replace(new, place)  # noqa: PTH105 - named as what it is: atomic
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise NotWritableError(
+            f"cannot write {place}: {error.strerror or error}", hint="look at its permissions"
+        ) from error
