@@ -5,12 +5,13 @@ Several threads ask for the same pages; each is fetched once, whoever comes seco
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import (
@@ -22,10 +23,10 @@ from packaging.utils import (
 )
 
 from resume_dl.app.pip_metadata import Metadata, read_metadata
-from resume_dl.app.pip_reading import Body, Reader, Unanswered
+from resume_dl.app.pip_reading import Body, Reader, Refused, Unanswered
 from resume_dl.app.places import Places
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.errors import CaptivePortalError, ChannelUnavailableError, PackageNotFoundError
+from resume_dl.errors import CaptivePortalError, ChannelUnavailableError, PackageNotFoundError, ResumeDLError
 from resume_dl.model.artifact import Source, safe_filename
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.pip import FindLinks
@@ -68,6 +69,7 @@ class Catalogue:
         self._offline = offline
         self._once = _Once()
         self._lock = threading.Lock()
+        self._listed: dict[str, list[ListedFile]] = {}
         self.unreached: dict[str, str] = {}
         """Host -> why: places that were passed over because others answered."""
         self.read_whole: set[str] = set()
@@ -98,6 +100,25 @@ class Catalogue:
         """The places of an address, the one that was named itself first; offline only those on this machine."""
         found = [source for source in self._places.of(url) if not self._offline or source.url.reveal()[:5] == "file:"]
         return tuple(sorted(found, key=lambda source: source.url != url))
+
+    def copy(self, file: ListedFile, target: IO[bytes]) -> None:
+        """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""
+
+        def attempt(source: Source) -> bool | Refused[bool]:
+            target.seek(0)
+            target.truncate()
+            failure = self._reader.copy(source, target) or _damage(file, target)
+            return True if failure is None else Refused(failure)
+
+        try:
+            self._reader.ask(self.sources(RedactedUrl(file.url)), attempt)
+        except Unanswered as unanswered:
+            raise self._nowhere(file.filename, unanswered) from None
+
+    def listed(self, name: str) -> tuple[ListedFile, ...]:
+        """What the pages that were read so far list of a project."""
+        with self._lock:
+            return tuple(self._listed.get(name, ()))
 
     def size(self, file: ListedFile) -> int | None:
         """The file's length: the index's word, else what was seen with its metadata, else its server is asked."""
@@ -160,6 +181,9 @@ class Catalogue:
     def _allowed(self, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:
         """Without the files whose hash is not among those asked for, where others' are (as pip chooses)."""
         kept = []
+        with self._lock:
+            for file in files:
+                self._listed.setdefault(_project_of(file.filename), []).append(file)
         for file in files:
             right = self._wanted.hashes.get(_project_of(file.filename))
             known = {f"{name}:{value}" for name, value in file.hashes.items()}
@@ -174,12 +198,7 @@ class Catalogue:
         try:
             found = read_metadata(file, self.sources, self._reader)
         except Unanswered as unanswered:
-            if FailureKind.LACKS in unanswered.kinds:
-                raise PackageNotFoundError(
-                    f"{file.filename} is listed, and nobody has it ({unanswered})",
-                    hint="the page that lists it may be out of date: ask for another version, or try again later",
-                ) from None
-            raise self._unavailable(f"the metadata of {file.filename}", unanswered) from None
+            raise self._nowhere(file.filename, unanswered) from None
         if found.read_whole:
             with self._lock:
                 self.read_whole.add(file.filename)
@@ -200,6 +219,14 @@ class Catalogue:
                 if failure.kind is not FailureKind.LACKS:
                     self.unreached[source.url.host] = failure.message
 
+    def _nowhere(self, filename: str, unanswered: Unanswered) -> ResumeDLError:
+        if FailureKind.LACKS not in unanswered.kinds:
+            return self._unavailable(filename, unanswered)
+        return PackageNotFoundError(
+            f"{filename} is listed, and nobody has it ({unanswered})",
+            hint="the page that lists it may be out of date: ask for another version, or try again later",
+        )
+
     def _unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError | CaptivePortalError:
         if unanswered.kinds == {FailureKind.PORTAL}:
             return CaptivePortalError(
@@ -207,6 +234,8 @@ class Catalogue:
                 "(a captive portal), or is no package index",
                 hint="open a browser and sign in to the network, or check the index's address",
             )
+        if self._offline and not unanswered.failures:
+            return ChannelUnavailableError(f"{what} cannot be had: we are offline", hint="run it without --offline")
         refused = FailureKind.REFUSED in unanswered.kinds
         return ChannelUnavailableError(
             f"{what} cannot be had: {unanswered}",
@@ -269,6 +298,20 @@ def _some_fit(files: Sequence[ListedFile], right: frozenset[str], project: str) 
         if _project_of(file.filename) == project
         for name, value in file.hashes.items()
     )
+
+
+def _damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
+    """What is wrong with a copy, by the strongest digest that the index gives."""
+    known = [name for name in ("sha512", "sha384", "sha256", "md5") if name in file.hashes]
+    if not known:
+        return None
+    copy.seek(0)
+    digest = hashlib.new(known[0], usedforsecurity=False)
+    while chunk := copy.read(1 << 20):
+        digest.update(chunk)
+    if digest.hexdigest() == file.hashes[known[0]]:
+        return None
+    return Failure(FailureKind.LIED, f"its {file.filename} has another digest than the index says")
 
 
 def _with_login(link: str, page: str) -> str:

@@ -7,15 +7,19 @@ It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead bac
 
 from __future__ import annotations
 
+import io
 import re
 import secrets
+import shutil
 import socketserver
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import TracebackType
+from typing import BinaryIO, cast
 from urllib.parse import quote, unquote
 
 from resume_dl.app.pip_catalogue import Catalogue
@@ -29,8 +33,10 @@ _METADATA = ".metadata"
 class Gateway:
     """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, *, with_files: bool = False) -> None:
+        """``with_files``: give the files too, for what is built here."""
         self._catalogue = catalogue
+        self._with_files = with_files
         self._lock = threading.Lock()
         self._files: list[ListedFile] = []
         self._numbers: dict[str, int] = {}
@@ -89,8 +95,11 @@ class Gateway:
 
     # ------------------------------------------------------------------ answers
 
-    def answer(self, path: str) -> tuple[str, bytes] | None:
-        """Content type and body for a path; None for what is not here. Raises what the catalogue raises."""
+    def answer(self, path: str) -> tuple[str, bytes | BinaryIO] | None:
+        """Content type and body for a path; None for what is not here. Raises what the catalogue raises.
+
+        A body that is a file stands at its beginning, and is closed by the caller.
+        """
         if not path.startswith(f"{self._prefix}/"):
             return None
         parts = path[len(self._prefix) + 1 :].split("/")
@@ -106,7 +115,19 @@ class Gateway:
                 file = self._files[int(number)]
                 if unquote(name) == file.filename + _METADATA and file.is_wheel:
                     return "text/plain", self._catalogue.metadata(file).data
+                if unquote(name) == file.filename and self._with_files:
+                    return "application/octet-stream", self._copy(file)
         return None
+
+    def _copy(self, file: ListedFile) -> BinaryIO:
+        copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed when it was sent
+        try:
+            self._catalogue.copy(file, copy)
+        except BaseException:
+            copy.close()
+            raise
+        copy.seek(0)
+        return copy
 
     def _is_index(self, number: str) -> bool:
         return number.isdecimal() and int(number) < len(self._catalogue.indexes)
@@ -160,8 +181,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if found is None:
             self._send(HTTPStatus.NOT_FOUND)
-        else:
+        elif isinstance(found[1], bytes):
             self._send(HTTPStatus.OK, *found)
+        else:
+            with found[1] as file:
+                self._send_file(found[0], file)
 
     do_HEAD = do_GET  # noqa: N815 - the name is http.server's
 
@@ -174,13 +198,22 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.FORBIDDEN)
 
     def _send(self, status: HTTPStatus, content_type: str = "text/plain", body: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
+        self._send_head(status, content_type, len(body))
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def _send_file(self, content_type: str, file: BinaryIO) -> None:
+        self._send_head(HTTPStatus.OK, content_type, file.seek(0, io.SEEK_END))
+        file.seek(0)
+        if self.command != "HEAD":
+            shutil.copyfileobj(file, self.wfile)
+
+    def _send_head(self, status: HTTPStatus, content_type: str, length: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
         """Say nothing: what matters is in ``Gateway.errors``."""

@@ -67,8 +67,8 @@ def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
 
 
 def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
-    remote = RemoteFile(source.url, reader, file.size)
     try:
+        remote = RemoteFile(source.url, reader, file.size)
         return Metadata(_metadata_of(remote, file.filename), remote.size)
     except _FailedError as failed:
         return Refused(failed.failure)

@@ -5,13 +5,13 @@ docs/adr/pip-resolver.md says why it is done so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from resume_dl.app.pip_asked import Asked, asked
 from resume_dl.app.pip_catalogue import Catalogue
+from resume_dl.app.pip_explaining import refusal
 from resume_dl.app.pip_gateway import Gateway
 from resume_dl.app.pip_reading import Reader
 from resume_dl.app.places import Places
@@ -19,10 +19,8 @@ from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     DigestMismatchError,
     Interrupted,
-    PackageNotFoundError,
     ResolutionError,
     ResumeDLError,
-    UnsatisfiableError,
 )
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import without_credentials
@@ -40,7 +38,6 @@ from resume_dl.settings.pip_find import TargetPython, default_index, find_python
 from resume_dl.settings.pip_network import pip_network
 
 _SIMPLE = "pypi:simple"
-_UNKNOWN = re.compile(r"\b([A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)")
 _AT_ONCE = 8
 """Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
 
@@ -112,7 +109,7 @@ class _Resolving:
     def run(self) -> tuple[PipSolution, ...]:
         for note in self._asked.notes:
             self._reporter.message(note, level="warning")
-        with Gateway(self._catalogue) as gateway:
+        with Gateway(self._catalogue, with_files=self._request.allow_sdist) as gateway:
             return tuple(self._solve(platform, gateway) for platform in self._platforms())
 
     def _platforms(self) -> tuple[str, ...]:
@@ -186,12 +183,8 @@ class _Resolving:
         told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
         if told:
             return told[0]
-        text = gateway.shown(refused.explanation)
         silent = "; ".join(f"{host} could not be asked ({why})" for host, why in self._catalogue.unreached.items())
-        found = _UNKNOWN.search(text)
-        if found is not None:
-            return PackageNotFoundError(text, hint=silent or "check the name, and the indexes that were asked")
-        return UnsatisfiableError(text, hint=silent)
+        return refusal(gateway.shown(refused.explanation), self._catalogue.listed, unreached=silent)
 
     # ------------------------------------------------------------------ what came out
 

@@ -1,0 +1,81 @@
+"""What the resolver says when there is no answer, in our addresses and options, with what there is instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
+
+from resume_dl.errors import PackageNotFoundError, ResolutionError, UnsatisfiableError
+from resume_dl.resolve.index_page import ListedFile
+
+_UNKNOWN = re.compile(r"\b([A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)")
+_NO_WHEELS = re.compile(r"\b(?P<name>[A-Za-z0-9][\w.-]*?)(?:==(?P<version>\S+))? has no (?:usable )?wheels")
+_NO_VERSION = re.compile(r"\bno versions? of (?P<name>[A-Za-z0-9][\w.-]*?)(?:\[[^\]]*\])?(?:[=<>!~{ ]|$)")
+_ONLY = re.compile(r"\bonly (?P<name>[A-Za-z0-9][\w.-]*?)(?:[=<>!~]\S*) is available")
+_MOST = 8
+"""So many files or versions are named at most: the newest."""
+
+Listed = Callable[[str], Iterable[ListedFile]]
+"""What is listed of a project, by its normalized name."""
+
+
+def refusal(text: str, listed: Listed, *, unreached: str = "") -> ResolutionError:
+    """The error for an explanation whose addresses are real ones already; ``unreached``: who could not be asked."""
+    lines = [line.strip().removeprefix("cause: ") for line in text.splitlines()]
+    told = [line for line in lines if not line.startswith("hint:") and not line.startswith("No solution found when")]
+    message = "\n".join(told) or text
+    hints = [hint for line in lines if line.startswith("hint:") and (hint := _hint(line.removeprefix("hint:").strip()))]
+    hints += [*_there_is(message, listed), *([unreached] if unreached else [])]
+    unknown = _UNKNOWN.search(message)
+    if unknown is not None:
+        known = unreached or "check the name, and the indexes that were asked"
+        return PackageNotFoundError(message, hint="; ".join(dict.fromkeys([*hints, known])))
+    return UnsatisfiableError(message, hint="; ".join(dict.fromkeys(hints)))
+
+
+def _hint(text: str) -> str:
+    """Uv's advice in our options; empty where it is none for our users."""
+    if "building from source is disabled" in text:
+        return "--allow-sdist takes source archives too, and builds them here to know what they need"
+    if "index-strategy" in text:
+        return f"{text.partition('By default')[0].strip()} A project is taken from the first index that has it, only."
+    return text.replace("--prerelease=allow", "--pre").replace("--prerelease allow", "--pre")
+
+
+def _there_is(message: str, listed: Listed) -> list[str]:
+    found = []
+    for match in _NO_WHEELS.finditer(message):
+        files = [file for file in listed(_normal(match["name"])) if _fits(file, match["version"])]
+        wheels = [file.filename for file in files if file.is_wheel]
+        if wheels:
+            found.append(f"there is {_some(wheels)}")
+        elif files:
+            found.append(f"there is only source: {_some(file.filename for file in files)}")
+    for match in (*_NO_VERSION.finditer(message), *_ONLY.finditer(message)):
+        versions = {version for file in listed(_normal(match["name"])) if (version := _version(file)) is not None}
+        if versions:
+            found.append(f"versions of {match['name']}: {_some(str(version) for version in sorted(versions))}")
+    return found
+
+
+def _some(texts: Iterable[str]) -> str:
+    every = list(dict.fromkeys(texts))
+    return ("… " if len(every) > _MOST else "") + ", ".join(every[-_MOST:])
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _fits(file: ListedFile, version: str | None) -> bool:
+    return version is None or str(_version(file)) == version
+
+
+def _version(file: ListedFile) -> Version | None:
+    try:
+        return (parse_wheel_filename if file.is_wheel else parse_sdist_filename)(file.filename)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return None
