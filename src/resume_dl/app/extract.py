@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
+from resume_dl.app.caches import Cache
+from resume_dl.app.plan import measured
 from resume_dl.errors import IntegrityError, ResumeDLError, StoreError, WorkerCrashedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.store.condacache import Entry, claim_extraction, extraction_folder, look, publish_entry, remove
+from resume_dl.store.condacache import claim_extraction, extraction_folder, remove
 from resume_dl.store.lock import FileLock
 from resume_dl.store.staged import staged_path
 
@@ -30,8 +31,9 @@ class Unpacked:
 class Extractor:
     """``submit`` from one thread; ``finish`` waits for all and returns what became of each."""
 
-    def __init__(self, pkgs_dir: Path, *, cancelled: Callable[[], bool] = lambda: False) -> None:
-        self._pkgs_dir = pkgs_dir
+    def __init__(self, cache: Cache, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+        self._cache = cache
+        self._pkgs_dir = cache.folder
         self._cancelled = cancelled
         self._todo: SimpleQueue[Artifact | None] = SimpleQueue()
         self._done: SimpleQueue[Unpacked] = SimpleQueue()
@@ -78,17 +80,12 @@ class Extractor:
             except WorkerCrashedError:
                 self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
         except ResumeDLError as error:
-            return None if self._is_there(artifact) else error
+            return None if self._cache.has(artifact) else error  # another process has made it meanwhile: as good
         except OSError as error:
-            if self._is_there(artifact):
+            if self._cache.has(artifact):
                 return None
             return StoreError(f"{artifact.filename}: {error.strerror or error}", hint="see whether the disk is full")
         return None
-
-    def _is_there(self, artifact: Artifact) -> bool:
-        """Whether another process has made the entry meanwhile, which is as good."""
-        entry: Entry | None = look(self._pkgs_dir, artifact)
-        return entry is not None and entry.is_for(artifact)
 
     def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> None:
         with self._claiming:
@@ -99,7 +96,8 @@ class Extractor:
             target = folder / "package"
             staged = staged_path(self._pkgs_dir, artifact)
             is_staged = staged.is_file()
-            found = worker.extract(staged if is_staged else self._pkgs_dir / artifact.filename, target)
+            archive = staged if is_staged else self._pkgs_dir / artifact.filename
+            found = worker.extract(archive, target)
             expected = artifact.digest
             actual = found.sha256 if expected is not None and expected.algorithm == "sha256" else found.md5
             if expected is None or actual != expected.hex:
@@ -107,6 +105,8 @@ class Extractor:
                     f"{artifact.filename} changed between its verification and its unpacking",
                     hint="something else writes into this package cache; run the same command again",
                 )
-            publish_entry(self._pkgs_dir, artifact, archive=staged if is_staged else None, extracted=target)
+            known = replace(artifact, sha256=artifact.sha256 or found.sha256, md5=artifact.md5 or found.md5)
+            known = measured(known, archive)  # a line of a list says one digest; conda would note all three too
+            self._cache.publish(known, archive=staged if is_staged else None, extracted=target)
         finally:
             remove(folder)

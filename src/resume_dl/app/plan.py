@@ -63,6 +63,24 @@ def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touc
     return Planned(artifact, "missing")
 
 
+def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]:
+    """What rattler's package cache has already. Raises StoreError for a package whose name would lead elsewhere."""
+    # what rattler's cache holds is not needed for any other
+    from resume_dl.store.condacache import verify_file  # noqa: PLC0415 - see above
+    from resume_dl.store.rattler_cache import find_for_rattler, rattler_folder  # noqa: PLC0415 - see above
+    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
+
+    planned = []
+    for artifact in artifacts:
+        place, staged, state = rattler_folder(pkgs_dir, artifact), staged_path(pkgs_dir, artifact), "missing"
+        if find_for_rattler(pkgs_dir, artifact) is not None:
+            state = "cached"
+        elif artifact.digest is not None and verify_file(staged, artifact.digest, artifact.size):
+            state = "packed"
+        planned.append(Planned(artifact, state, None if state == "missing" else place))
+    return planned
+
+
 def plan_folder(artifacts: Sequence[Artifact], folder: Path) -> list[Planned]:
     """What a plain folder (``--dest``) has already, verified by digest."""
     planned = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
+from resume_dl.app.caches import Cache, CondaCache
 from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured, show_bytes
 from resume_dl.app.report import ArtifactResult
@@ -26,7 +27,10 @@ _JOURNAL_FROM = DEFAULTS.journal_from
 
 
 class Transfer:
-    """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files."""
+    """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files.
+
+    ``cache`` says which client's; conda's where it is not given.
+    """
 
     def __init__(
         self,
@@ -37,8 +41,10 @@ class Transfer:
         *,
         in_cache: bool,
         offline: bool,
+        cache: Cache | None = None,
     ) -> None:
         self._folder = folder
+        self._cache = cache or CondaCache(folder)
         self._reporter = reporter
         self._engine = engine
         self._cancelled = cancelled
@@ -61,7 +67,7 @@ class Transfer:
                     results[each.artifact.key] = _failed(each.artifact, _offline_error(each.artifact))
         if self._in_cache:
             sweep(self._folder)
-        extractor = Extractor(self._folder, cancelled=self._cancelled)
+        extractor = Extractor(self._cache, cancelled=self._cancelled)
         for each in planned:
             if each.state == "packed" and unpack:
                 extractor.submit(each.artifact)
@@ -119,7 +125,7 @@ class Transfer:
 
     def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
         artifact = outcome.artifact
-        path = self._folder / artifact.filename
+        path = self._cache.place_of(artifact)
         arrived = self._job(artifact).destination if outcome.error is None else None
         result = ArtifactResult(
             measured(artifact, arrived),

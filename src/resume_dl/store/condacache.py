@@ -47,7 +47,8 @@ from resume_dl.store.part import FOLDER, hash_file
 from resume_dl.store.platform import replace, sync_directory
 
 _EXTENSIONS = (".conda", ".tar.bz2")
-_ASIDE = "aside-"
+ASIDE = "aside-"
+"""How the name begins of what was put aside in the folder of unfinished files: ``sweep`` removes it."""
 _EXTRACT = "extract-"
 _TRIES = 5
 
@@ -269,7 +270,7 @@ def sweep(pkgs_dir: Path) -> None:
     Whoever put one aside does not need it any more; one to extract into is in use while its process holds the lock.
     """
     ours = pkgs_dir / FOLDER
-    for path in ours.glob(f"{_ASIDE}*"):
+    for path in ours.glob(f"{ASIDE}*"):
         remove(path)
     for path in ours.glob(f"{_EXTRACT}*.lock"):
         lock = FileLock(path)
@@ -322,7 +323,7 @@ def _take_place(folder: Path, extracted: Path | None, artifact: Artifact) -> lis
             record = read_json(folder / RECORD)
             if record is not None and same_bytes(record, artifact) and is_whole(folder):
                 return leftover if extracted is None else [*leftover, extracted]
-            aside = folder.parent / FOLDER / f"{_ASIDE}{secrets.token_hex(8)}"
+            aside = folder.parent / FOLDER / f"{ASIDE}{secrets.token_hex(8)}"
             with suppress(FileNotFoundError):
                 replace(folder, aside)
                 leftover.append(aside)

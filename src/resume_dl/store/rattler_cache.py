@@ -1,0 +1,129 @@
+"""rattler's package cache, which pixi and rattler-build share: verified packages into it, as rattler leaves them there.
+
+It holds unpacked packages only: ``<pkgs>/<name>-<version>-<build>/``, and beside each a ``<folder>.lock`` with its
+revision (8 bytes, big-endian) and its archive's sha256 (32 bytes; none where the index gave none). rattler takes a
+folder unless its .lock has another sha256 than the index says, and looks no closer. Whoever changes something holds a
+lock on ``<pkgs>/.cache.lock``. Source: rattler's crate ``rattler_cache`` (``package_cache``), and folders that
+py-rattler 0.23 and 0.28 wrote. rattler has no call that would put an archive there without installing it.
+
+The order of ``publish_for_rattler`` is: everything on the disk, a folder of that name that is another package aside,
+the .lock, the folder. Killed after any of these steps, rattler finds no folder, and downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.model.artifact import Artifact, safe_filename
+from resume_dl.store.cache_record import INDEX, RECORD, read_json, record_bytes, repodata_record, write_synced
+from resume_dl.store.condacache import ASIDE, is_whole, remove, same_bytes, settle
+from resume_dl.store.part import FOLDER
+from resume_dl.store.platform import replace, sync_directory, try_lock
+
+_GLOBAL_LOCK = ".cache.lock"
+_REVISION_BYTES = 8
+_PAUSE = 0.2
+"""Between two looks at the lock: rattler holds it as long as a whole installation takes."""
+
+
+def rattler_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
+    """Where rattler looks for the unpacked ``artifact``. Raises StoreError for a name that would lead elsewhere."""
+    try:
+        return pkgs_dir / safe_filename(f"{artifact.name.lower()}-{artifact.version}-{artifact.build}")
+    except ValueError as error:
+        raise StoreError(f"{artifact.filename} cannot be put into rattler's cache: {error}") from error
+
+
+def find_for_rattler(pkgs_dir: Path, artifact: Artifact) -> Path | None:
+    """The unpacked ``artifact`` where rattler will take it, or None; nothing is hashed.
+
+    Believed is a folder that has all its files, and whose .lock has the sha256. Where the index gives only an md5, it
+    must be one that we have put there: its record has both.
+    """
+    folder = rattler_folder(pkgs_dir, artifact)
+    if not folder.is_dir():
+        return None
+    wanted = artifact.sha256
+    if wanted is None:
+        record = read_json(folder / RECORD)
+        if record is None or not same_bytes(record, artifact):
+            return None
+        wanted = record.get("sha256")
+    return folder if _read_lock(folder)[1] == wanted and is_whole(folder) else None
+
+
+def publish_for_rattler(
+    pkgs_dir: Path,
+    artifact: Artifact,
+    extracted: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Put the unpacked archive into the cache; its folder there.
+
+    ``extracted`` lies below ``<pkgs>/.resume-dl/`` and is consumed; ``artifact`` has the sha256 of the archive that it
+    came from. Waits for a rattler at work, until ``cancelled``. Raises NotWritableError or StoreError.
+    """
+    folder = rattler_folder(pkgs_dir, artifact)
+    index = read_json(extracted / INDEX)
+    if index is None or artifact.sha256 is None:
+        raise StoreError(f"{artifact.filename} has no readable info/index.json")
+    try:
+        write_synced(extracted / RECORD, record_bytes(repodata_record(artifact, index)))
+        settle()
+        with _exclusive(pkgs_dir, cancelled):
+            if find_for_rattler(pkgs_dir, artifact) is None:
+                _take_place(folder, extracted, bytes.fromhex(artifact.sha256))
+    except KeyError as error:
+        raise StoreError(f"{artifact.filename} does not say its {error.args[0]}") from error
+    except PermissionError as error:
+        hint = "choose another folder with --rattler-cache"
+        raise NotWritableError(f"{pkgs_dir} cannot be written: {error.strerror}", hint=hint) from error
+    except OSError as error:
+        raise StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="see whether the disk is full") from error
+    return folder
+
+
+def _take_place(folder: Path, extracted: Path, sha256: bytes) -> None:
+    """Rename ``extracted`` to ``folder``, after what stood there has gone and the .lock speaks for the new one."""
+    aside = folder.parent / FOLDER / f"{ASIDE}{secrets.token_hex(8)}"
+    with suppress(FileNotFoundError):
+        replace(folder, aside)
+    revision = _read_lock(folder)[0] + 1  # another one tells a rattler that runs on that it has to look again
+    write_synced(_lock_of(folder), revision.to_bytes(_REVISION_BYTES, "big") + sha256)
+    replace(extracted, folder)
+    sync_directory(folder.parent)
+    remove(aside)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _read_lock(folder: Path) -> tuple[int, str | None]:
+    """Revision and sha256 that the .lock tells; 0 and None where it is not there or too short."""
+    try:
+        data = _lock_of(folder).read_bytes()
+    except OSError:
+        return 0, None
+    return int.from_bytes(data[:_REVISION_BYTES], "big"), data[_REVISION_BYTES : _REVISION_BYTES + 32].hex() or None
+
+
+@contextmanager
+def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
+    fd = os.open(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        while not try_lock(fd):
+            if cancelled():
+                raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler", hint="run the same command again")
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(fd)
