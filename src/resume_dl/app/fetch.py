@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shlex
 import time
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from resume_dl.app.destination import check_folder, check_lock, write_list
+from resume_dl.app.pip_meets_conda import is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
 from resume_dl.app.setup import Setup, engine_for
+from resume_dl.app.shell import quoted, setting
 from resume_dl.app.stale import disputes, is_stale, merged, renamed
 from resume_dl.app.transfer import Transfer
 from resume_dl.app.watching import WatchedEngine
-from resume_dl.errors import ConfigurationError, NotWritableError
+from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.explicit import write_explicit
@@ -28,6 +30,9 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
 from resume_dl.store.part import FOLDER
+
+if TYPE_CHECKING:
+    from resume_dl.app.fetch_pip import FetchPip
 
 __all__ = ["FetchRequest", "fetch"]
 
@@ -45,12 +50,26 @@ def fetch(
     ``worker``: one that was started already; closed here after its use.
     """
     started = time.monotonic()
-    with worker or RattlerWorker() as solver, engine_for(setup, reporter, cancelled) as engine:
-        job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver)
-        try:
-            result = job.run()
-        finally:
-            job.tidy()
+    of_pip = tuple(path for path in request.files if is_pip_file(path))
+    pip: FetchPip | None = None
+    if of_pip or request.pip.requirements:
+        from resume_dl.app.fetch_pip import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
+
+        pip = FetchPip(changed(request, files=of_pip), setup, reporter, cancelled)
+        request = changed(request, files=tuple(path for path in request.files if path not in of_pip))
+    has_conda = pip is None or bool(request.specs or request.files)
+    _check_kind_of_lock(request, has_conda=has_conda, has_pip=pip is not None)
+    with worker or RattlerWorker() as solver:
+        if pip is not None and not has_conda:
+            pip.resolve()
+            result = pip.fetch(RunResult("fetch"))
+        else:
+            with engine_for(setup, reporter, cancelled) as engine:
+                job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver, pip=pip)
+                try:
+                    result = job.run()
+                finally:
+                    job.tidy()
     result.elapsed = time.monotonic() - started
     return result
 
@@ -67,15 +86,17 @@ class _Fetch:
         cancelled: Callable[[], bool],
         *,
         worker: RattlerWorker,
+        pip: FetchPip | None,
     ) -> None:
         self.request = request
+        self.pip = pip
         self.setup = setup
         self.reporter = reporter
         if setup.conda.problem:
             reporter.message(f"conda's settings are not all read: {setup.conda.problem}", level="warning")
         self.folder, self.in_cache = self._destination()
         if request.lock is not None:
-            _check_lock(request.lock.absolute())
+            check_lock(request.lock.absolute())
         self.resolver = Resolver(request, setup, reporter, engine, worker)
         self.transfer = Transfer(
             self.folder, engine, reporter, cancelled, in_cache=self.in_cache, offline=self.resolver.offline
@@ -84,6 +105,8 @@ class _Fetch:
     def run(self) -> RunResult:
         """Resolve, then fetch; once more with fresher repodata where archives are nowhere to be had or denied by it."""
         solutions, explicit = self.resolver.resolve(fresh=False)
+        if self.pip is not None:  # before anything is downloaded: it may have no answer
+            self.pip.resolve(pythons_of(solutions, explicit, self.resolver.platforms()[0], self.resolver.prefix()))
         listed = {artifact.key for artifact in explicit}  # a list has no index that could be asked for
         result = self._transfer(solutions, explicit, thorough=listed)
         if any(is_stale(each) for each in result.artifacts) and not self.resolver.offline and solutions:
@@ -99,7 +122,8 @@ class _Fetch:
                 again = self._transfer(solutions, explicit, thorough=after)
                 again.artifacts = merged(result.artifacts, again.artifacts)
                 result = again
-        return self._conclude(result, solutions, explicit)
+        result = self._conclude(result, solutions, explicit)
+        return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
 
     def tidy(self) -> None:
         """Leave no empty folder of ours among the user's plain files."""
@@ -110,10 +134,7 @@ class _Fetch:
     def _destination(self) -> tuple[Path, bool]:
         """Where finished files go, and whether that is a package cache; refused before anything is downloaded."""
         if self.request.dest is not None:
-            folder = self.request.dest.absolute()
-            if not _can_make(folder):
-                raise NotWritableError(f"{folder} cannot be written", hint="choose another folder with --dest")
-            return folder, False
+            return check_folder(self.request.dest, "--dest"), False
         create = not self.request.dry_run
         if self.request.pkgs_dir is not None:
             return check_pkgs_dir(self.request.pkgs_dir.absolute(), create=create), True
@@ -180,19 +201,13 @@ class _Fetch:
             if automatic := lock is None and self.in_cache and not self.request.dry_run:
                 name = hashlib.sha256(text.encode()).hexdigest()[:12]
                 lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
-            if lock is not None:
-                try:
-                    lock.parent.mkdir(parents=True, exist_ok=True)
-                    lock.write_text(text, encoding="utf-8")
-                except OSError as error:
-                    if automatic:
-                        text = f"no list of exactly these files was kept: {lock} cannot be written: {error.strerror}"
-                        self.reporter.message(text, level="warning")
-                        return result
-                    result.error = NotWritableError(
-                        f"{lock} cannot be written: {error.strerror}", hint="choose another file with --lock"
-                    )
-                    return result
+            if lock is not None and (error := write_list(lock, text)) is not None:
+                if automatic:
+                    said = f"no list of exactly these files was kept: {error.message}"
+                    self.reporter.message(said, level="warning")
+                else:
+                    result.error = error
+                return result
         if lock is not None and self.in_cache:
             result.next_command = self._conda_command(lock)
         return result
@@ -201,42 +216,30 @@ class _Fetch:
         """The command that links exactly these files; no solve, so nothing else can be chosen."""
         prefix = self.resolver.prefix()
         exists = prefix is not None and (prefix / "conda-meta").is_dir()
-        where = (
-            f"--prefix {_quoted(prefix)}" if self.request.prefix and prefix else f"--name {self.request.name or 'NAME'}"
-        )
-        settings = "" if self.request.pkgs_dir is None else _setting("CONDA_PKGS_DIRS", str(self.folder))
+        settings = "" if self.request.pkgs_dir is None else setting("CONDA_PKGS_DIRS", str(self.folder))
         if self.resolver.platforms()[0] != (self.setup.conda.subdir or native_subdir()):
-            settings += _setting("CONDA_SUBDIR", self.resolver.platforms()[0])
-        return f"{settings}conda {'install' if exists else 'create'} {where} --file {_quoted(lock)}"
+            settings += setting("CONDA_SUBDIR", self.resolver.platforms()[0])
+        return f"{settings}conda {'install' if exists else 'create'} {self._environment()} --file {quoted(lock)}"
+
+    def _environment(self) -> str:
+        """The environment that is solved for, as conda's options name it."""
+        if self.request.prefix is not None:
+            return f"--prefix {quoted(self.request.prefix)}"
+        return f"--name {self.request.name or 'NAME'}"
 
 
-def _can_make(folder: Path) -> bool:
-    """Whether ``folder`` can be written, or be made; found out without writing."""
-    place = folder
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-
-
-def _check_lock(lock: Path) -> None:
-    """Refuse a list that could not be written after all was downloaded. Raises NotWritableError."""
-    if lock.is_dir():
-        why = "it is a folder"
-    elif lock.exists():
-        why = "" if os.access(lock, os.W_OK) else "no permission"
-    else:
-        why = "" if _can_make(lock.parent) else "its folder cannot be written"
-    if why:
-        raise NotWritableError(f"{lock} cannot be written: {why}", hint="choose another file with --lock")
-
-
-def _setting(name: str, value: str) -> str:
-    """A variable for one command, as the user's shell wants it (cmd.exe on Windows)."""
-    return f"{name}={shlex.quote(value)} " if os.name != "nt" else f'set "{name}={value}" && '
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path)) if os.name != "nt" else f'"{path}"'
+def _check_kind_of_lock(request: FetchRequest, *, has_conda: bool, has_pip: bool) -> None:
+    """Refuse a list that nothing would be written to. Raises ConfigurationError."""
+    if request.lock is not None and not has_conda:
+        raise ConfigurationError(
+            f"{request.lock} would be a list for conda, and only pip packages are asked for",
+            hint="name it pylock.toml or pylock.NAME.toml: so pip's lock files are called (PEP 751)",
+        )
+    if request.pip.lock is not None and not has_pip:
+        raise ConfigurationError(
+            f"{request.pip.lock} would be a lock file for pip, and no pip package is asked for",
+            hint="call conda's list otherwise, as explicit.txt",
+        )
 
 
 def _check_names(artifacts: Sequence[Artifact]) -> None:

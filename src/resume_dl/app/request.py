@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from resume_dl.model.pip import PipIndexes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipOptions:
+    """The pip side of a request; names as its options'."""
+
+    requirements: tuple[str, ...] = ()
+    indexes: PipIndexes = field(default_factory=PipIndexes)
+    """The command line's own; the settings' come before them."""
+    constraints: tuple[Path, ...] = ()
+    python: str | None = None
+    """``3.10``; None for that of the environment, or of this machine."""
+    wheel_dir: Path | None = None
+    allow_sdist: bool = False
+    lock: Path | None = None
+    """Where the pylock.toml goes (PEP 751)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +46,4 @@ class FetchRequest:
     extract: bool = True
     dry_run: bool = False
     lock: Path | None = None
+    pip: PipOptions = field(default_factory=PipOptions)

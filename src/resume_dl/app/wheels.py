@@ -163,6 +163,7 @@ class WheelDir:
         self._reporter.message(f"{artifact.filename}: no hash is published, reading all of it", level="info")
         check_itself(waiting, artifact.filename, cancelled=self._cancelled)
         known = changed(artifact, sha256=hash_file(waiting, "sha256"), size=waiting.stat().st_size)
+        _check_allowed(known, waiting)
         replace(waiting, self.folder / artifact.filename)
         sync_directory(self.folder)
         try:
@@ -181,6 +182,20 @@ def first_seen(results: Sequence[ArtifactResult]) -> list[str]:
             proof = "its content is what its RECORD says" if is_wheel else "it is whole by its checksum"
             notes.append(f"{each.artifact.filename}: hash first seen here: sha256 {each.artifact.sha256} ({proof})")
     return notes
+
+
+def _check_allowed(artifact: Artifact, path: Path) -> None:
+    """Refuse a file that none of several ``--hash`` asked for. Raises DigestMismatchError."""
+    allowed = [each.partition(":")[::2] for each in artifact.record.get("allowed", ())]
+    if not allowed or any(hash_file(path, kind) == value for kind, value in allowed):
+        return
+    wanted, actual = " or ".join(":".join(each) for each in allowed), artifact.sha256 or ""
+    raise DigestMismatchError(
+        f"{artifact.filename} came with sha256 {actual}, --hash asks for {wanted}",
+        expected=wanted,
+        actual=actual,
+        hint="correct the --hash if you trust the file; its index gives no hash to hold it by",
+    )
 
 
 def _changed(artifact: Artifact, pin: Pin, error: DigestMismatchError) -> DigestMismatchError:

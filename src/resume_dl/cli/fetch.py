@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +13,17 @@ import click
 
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
+    from resume_dl.app.request import PipOptions
     from resume_dl.ports import Reporter
     from resume_dl.resolve.worker import RattlerWorker
 
 _PATH = click.Path(path_type=Path)
+_PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
+"""The names that PEP 751 allows."""
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -28,7 +34,22 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @option("--platform", multiple=True, metavar="SUBDIR", help="As linux-64 or win-64; repeatable.  [default: this one]")
 @option("--no-deps", "no_deps", is_flag=True, help="Only what is named.")
 @option("--only-deps", "only_deps", is_flag=True, help="Only what the named ones need.")
-@option("--file", "file", multiple=True, type=_FILE, help="environment.yml or @EXPLICIT list; repeatable.")
+@option(
+    "--file",
+    "file",
+    multiple=True,
+    type=_FILE,
+    help="environment.yml, @EXPLICIT list, requirements.txt, pyproject.toml, pylock.toml; repeatable.",
+)
+@option(
+    "--pip", "pip", multiple=True, metavar="REQUIREMENT", help="As 'torch==1.6.0+cu101', by pip's rules; repeatable."
+)
+@option("--index-url", "index_url", metavar="URL", help="The package index.  [default: pip's own]")
+@option("--extra-index-url", "extra_index_url", multiple=True, metavar="URL", help="Asked before it; repeatable.")
+@option("--find-links", "find_links", multiple=True, metavar="URL|DIR", help="A page or folder of wheels; repeatable.")
+@option("--python", "python", metavar="VERSION", help="The Python that the wheels are for, as 3.10.")
+@option("--allow-sdist", "allow_sdist", is_flag=True, help="Source archives too, where there is no wheel.")
+@option("--pre", "pre", is_flag=True, help="Pre-releases of pip packages too.")
 @option("--virtual-package", "virtual_package", multiple=True, metavar="NAME=VERSION", help="As __glibc=2.17.")
 @option("--cuda", metavar="VERSION|none", help="The CUDA of the machine that will run it.")
 @option(
@@ -41,15 +62,23 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @option("-n", "--name", "name", help="Solve for the environment of this name.")
 @option("--solver", type=click.Choice(["rattler", "conda"]), default="rattler", show_default=True, help="Who solves.")
 @option("--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]")
+@option("--wheel-dir", "wheel_dir", type=_PATH, help="Where wheels go.  [default: one in our cache]")
 @option("--dest", type=_PATH, help="Plain files into this folder, no cache.")
 @option("--no-extract", "no_extract", is_flag=True, help="Leave the archives packed.")
 @option("--dry-run", "dry_run", is_flag=True, help="Resolve and say what would be fetched.")
-@option("--lock", type=_PATH, help="Write the result as an @EXPLICIT list.")
+@option(
+    "--lock",
+    "lock",
+    multiple=True,
+    type=_PATH,
+    help="Write the result: an @EXPLICIT list, or the pip side if it is named pylock.toml (or pylock.NAME.toml).",
+)
 @transfer_options
 def command(specs: tuple[str, ...], **options: Any) -> int:
     """Resolve conda specs (as pytorch=1.7), download, verify, and put them into conda's package cache.
 
-    Interrupted in any way, the same command goes on where it was. Afterwards conda installs without a download.
+    With --pip (or a requirements file) wheels too, into a folder that pip installs from.
+    Interrupted in any way, the same command goes on where it was. Afterwards conda or pip installs without a download.
     """
     if options["prefix"] and options["name"]:
         raise click.UsageError("--prefix and --name are two names for one thing: give one of them")
@@ -57,7 +86,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--no-deps and --only-deps leave nothing together: give one of them")
     if options["lock"] and len(options["platform"]) > 1:
         raise click.UsageError("--lock writes a list for one platform: give one --platform at a time")
-    if not specs and not options["file"]:
+    if not specs and not options["file"] and not options["pip"]:
         raise click.UsageError("nothing to fetch: name a package, as in resume-dl fetch pytorch=1.7")
     from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
 
@@ -71,6 +100,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
     from resume_dl.app.fetch import FetchRequest, fetch  # noqa: PLC0415 - as above
     from resume_dl.app.setup import load_setup  # noqa: PLC0415
 
+    locks = _locks(options["lock"])
     request = FetchRequest(
         specs=specs,
         files=tuple(options["file"]),
@@ -89,17 +119,56 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
         dest=options["dest"],
         extract=not options["no_extract"],
         dry_run=options["dry_run"],
-        lock=options["lock"],
+        lock=locks[False],
     )
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
         setup = load_setup(transfer_of(options), os.environ)
-        return fetch(request, setup, reporter, cancelled=cancelled, worker=worker)
+        whole = replace(request, pip=_pip_options(options, locks[True]))
+        return fetch(whole, setup, reporter, cancelled=cancelled, worker=worker)
 
     result, code = run("fetch", options, call)
     if result is not None and not options["json"] and not options["quiet"]:
         _summary(result)
     return code
+
+
+def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
+    """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
+    from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
+    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415
+
+    here = Path.cwd()
+    index = options["index_url"]
+    try:
+        indexes = PipIndexes(
+            index_url=None if index is None else index_from(index, here),
+            extra=tuple(index_from(word, here) for word in options["extra_index_url"]),
+            find_links=tuple(place_from(word, here) for word in options["find_links"]),
+            pre=options["pre"],
+        )
+    except ValueError:  # its own text may quote a password
+        what = "--index-url, --extra-index-url or --find-links is no address"
+        raise ConfigurationError(what, hint="as https://host/simple, or a folder") from None
+    return PipOptions(
+        requirements=tuple(options["pip"]),
+        indexes=indexes,
+        python=options["python"],
+        wheel_dir=options["wheel_dir"],
+        allow_sdist=options["allow_sdist"],
+        lock=lock,
+    )
+
+
+def _locks(paths: Sequence[Path]) -> dict[bool, Path | None]:
+    """Whether it is pip's -> the one lock of that kind."""
+    found: dict[bool, Path | None] = {False: None, True: None}
+    for path in paths:
+        is_pip = _PYLOCK.fullmatch(path.name) is not None
+        if found[is_pip] is not None:
+            raise click.UsageError(f"--lock {found[is_pip]} and {path} are for one and the same list: give one of them")
+        found[is_pip] = path
+    return found
 
 
 def _summary(result: RunResult) -> None:
@@ -109,6 +178,8 @@ def _summary(result: RunResult) -> None:
     for each in result.artifacts:
         artifact = each.artifact
         where = f"{artifact.channel}/{artifact.subdir}/{artifact.filename}"
+        if artifact.kind != "conda":
+            where = artifact.filename if each.path is None else str(each.path)
         say(f"{each.status:<10} {show_bytes(artifact.size or 0):>9}  {where}")
     counts = ", ".join(f"{show_bytes(totals[kind])} {kind}" for kind in ("downloaded", "resumed", "cached", "wasted"))
     say(f"{totals['artifacts']} packages, {show_bytes(totals['bytes'])}: {counts}")

@@ -17,16 +17,18 @@ else:
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
-    "verbose", "debug", "offline",
+    "verbose", "debug", "offline", "allow_sdist", "pre",
 )  # fmt: skip
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
     **dict.fromkeys(("limit_rate", "give_up_after", "cuda"), "text or number"),
-    **dict.fromkeys(("channel_priority", "name", "solver", "progress"), "text"),
-    **dict.fromkeys(("pkgs_dir", "dest", "prefix", "lock", "mirrors", "debug_trace"), "path"),
-    **dict.fromkeys(("channel", "platform", "virtual_package", "mirror"), "list"),
-    "file": "list of paths",
+    **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
+    **dict.fromkeys(("pkgs_dir", "wheel_dir", "dest", "prefix", "mirrors", "debug_trace"), "path"),
+    **dict.fromkeys(
+        ("channel", "platform", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"), "list"
+    ),
+    **dict.fromkeys(("file", "lock"), "list of paths"),
 }
 """The long options that may stand in config.toml, with underscores for hyphens, and what each takes."""
 

@@ -1,0 +1,47 @@
+"""Whether what a run will write can be written: found out, without writing, before anything is downloaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from resume_dl.errors import NotWritableError
+
+
+def check_folder(folder: Path, option: str) -> Path:
+    """``folder``, absolute, where it can be written or made. Raises NotWritableError, which names the option."""
+    folder = folder.absolute()
+    if not can_make(folder):
+        raise NotWritableError(f"{folder} cannot be written", hint=f"choose another folder with {option}")
+    return folder
+
+
+def check_lock(lock: Path) -> None:
+    """Refuse a list that could not be written after all was downloaded. Raises NotWritableError."""
+    if lock.is_dir():
+        why = "it is a folder"
+    elif lock.exists():
+        why = "" if os.access(lock, os.W_OK) else "no permission"
+    else:
+        why = "" if can_make(lock.parent) else "its folder cannot be written"
+    if why:
+        raise NotWritableError(f"{lock} cannot be written: {why}", hint="choose another file with --lock")
+
+
+def can_make(folder: Path) -> bool:
+    """Whether ``folder`` can be written, or be made."""
+    place = folder
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+
+
+def write_list(lock: Path, text: str) -> NotWritableError | None:
+    """Write a list that was asked for; the error where it cannot be."""
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text(text, encoding="utf-8")
+    except OSError as error:
+        why = f"{lock} cannot be written: {error.strerror}"
+        return NotWritableError(why, hint="choose another file with --lock")
+    return None

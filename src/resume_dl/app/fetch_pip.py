@@ -1,0 +1,168 @@
+"""The pip side of ``fetch``: requirements to wheels, wheels into the wheel dir, and the command that installs them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as changed
+
+from resume_dl.app.destination import check_folder, check_lock, write_list
+from resume_dl.app.pip_resolving import resolve_pip, with_digests
+from resume_dl.app.plan import Planned, space_for
+from resume_dl.app.report import ArtifactResult, RunResult
+from resume_dl.app.request import FetchRequest
+from resume_dl.app.setup import Setup, engine_for
+from resume_dl.app.shell import quoted
+from resume_dl.app.wheels import WheelDir, first_seen
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.pip import PipRequest, PipSolution
+from resume_dl.ports import Reporter
+from resume_dl.resolve.requirements import read_requirements
+from resume_dl.settings.condarc import native_subdir
+from resume_dl.settings.network import load_network
+from resume_dl.settings.pip_config import load_pip_settings
+from resume_dl.settings.pip_find import find_python
+from resume_dl.settings.pip_network import pip_network
+from resume_dl.store.pins import Pins
+
+
+class FetchPip:
+    """One run of it: ``resolve``, then ``fetch``."""
+
+    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
+        """``request.files`` are pip's alone. Raises NotWritableError."""
+        self._request = request
+        self._setup = setup
+        self._reporter = reporter
+        self._cancelled = cancelled
+        place = request.pip.wheel_dir or request.dest or setup.paths.wheels
+        self._wheels = WheelDir(
+            check_folder(place, "--wheel-dir"), Pins(setup.paths.pins), reporter, cancelled=cancelled
+        )
+        if request.pip.lock is not None:
+            check_lock(request.pip.lock.absolute())
+        python = find_python(setup.env)
+        self._settings = load_pip_settings(setup.env, prefix=python.prefix)
+        self._indexes = self._settings.indexes.then(request.pip.indexes)
+        self._solutions: tuple[PipSolution, ...] = ()
+        self._planned: list[Planned] = []
+
+    def resolve(self, pythons: Mapping[str, str] | None = None) -> None:
+        """Find the files and what of them is here. ``pythons``: platform -> version, where conda brings the Python.
+
+        Raises a ResolutionError, IntegrityError, ConfigurationError or OutOfSpaceError.
+        """
+        places = self._setup.places
+        self._solutions = tuple(
+            solution
+            for python, platforms in self._targets(pythons or {})
+            for solution in resolve_pip(
+                self._pip_request(python, platforms), self._setup, self._reporter, cancelled=self._cancelled
+            )
+        )
+        every = [artifact for solution in self._solutions for artifact in solution.artifacts]
+        distinct = {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
+        artifacts = list(distinct.values())
+        _check_names(artifacts)
+        self._planned = self._wheels.plan(artifacts)
+        space = space_for(self._planned, self._wheels.folder, unpack=False)
+        if not self._request.dry_run:
+            space.check(self._wheels.folder)
+
+    def _targets(self, pythons: Mapping[str, str]) -> list[tuple[str | None, tuple[str, ...]]]:
+        """Python version and platforms of each resolution."""
+        named, platforms = self._request.pip.python, self._request.platforms
+        if named is not None or not pythons:
+            return [(named, platforms)]
+        groups: dict[str | None, list[str]] = {}
+        for platform in platforms or tuple(pythons):
+            groups.setdefault(pythons.get(platform), []).append(platform)
+        return [(python, tuple(group)) for python, group in groups.items()]
+
+    def _pip_request(self, python: str | None, platforms: tuple[str, ...]) -> PipRequest:
+        options = self._request.pip
+        return PipRequest(
+            requirements=options.requirements,
+            files=self._request.files,
+            constraints=(*self._settings.constraints, *options.constraints),
+            indexes=self._indexes,
+            platforms=platforms,
+            python=python,
+            allow_sdist=options.allow_sdist,
+            no_deps=self._request.no_deps,
+        )
+
+    def fetch(self, result: RunResult, *, environment: str = "") -> RunResult:
+        """Bring the files; what came of them is added to ``result``. ``environment``: conda's options that name it."""
+        planned = self._planned
+        artifacts = [each.artifact for each in planned]
+        space = space_for(planned, self._wheels.folder, unpack=False)
+        total = sum(artifact.size or 0 for artifact in artifacts)
+        self._reporter.plan(artifacts, total, max(0, total - space.download))
+        notes = [note for solution in self._solutions for note in solution.notes]  # they were told when it resolved
+        if self._request.dry_run:
+            done = [
+                ArtifactResult(each.artifact, "cached" if each.state == "cached" else "planned", each.path)
+                for each in planned
+            ]
+        else:
+            done = self._bring(planned, traced=not environment)
+            for note in first_seen(done):
+                self._reporter.message(note, level="info")
+                notes.append(note)
+        result.artifacts += done
+        result.notes = (*result.notes, *notes)
+        return self._conclude(result, done, environment)
+
+    def _bring(self, planned: Sequence[Planned], *, traced: bool) -> list[ArtifactResult]:
+        setup = self._setup
+        offline = setup.options.offline
+        if not traced:  # one file holds the story of one engine, and conda's has it
+            setup = changed(setup, options=changed(setup.options, debug_trace=None))
+        indexes = self._indexes
+        for path in self._request.files:  # they may trust more hosts
+            indexes = indexes.then(read_requirements(path, env=setup.env).indexes)
+        network = pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
+        with engine_for(setup, self._reporter, self._cancelled, network=network) as engine:
+            return self._wheels.fetch(planned, engine, offline=offline)
+
+    # ------------------------------------------------------------------ the end
+
+    def _conclude(self, result: RunResult, done: Sequence[ArtifactResult], environment: str) -> RunResult:
+        """The lock that was asked for, and the command that installs exactly these files on this machine."""
+        if result.exit_code != 0 or len(self._solutions) != 1:
+            return result
+        solution, lock = self._solutions[0], self._request.pip.lock
+        if lock is not None:
+            known = {each.artifact.filename: each.artifact.sha256 for each in done if each.artifact.sha256}
+            if (error := write_list(lock, with_digests(solution, known))) is not None:
+                result.error = error
+                return result
+        if self._request.dry_run or not done or solution.platform != native_subdir():
+            return result
+        text = "".join(
+            f"{each.artifact.name}=={each.artifact.version} --hash=sha256:{each.artifact.sha256}\n" for each in done
+        )
+        name = f"{solution.platform}-py{solution.python}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
+        exact = self._setup.paths.state / "pip" / name
+        if (error := write_list(exact, text)) is not None:
+            self._reporter.message(f"no list of exactly these files was kept: {error.message}", level="warning")
+            return result
+        install = f"pip install --no-index --find-links {quoted(self._wheels.folder)} -r {quoted(exact)}"
+        if environment:
+            install = f"conda run {environment} python -m {install}"
+        result.next_command = " && ".join(filter(None, (result.next_command, install)))
+        return result
+
+
+def _check_names(artifacts: Sequence[Artifact]) -> None:
+    """Refuse other bytes under one name: platforms that are fetched together share a folder."""
+    named: dict[str, Artifact] = {}
+    for artifact in artifacts:
+        other = named.setdefault(artifact.filename, artifact)
+        if other.key != artifact.key:
+            raise ConfigurationError(
+                f"{artifact.url} and {other.url} are two files of one name, and one folder cannot hold both",
+                hint="fetch them one after another, each into a folder of its own (--wheel-dir)",
+            )

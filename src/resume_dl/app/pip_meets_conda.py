@@ -1,0 +1,47 @@
+"""Where conda and pip meet in one fetch: whose file it is, and whose Python. Light: every fetch loads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.model.artifact import Artifact
+from resume_dl.resolve.explicit import is_explicit
+from resume_dl.resolve.installed import read_installed
+from resume_dl.resolve.request import Solution
+
+_SUFFIXES = {".txt", ".in", ".toml"}
+_MAJOR_MINOR = re.compile(r"\d+\.\d+")
+
+
+def is_pip_file(path: Path) -> bool:
+    """Whether a ``--file`` is pip's: a requirements file, a pyproject.toml or a pylock.toml, and no @EXPLICIT list."""
+    if path.suffix not in _SUFFIXES:
+        return False
+    try:
+        return not is_explicit(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return True  # whoever reads it says what is wrong
+
+
+def pythons_of(
+    solutions: Sequence[tuple[str, Solution]], explicit: Sequence[Artifact], platform: str, prefix: Path | None
+) -> dict[str, str]:
+    """Platform -> version (``3.10``) of the Python that conda installs, or that its environment has already.
+
+    ``platform`` is the one of ``explicit`` and ``prefix``. Platforms without a Python are left out.
+    """
+    found: dict[str, str] = {}
+    if prefix is not None:
+        for path in read_installed(prefix).records:
+            with suppress(OSError, ValueError, KeyError):
+                record = json.loads(path.read_text(encoding="utf-8"))
+                if record["name"] == "python":
+                    found[platform] = record["version"]
+    every = [(platform, artifact) for artifact in explicit]
+    every += [(name, artifact) for name, solution in solutions for artifact in solution.artifacts]
+    found.update((name, artifact.version) for name, artifact in every if artifact.name == "python")
+    return {name: match[0] for name, version in found.items() if (match := _MAJOR_MINOR.match(version)) is not None}
