@@ -147,11 +147,14 @@ def test_clean_leaves_what_is_at_work(user, tmp_path, nginx_mirrors):
 
 
 def test_mirrors_list(user):
-    """The table names each mirror and what it carries, and says which are gone."""
-    done = user.run("mirrors", "list")
-    assert "tuna" in done.out
-    assert "conda:pytorch" in done.out
-    assert "retired" in done.out
+    """The table names each mirror, what it carries for conda and for pip, and says which are gone."""
+    lines = user.run("mirrors", "list").out.splitlines()
+    shown = {line.split()[0]: [each.strip() for each in lines[at : at + 3]] for at, line in enumerate(lines)}
+    assert shown["tuna"][1].startswith("conda: pkgs/main, ")
+    assert shown["tuna"][2] == "pip: package index, its files"
+    assert shown["aliyun"][2] == "pip: package index, its files, pytorch's wheels"
+    assert "[retired: use tuna" in shown["douban"][0]
+    assert shown["douban"][1] == "pip: package index"
     names = [row["name"] for row in json.loads(user.run("mirrors", "list", "--json").out)["mirrors"]]
     assert names[0] == "tuna"
 

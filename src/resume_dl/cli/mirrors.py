@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json
+
+_PIP = {"pypi:simple": "package index", "pypi:files": "its files", "wheels:pytorch": "pytorch's wheels"}
+"""The origins of pip's side, as people call them, in the order in which they are shown."""
 
 
 @click.group("mirrors")
@@ -47,9 +51,17 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
             return
         for mirror in table.mirrors:
             say(f"{mirror.name:<12} {mirror.title}" + ("" if mirror.active else f"  [retired: {mirror.note}]"))
-            if mirror.active:
-                say(f"{'':<12} {', '.join(mirror.carries)}")
+            for line in _coverage(mirror.carries):
+                say(f"{'':<12} {line}")
             if mirror.name in blocked:
                 say(f"{'':<12} has refused us {blocked[mirror.name]}")
 
     return guarded("mirrors", call, as_json=as_json)
+
+
+def _coverage(carries: Mapping[str, str]) -> list[str]:
+    """What a mirror carries, for whom: conda's channels in one line, pip's side in another."""
+    channels = [origin.removeprefix("conda:") for origin in carries if origin.startswith("conda:")]
+    known = [words for origin, words in _PIP.items() if origin in carries]
+    other = [origin for origin in carries if not origin.startswith("conda:") and origin not in _PIP]
+    return [f"{who}: {', '.join(what)}" for who, what in (("conda", channels), ("pip", known + other)) if what]
