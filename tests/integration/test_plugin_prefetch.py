@@ -1,13 +1,22 @@
-"""A real conda with the plugin fetches through our engine: from every mirror, resumable, and never worse off."""
+"""A real conda with the plugin fetches through our engine, from every mirror, and its result is conda's own."""
 
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shutil
+import subprocess
+import threading
+from pathlib import Path
 
 import pytest
 
+from resume_dl.store.part import FOLDER
 from support.conda_cache import SPEC
+from support.conda_env import TestConda
+from support.fetching import User
+from support.plugin import our_lines, records, use_mirrors
 
 pytestmark = pytest.mark.conda
 
@@ -18,18 +27,11 @@ def served(offer, nginx_mirrors):
     return nginx_mirrors([offer.root, offer.root, offer.root])
 
 
-def mirrors_file(folder, served, *, bad=""):
-    """A mirrors.toml that says so."""
-    lines = ["schema = 1", "[origins]"]
-    origins = {"conda:test-pytorch": "pytorch", "conda:test-main": "pkgs/main"}
-    lines += [f'"{name}" = "{served.base(0)}/{place}"' for name, place in origins.items()]
-    for number in (1, 2):
-        lines += ["[[mirror]]", f'name = "m{number}"', "[mirror.carries]"]
-        lines += [f'"{name}" = "{served.base(number)}/{place}"' for name, place in origins.items()]
-    path = folder / "mirrors.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + bad, encoding="utf-8")
-    return path
+@pytest.fixture
+def ready(test_conda, served):
+    """A conda with an empty cache, and mirrors."""
+    use_mirrors(test_conda, served.base(0), [served.base(1), served.base(2)])
+    return test_conda
 
 
 def create(conda, *arguments, expect=0, name="env", **options):
@@ -39,31 +41,201 @@ def create(conda, *arguments, expect=0, name="env", **options):
     return done
 
 
-def records(conda, name="env"):
-    """What conda remembers of each linked package, less what differs between any two runs."""
-    found = {}
-    for path in (conda.folder / name / "conda-meta").glob("*.json"):
-        record = json.loads(path.read_text())
-        found[path.name] = {key: value for key, value in record.items() if key != "link"}
-    return found
+def tree(folder):
+    """Every file below a folder, less the channel indexes that conda keeps there."""
+    return {path for path in folder.rglob("*") if path.relative_to(folder).parts[0] != "cache"}
 
 
-def test_every_archive_is_fetched_by_us_from_every_mirror_and_the_result_is_condas_own(test_conda, offer, served):
-    """No archive is asked for by conda; its records are those that it writes without us."""
-    test_conda.configure(
-        channels=offer.urls(served.base(0)),
-        plugins={"resume_dl_mirrors": str(mirrors_file(test_conda.folder, served))},
-    )
-    create(test_conda, plugin=False)
-    expected = records(test_conda)
-    shutil.rmtree(test_conda.pkgs)
+def test_every_archive_is_fetched_by_us_and_the_result_is_condas_own(ready, offer, served):
+    """No archive is asked for by conda, mirrors have a share, and the records are those that conda writes alone."""
+    create(ready, plugin=False)
+    expected = records(ready.folder / "env")
+    shutil.rmtree(ready.pkgs)
     served.reset_log()
-    create(test_conda, name="second")
+    create(ready, name="second")
     asked = served.archive_requests()
     assert len(asked) == len(offer.wanted)
     assert all(request.is_ours for request in asked)
-    assert {request.mirror for request in asked} > {1}
-    found = records(test_conda, "second")
-    assert found == expected
-    again = create(test_conda, name="third", plugin=False)
-    assert len(served.archive_requests()) == len(asked), again.stdout
+    assert len({request.mirror for request in asked}) > 1
+    assert records(ready.folder / "second") == expected
+    create(ready, name="third", plugin=False)
+    assert len(served.archive_requests()) == len(asked)  # and it stays conda's own without us
+
+
+def test_updates_and_environment_files_come_the_same_way(ready, offer, served):
+    """``install``, ``update``, ``env create``, ``env update`` and ``--download-only``: conda asks for no archive."""
+    prefix = ready.folder / "env"
+    file = ready.folder / "environment.yml"
+    steps = (
+        (("create", "-p", prefix, "libuv", "--download-only"), None),
+        (("create", "-p", prefix, "libuv"), None),
+        (("install", "-p", prefix, "ninja"), None),
+        (("update", "-p", prefix, "--all"), None),
+        (("env", "create", "-p", ready.folder / "other", "-f", file), ["pytorch=1.7", "pip"]),
+        (("env", "update", "-p", prefix, "-f", file), ["mkl"]),
+    )
+    for arguments, wanted in steps:
+        if wanted is not None:
+            channels = ready.settings["channels"]
+            file.write_text(json.dumps({"channels": channels, "dependencies": wanted}), encoding="utf-8")
+        done = ready.run(*arguments)
+        assert done.returncode == 0, (arguments, done.stdout + done.stderr)
+    assert {path.name.partition("-")[0] for path in (prefix / "conda-meta").glob("*.json")} >= {"libuv", "ninja", "mkl"}
+    assert any((ready.folder / "other" / "conda-meta").glob("pytorch-*.json"))
+    asked = served.archive_requests()
+    assert len(asked) == len({request.uri for request in asked})  # nothing twice
+    assert all(request.is_ours for request in asked)
+    assert len(asked) > len(offer.wanted) - 3
+
+
+def test_json_is_pure_and_a_dry_run_asks_nobody(ready, served):
+    """stdout of ``--json`` parses and stderr has no line of ours; a dry run leaves the cache as it was."""
+    create(ready, "--dry-run")
+    before = tree(ready.pkgs)
+    dry = create(ready, "--dry-run", "--json")
+    assert json.loads(dry.stdout)["dry_run"] is True
+    assert tree(ready.pkgs) == before
+    assert served.archive_requests() == []
+    done = create(ready, "--json")
+    assert json.loads(done.stdout)["success"] is True
+    assert our_lines(done.stderr) == []
+    assert all(request.is_ours for request in served.archive_requests())
+
+
+@pytest.mark.parametrize("how", ["never", "too small", "environment", "offline"])
+def test_what_is_left_to_conda(ready, offer, served, how):
+    """``never`` and a small fetch are conda's own; CONDA_PLUGINS_* counts as well; nobody is asked with --offline."""
+    plugins = ready.settings["plugins"]
+    env = {}
+    if how == "never":
+        ready.configure(plugins={**plugins, "resume_dl_prefetch": "never"})
+    elif how == "too small":
+        ready.configure(plugins={**plugins, "resume_dl_min_size": "10MB"})
+    elif how == "environment":
+        env = {"CONDA_PLUGINS_RESUME_DL_PREFETCH": "never"}
+    if how == "offline":
+        create(ready, "--offline", expect=1)
+        assert served.requests() == []
+        return
+    done = create(ready, env=env)
+    assert our_lines(done.stderr) == []
+    asked = served.archive_requests()
+    assert len(asked) == len(offer.wanted)
+    assert not any(request.is_ours for request in asked)
+
+
+def test_settings_that_cannot_be_used_are_told_and_stop_nobody(ready, served):
+    ready.configure(plugins={**ready.settings["plugins"], "resume_dl_prefetch": "perhaps", "resume_dl_min_size": "big"})
+    done = create(ready)
+    said = our_lines(done.stderr)
+    assert any("resume_dl_prefetch is 'perhaps'" in line for line in said)
+    assert any("resume_dl_min_size is 'big'" in line for line in said)
+    assert all(request.is_ours for request in served.archive_requests())
+
+
+BROKEN = {
+    "state cannot be written": None,
+    "broken mirrors.toml": None,
+    "no httpx": "httpx",
+    "no uv, no rattler": "rattler",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_our_failure_changes_nothing_but_one_line(ready, offer, served, tmp_path, case):
+    """Whatever of ours is broken: conda's exit code, environment and archives are those of a conda without us."""
+    env = {}
+    if case == "state cannot be written":
+        nowhere = tmp_path / "a-file"
+        nowhere.touch()
+        env = {f"RESUME_DL_{kind}_DIR": str(nowhere / kind) for kind in ("CONFIG", "CACHE", "STATE")}
+    elif case == "broken mirrors.toml":
+        Path(ready.settings["plugins"]["resume_dl_mirrors"]).write_text("schema = 'none", encoding="utf-8")
+    else:
+        (ready.folder / "on-pythonpath" / f"{BROKEN[case]}.py").write_text("raise ImportError('not here')\n")
+    done = create(ready, env=env)
+    assert len(our_lines(done.stderr)) <= 1, done.stderr
+    if case in {"broken mirrors.toml", "no httpx"}:
+        assert "conda goes on by itself" in done.stderr
+        assert not any(request.is_ours for request in served.archive_requests())
+    assert len(served.archive_requests()) == len(offer.wanted)
+    found = records(ready.folder / "env")
+    shutil.rmtree(ready.pkgs)
+    create(ready, name="without", plugin=False)
+    assert found == records(ready.folder / "without")
+
+
+def answer(conda: TestConda, answers: str, *arguments: str) -> tuple[int, str]:
+    """``conda create`` on a terminal of its own; ``answers`` is typed ahead. Exit code and all that it showed."""
+    ours, theirs = pty.openpty()
+    command = [str(conda.python), "-m", "conda", "create", "-p", str(conda.folder / "env"), *SPEC, *arguments]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=conda.environment(), cwd=conda.folder
+    ) as process:
+        os.close(theirs)
+        os.write(ours, answers.encode())
+        shown = []
+        try:
+            while data := os.read(ours, 4096):
+                shown.append(data)
+        except OSError:  # the other end is closed: the program has ended
+            pass
+        code = process.wait(60)
+    os.close(ours)
+    return code, b"".join(shown).decode(errors="replace")
+
+
+def test_on_a_terminal_it_asks_once_and_what_was_fetched_stays_after_a_no(ready, offer, served, tmp_path):
+    """Yes to us and no to conda: nothing is installed, the packages wait, ``status`` lists them, conda finds them."""
+    ready.configure(always_yes=None)
+    _, shown = answer(ready, "y\nn\n")
+    assert "Exiting" in shown
+    assert shown.count("fetch them now") == 1
+    assert f"{len(offer.wanted)} packages to fetch" in shown
+    assert not (ready.folder / "env" / "conda-meta").exists()
+    assert len(served.archive_requests()) == len(offer.wanted)
+    user = User(tmp_path / "user", env=ready.environment(), pkgs=ready.pkgs)
+    status = user.run("status", "--pkgs-dir", ready.pkgs, "--json")
+    assert {each["filename"] for each in status.report["fetched_ahead"]} == {
+        package.filename for package in offer.wanted.values()
+    }
+    ready.configure(always_yes=True)
+    create(ready)
+    assert len(served.archive_requests()) == len(offer.wanted)
+    assert user.run("status", "--pkgs-dir", ready.pkgs, "--json").report["fetched_ahead"] == []
+
+
+def test_no_to_us_is_left_to_conda(ready, offer, served):
+    ready.configure(always_yes=None)
+    code, shown = answer(ready, "n\ny\n")
+    assert code == 0, shown
+    assert not any(request.is_ours for request in served.archive_requests())
+    assert len(served.archive_requests()) == len(offer.wanted)
+
+
+def test_two_condas_and_a_fetch_at_once_download_everything_once(ready, offer, served, tmp_path):
+    """Three processes on one cache: all succeed, and no archive is downloaded twice."""
+    for mirror in range(3):
+        served.set_rate(mirror, 150_000)
+    user = User(tmp_path / "user", env={**ready.environment(), "RESUME_DL_CONDA": str(ready.python)}, pkgs=ready.pkgs)
+    user.options = ["--mirrors", ready.settings["plugins"]["resume_dl_mirrors"]]
+    results = {}
+
+    def run(name):
+        if name == "fetch":
+            done = user.fetch(*SPEC)
+            results[name] = done.code, done.err
+        else:
+            done = ready.run("create", "-p", ready.folder / name, *SPEC)
+            results[name] = done.returncode, done.stdout + done.stderr
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two", "fetch")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {code for code, _ in results.values()} == {0}, results
+    assert records(ready.folder / "one") == records(ready.folder / "two")
+    sizes = sum(package.size for package in offer.wanted.values())
+    assert served.body_bytes() <= 1.1 * sizes
+    assert not list((ready.pkgs / FOLDER).glob("*.part"))
