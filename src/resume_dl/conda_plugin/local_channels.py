@@ -1,4 +1,4 @@
-"""Archives of file: channels are compared with their channel's index before conda links them.
+"""Archives of file: channels are compared with their channel's index, or their line, before conda links them.
 
 conda copies such an archive into its cache and checks neither size nor digest (``CacheUrlAction._execute_local``, 24.7
 and 26.7). What it takes from a package cache instead is not read again. Where a file is missing or cannot be read,
@@ -36,25 +36,29 @@ class Difference:
 
 
 class LocalArchiveMismatchError(CondaError):  # type: ignore[misc,unused-ignore]
-    """Archives of file: channels are not what their index says; conda ends with exit code 1 and links nothing."""
+    """Archives of file: channels are not what is said of them; conda ends with exit code 1 and links nothing.
 
-    def __init__(self, differences: Sequence[Difference]) -> None:
+    ``said_in``: the ``index`` of their channel, or the ``line`` of a list or a command.
+    """
+
+    def __init__(self, differences: Sequence[Difference], said_in: str = "index") -> None:
         self.differences = [asdict(each) for each in differences]
         """For ``--json``: conda puts an error's public attributes into its object."""
+        whose = "index of its channel" if said_in == "index" else f"{said_in} that names it"
         files = [
-            f"{each.path} is not what the index of its channel says:\n"
-            f"  {each.what} in the index: {each.expected}\n"
+            f"{each.path} is not what the {whose} says:\n"
+            f"  {each.what} in the {said_in}: {each.expected}\n"
             f"  {each.what} of the file:  {each.actual}"
             for each in differences
         ]
         advice = (
-            "A file was changed after its channel was indexed, so nothing is installed. Put the right file there, or,\n"
-            "if this one is right, index the channel anew; then run the same command again."
+            f"A file was changed after its {said_in} was made, so nothing is installed. Put the right file there, or,\n"
+            f"if this one is right, make the {said_in} anew; then run the same command again."
         )
         super().__init__("\n".join([*files, advice]))
 
 
-def check_local(records: Iterable[Any]) -> None:
+def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:
     """Raise LocalArchiveMismatchError where an archive that conda is about to copy is not its record's.
 
     ``records`` are conda's (asked for ``url``, ``size``, ``sha256``, ``md5``); those of other channels are passed over.
@@ -79,7 +83,7 @@ def check_local(records: Iterable[Any]) -> None:
         elif digest is None:
             unverified.append(url.rpartition("/")[2])
     if differences:
-        raise LocalArchiveMismatchError(differences)
+        raise LocalArchiveMismatchError(differences, said_in)
     if unverified:
         say(f"not verified, because the index of their channel has no digest: {', '.join(unverified)}")
 

@@ -1,7 +1,8 @@
 """``@EXPLICIT`` lists: what ``conda create --file`` takes without solving. Text in, text out.
 
-Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads ``url#md5`` only; ``url#sha256:hex`` came later,
-and a list that has it fails there. So md5 is written where it is known, and sha256 only where there is nothing else.
+Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads ``url#md5`` only; ``url#sha256:hex`` (or the 64
+digits alone) came later, and a list that has it fails there. So md5 is written where it is known, and sha256 only where
+there is nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from resume_dl.model.channel import without_credentials
 from resume_dl.model.url import RedactedUrl, redact
 
 MARK = "@EXPLICIT"
-_HASH = re.compile(r"(?:md5:)?(?P<md5>[0-9a-fA-F]{32})|sha256:(?P<sha256>[0-9a-fA-F]{64})")
+_HASH = re.compile(r"(?:md5:)?(?P<md5>[0-9a-fA-F]{32})|(?:sha256:)?(?P<sha256>[0-9a-fA-F]{64})")
 _FILE = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)\.(?:conda|tar\.bz2)")
 _SCHEMES = ("http", "https", "file")
 
@@ -55,13 +56,14 @@ def parse_explicit(
         raise ConfigurationError(f"{where} has no {MARK} line", hint="conda list --explicit writes such a file")
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
     return tuple(
-        _artifact(line, f"{where}, line {number}", canonical)
+        parse_line(line, canonical=canonical, where=f"{where}, line {number}")
         for number, line in lines
         if line and not line.startswith("#") and line != MARK
     )
 
 
-def _artifact(line: str, where: str, canonical: Callable[[str], str]) -> Artifact:
+def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, where: str = "the address") -> Artifact:
+    """The artifact of one line, ``url`` or ``url#digest``. Raises InvalidSpecError."""
     address, mark, fragment = line.partition("#")
     digest = _HASH.fullmatch(fragment.strip()) if mark else None
     if mark and digest is None:
