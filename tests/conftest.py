@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,8 +38,8 @@ def fault_server() -> Iterator[StartFaults]:
     """Start a fault server: ``fault_server(ports=2)`` gives a running ``faults.server.FaultServer``."""
     with ExitStack() as running:
 
-        def start(ports: int = 1) -> FaultServer:
-            server = FaultServer(ports)
+        def start(ports: int = 1, **options: Any) -> FaultServer:
+            server = FaultServer(ports, **options)
             server.start()
             running.callback(server.stop)
             return server

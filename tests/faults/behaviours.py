@@ -29,6 +29,8 @@ class Answer:
     """The whole file, for behaviours that make another body of it."""
     number: int = 0
     """How many requests this server has had before."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """The request's headers, names in lower case."""
     stop_after: int | None = None
     ending: Ending = "fin"
     silent: bool = False
@@ -182,6 +184,18 @@ class Status:
         if self.retry_after is not None:
             when = formatdate(time.time() + self.retry_after, usegmt=True)
             answer.headers["Retry-After"] = when if self.as_date else f"{self.retry_after:g}"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """401 for whoever does not send this header, so that a login is seen to have been needed."""
+
+    header: str
+    value: str
+
+    def apply(self, answer: Answer) -> None:
+        if answer.asked.get(self.header) != self.value:
+            Status(401).apply(answer)
 
 
 @dataclass(frozen=True)

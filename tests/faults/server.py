@@ -11,9 +11,10 @@
 
 Behaviours (``faults.behaviours``): Ok, Drop, Stall, NeverAnswer, IgnoreRange, WrongContentRange, WrongContentLength,
 Truncate, Page, Status, RangeNotSatisfiable, RefuseRange, Flip, Gzip, Multipart, Redirect, ChangingETag, Headers, Rate,
-Latency; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port fit is used, the
-newest first; ``port`` None means every port (each port then walks through its own copy of the script).
-Without any script a file is served as a good mirror does: ranges, If-Range, keep-alive, a strong ETag.
+Latency, Demand; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port fit is
+used, the newest first; ``port`` None means every port (each port then walks through its own copy of the script).
+Without any script a file is served as a good mirror does: ranges, If-Range, keep-alive, a strong ETag. With ``tls`` it
+speaks HTTPS, to those whom that context lets in.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import contextlib
 import hashlib
 import re
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -77,8 +79,11 @@ class _Script:
 class FaultServer:
     """Several loopback ports in one thread with its own event loop."""
 
-    def __init__(self, ports: int = 1, *, send_buffer: int | None = 2 * _CHUNK) -> None:
+    def __init__(
+        self, ports: int = 1, *, send_buffer: int | None = 2 * _CHUNK, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._count = ports
+        self._tls = tls
         self._send_buffer = send_buffer
         self._files: dict[str, bytes] = {}
         self._folders: list[Path] = []
@@ -138,7 +143,7 @@ class FaultServer:
 
     def base(self, port: int = 0) -> str:
         """The port's base URL, without a slash at its end."""
-        return f"http://127.0.0.1:{self._ports[port]}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._ports[port]}"
 
     def port(self, index: int = 0) -> int:
         return self._ports[index]
@@ -173,7 +178,7 @@ class FaultServer:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._serve_connection(index, reader, writer)
 
-        self._servers[index] = await asyncio.start_server(connected, sock=listener)
+        self._servers[index] = await asyncio.start_server(connected, sock=listener, ssl=self._tls)
 
     async def _close(self, index: int) -> None:
         self._servers.pop(index).close()
@@ -218,6 +223,7 @@ class FaultServer:
         """Answer one request; returns whether the connection may be used again."""
         answer = self._good_answer(received)
         answer.number = len(self._received)
+        answer.asked = received.headers
         step = self._step(received)
         for behaviour in step if isinstance(step, tuple) else (step,):
             behaviour.apply(answer)

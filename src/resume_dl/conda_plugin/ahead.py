@@ -72,9 +72,11 @@ def load_ours(wishes: Preferences) -> Setup:
     """Settings as for ``resume-dl fetch``, but conda's own are known here. Raises ConfigurationError."""
     from resume_dl.app.setup import load_setup  # noqa: PLC0415 - only where there is something to fetch
     from resume_dl.cli.options import default_transfer  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.access import conda_access  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.context import conda_settings  # noqa: PLC0415 - as above
 
-    return load_setup(default_transfer(os.environ, mirrors=wishes.mirrors), os.environ, conda=conda_settings())
+    options = default_transfer(os.environ, mirrors=wishes.mirrors)
+    return load_setup(options, os.environ, conda=conda_settings(), access=conda_access())
 
 
 def _agreed(plan: AheadPlan) -> bool:

@@ -2,7 +2,8 @@
 
 Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get``, ``reload`` and
 ``insert``, and the two record classes. One private name: ``_package_cache_records``, for caches that cannot be written,
-where ``insert`` would end the command. Nothing is patched.
+where ``insert`` would end the command. For logins conda's own session is asked (``get_session``), and, because not
+every solver leaves them in its records, which indexes it has read (``SubdirData._cache_``). Nothing is patched.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from conda import misc
 from conda.base.context import context
@@ -240,3 +242,47 @@ def _pattern() -> re.Pattern[str]:
     make = getattr(misc, "_get_url_pattern", None)  # since 26; the constant is going away there
     pattern: re.Pattern[str] = make() if make is not None else misc.url_pat
     return pattern
+
+
+def channels_with_login() -> dict[str, str]:
+    """Address without the login -> with it, of every channel's platform folder that conda has read an index of."""
+    from conda.core.subdir_data import SubdirData  # noqa: PLC0415 - only where something is downloaded
+    from conda.models.channel import Channel  # noqa: PLC0415 - as above
+
+    read = (key[0] for key in getattr(SubdirData, "_cache_", {}) if isinstance(key, tuple) and key[0])
+    named = (url for channel in context.channels for url in Channel(channel).urls(with_credentials=True))
+    found = ((without_credentials(url), url) for url in (*named, *read))
+    return {plain: url for plain, url in found if plain != url}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """How conda's own session asks for an address, before it is sent."""
+
+    url: str
+    """With the token that conda adds, if any."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Those that not every client sends."""
+    by_handler: bool
+    """Whether condarc's ``channel_settings`` gives this channel to a plugin that logs in."""
+    by_plugins: tuple[str, ...]
+    """Names of the headers that plugins add for this host (since 25)."""
+
+
+def session_request(url: str) -> SessionRequest:
+    """What conda would send for ``url``; plugins are asked, and may raise anything."""
+    from conda.gateways.connection.session import CondaHttpAuth, get_session  # noqa: PLC0415 - as above
+    from requests import Request  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - conda's, not ours
+
+    session = get_session(url)
+    prepared = session.prepare_request(Request("GET", url))
+    usual = {name.lower(): value for name, value in session.headers.items()}
+    headers = {name: value for name, value in prepared.headers.items() if usual.get(name.lower()) != value}
+    parts = urlsplit(url)
+    manager, added = context.plugin_manager, dict[str, str]()
+    if hasattr(manager, "get_cached_request_headers"):
+        added |= manager.get_cached_session_headers(host=parts.netloc)
+        added |= manager.get_cached_request_headers(host=parts.netloc, path=parts.path)
+    return SessionRequest(
+        str(prepared.url), headers, by_handler=not isinstance(session.auth, CondaHttpAuth), by_plugins=tuple(added)
+    )
