@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import socketserver
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -149,6 +150,8 @@ class Gateway:
             number = self._numbers.setdefault(file.url, len(self._files))
             if number == len(self._files):
                 self._files.append(file)
+            elif not self._files[number].hashes:  # two pages list it, and the other one may say more
+                self._files[number] = file
             return number
 
 
@@ -161,6 +164,12 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
         """Bind without HTTPServer's look at the DNS for our own name, which may take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the names are socketserver's
+        """Keep what went wrong in an answer; a client that went away is no trouble."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):
+            self.gateway.errors.append(error)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -181,11 +190,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if found is None:
             self._send(HTTPStatus.NOT_FOUND)
-        elif isinstance(found[1], bytes):
-            self._send(HTTPStatus.OK, *found)
+            return
+        kind, body = found
+        if isinstance(body, bytes):
+            self._send(HTTPStatus.OK, kind, body)
         else:
-            with found[1] as file:
-                self._send_file(found[0], file)
+            with body:
+                self._send_file(kind, body)
 
     do_HEAD = do_GET  # noqa: N815 - the name is http.server's
 

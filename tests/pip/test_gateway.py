@@ -1,0 +1,298 @@
+"""The gateway by itself: what it answers to whom, and how little it takes from the network for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
+from resume_dl.app.pip_catalogue import Catalogue, Wanted
+from resume_dl.app.pip_gateway import Gateway
+from resume_dl.app.pip_reading import Reader
+from resume_dl.app.places import Places
+from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError
+from resume_dl.model.mirror import Mirror, MirrorTable
+from resume_dl.model.network import NetworkSettings
+from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve.index_page import ACCEPT, JSON_TYPE, parse_page
+from resume_dl.transport.client import HttpxTransport
+from support.pip_index import build_wheel, write_index
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def get(url):
+    with DIRECT.open(urllib.request.Request(url, headers={"Accept": ACCEPT}), timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read()
+
+
+def status(url):
+    try:
+        get(url)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
+
+
+@pytest.fixture
+def transport():
+    made = HttpxTransport(NetworkSettings(connect_timeout=2, first_byte_timeout=5, read_timeout=5))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def catalogue(transport):
+    def make(*indexes, table=None, **options):
+        places = Places(table or MirrorTable({}, ()))
+        given = tuple(map(RedactedUrl, indexes))
+        wanted = Wanted(options.pop("direct", {}), options.pop("hashes", {}))
+        return Catalogue(Reader(transport), places, indexes=given, wanted=wanted, **options)
+
+    return make
+
+
+@pytest.fixture
+def demo(tmp_path):
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0", filler=200_000)
+    write_index(tmp_path / "root", [wheel], core_metadata=False)
+    return wheel
+
+
+@pytest.fixture
+def offered(tmp_path, fault_server, demo):
+    """A server that has the wheel and its page."""
+    server = fault_server(ports=2)
+    server.put("/simple/demo/", (tmp_path / "root" / "simple" / "demo" / "index.html").read_bytes())
+    server.put(f"/{demo.url_path}", demo.path.read_bytes())
+    return server
+
+
+# --- HTTP -------------------------------------------------------------------------------------------------------------
+
+
+def test_pages_lead_back_to_it(catalogue, offered, demo):
+    with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
+        kind, body = get(f"{gateway.indexes()[0]}demo/")
+        (entry,) = json.loads(body)["files"]
+        assert (kind, entry["hashes"], entry["core-metadata"]) == (JSON_TYPE, {"sha256": demo.sha256}, True)
+        assert entry["url"].startswith(gateway.base)
+        assert get(entry["url"] + ".metadata")[1] == demo.metadata
+        assert gateway.file_of(entry["url"]).url == f"{offered.base()}/{demo.url_path}"
+        assert gateway.shown(f"see `{entry['url']}` at {gateway.indexes()[0]}") == (
+            f"see `{offered.base()}/{demo.url_path}` at {offered.base()}/simple"
+        )
+
+
+def test_only_who_knows_its_path(catalogue, offered):
+    """Other users and web pages on this machine can reach the port, and learn nothing."""
+    with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
+        assert status(f"{gateway.proxy}/index/0/demo/") == 404
+        assert status(f"{gateway.proxy}/") == 404
+        assert gateway.indexes()[0].startswith("http://127.0.0.1:")
+    with Gateway(catalogue(f"{offered.base()}/simple")) as another:
+        assert another.base.rpartition("/")[2] != gateway.base.rpartition("/")[2]
+    assert offered.requests() == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/index/1/demo/", "/index/x/demo/", "/index/0/demo", "/links/0/", "/direct", "/file/0/x", "/file/9/x", "/"]
+)
+def test_what_is_not_there(catalogue, offered, path):
+    with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
+        assert status(gateway.base + path) == 404
+        assert gateway.errors == []
+
+
+def test_files_are_given_only_for_builds(catalogue, offered, demo):
+    with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
+        (entry,) = json.loads(get(f"{gateway.indexes()[0]}demo/")[1])["files"]
+        assert status(entry["url"]) == 404
+    with Gateway(catalogue(f"{offered.base()}/simple"), with_files=True) as gateway:
+        (entry,) = json.loads(get(f"{gateway.indexes()[0]}demo/")[1])["files"]
+        assert get(entry["url"])[1] == demo.path.read_bytes()
+
+
+def test_a_file_for_a_build_is_verified(catalogue, offered):
+    """It is run on this machine: bytes with another digest are not handed on."""
+    with Gateway(catalogue(f"{offered.base()}/simple"), with_files=True) as gateway:
+        (entry,) = json.loads(get(f"{gateway.indexes()[0]}demo/")[1])["files"]
+        offered.always(0, Truncate(1000), path="*.whl")
+        assert status(entry["url"]) == 502
+        assert "another digest" in str(gateway.errors[0])
+
+
+def test_it_is_no_proxy(catalogue, offered):
+    with Gateway(catalogue()) as gateway:
+        address = gateway.proxy.removeprefix("http://")
+        connection = http.client.HTTPConnection(address, timeout=5)
+        connection.request("GET", f"{offered.base()}/{'x'}")
+        assert connection.getresponse().status == 403
+        connection.close()
+        tunnel = http.client.HTTPConnection(address, timeout=5)
+        tunnel.set_tunnel("files.example", 443)
+        with pytest.raises(OSError, match="403"):
+            tunnel.request("GET", "/")
+        assert gateway.stray == {offered.base().removeprefix("http://"), "files.example:443"}
+    assert offered.requests() == []
+
+
+def test_a_client_that_goes_away(catalogue, offered, capfd):
+    """No traceback on the user's terminal."""
+    with Gateway(catalogue(f"{offered.base()}/simple"), with_files=True) as gateway:
+        host, _, port = gateway.proxy.removeprefix("http://").partition(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as line:
+                line.sendall(
+                    f"GET {gateway.base.partition(port)[2]}/index/0/demo/ HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+                )
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        get(f"{gateway.indexes()[0]}demo/")
+        assert gateway.errors == []
+    assert capfd.readouterr().err == ""
+
+
+def test_errors_behind_it_are_kept(catalogue):
+    with Gateway(catalogue("http://127.0.0.1:9/simple")) as gateway:
+        assert status(f"{gateway.indexes()[0]}demo/") == 502
+        assert isinstance(gateway.errors[0], ChannelUnavailableError)
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_fetched_once_whoever_asks(catalogue, offered):
+    wanted = catalogue(f"{offered.base()}/simple")
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(wanted.project(0, "demo"))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 20
+    assert all(each is found[0] for each in found)
+    assert len(offered.requests()) == 1
+
+
+def test_a_page_that_breaks_off_is_asked_for_again(catalogue, offered):
+    offered.script(0, [*times(2, Drop(after=10)), ()], path="/simple/demo/")
+    assert catalogue(f"{offered.base()}/simple").project(0, "demo")
+    assert len(offered.requests()) == 3
+
+
+def test_a_page_that_never_comes(catalogue, offered):
+    """There is an end, and it is the index's failure and not the project's."""
+    offered.always(0, Status(500), path="/simple/demo/")
+    with pytest.raises(ChannelUnavailableError, match="500"):
+        catalogue(f"{offered.base()}/simple").project(0, "demo")
+
+
+def test_a_mirror_with_a_page_of_its_own_is_passed_over(catalogue, offered):
+    """A block page or a login page at one mirror is no empty project."""
+    offered.always(0, Page(), path="/simple/*")
+    mirrors = (Mirror("one", carries={"pypi:simple": f"{offered.base(0)}/simple"}),)
+    table = MirrorTable({"pypi:simple": f"{offered.base(1)}/simple"}, mirrors)
+    (file,) = catalogue(f"{offered.base(0)}/simple", table=table).project(0, "demo")
+    assert file.url.startswith(offered.base(1))
+
+
+def test_one_says_no_and_one_says_nothing(catalogue, offered):
+    """The word of one place of an index counts; the other is named for whoever finds no answer."""
+    mirrors = (Mirror("down", carries={"pypi:simple": "http://127.0.0.1:9/simple"}),)
+    table = MirrorTable({"pypi:simple": f"{offered.base()}/simple"}, mirrors)
+    wanted = catalogue(f"{offered.base()}/simple", table=table)
+    assert wanted.project(0, "missing") is None
+    assert [*wanted.unreached] == ["127.0.0.1:9"]
+
+
+def test_a_login_goes_to_its_own_place_only(catalogue, fault_server, tmp_path):
+    """Links to the same host keep it, links elsewhere do not get it."""
+    server = fault_server(ports=2)
+    links = f'<a href="/a-1.0-py3-none-any.whl">a</a><a href="{server.base(1)}/a-2.0-py3-none-any.whl">a</a>'
+    server.put("/simple/a/", links.encode())
+    index = server.base(0).replace("//", "//me:pw@")
+    one, two = catalogue(f"{index}/simple").project(0, "a")
+    assert one.url == f"{index}/a-1.0-py3-none-any.whl"
+    assert two.url == f"{server.base(1)}/a-2.0-py3-none-any.whl"
+
+
+# --- metadata ---------------------------------------------------------------------------------------------------------
+
+
+def file_of(wanted):
+    (file,) = wanted.project(0, "demo")
+    return file
+
+
+def test_the_end_of_a_wheel_is_enough(catalogue, offered, demo):
+    wanted = catalogue(f"{offered.base()}/simple")
+    found = wanted.metadata(file_of(wanted))
+    assert (found.data, found.size) == (demo.metadata, demo.size)
+    wheel = [request for request in offered.requests() if request.path.endswith(".whl")]
+    assert sum(request.sent for request in wheel) < 40_000
+    assert len(wheel) == 2  # its size, its end
+
+
+def test_another_mirror_goes_on(catalogue, offered, demo):
+    """One has only a part of the wheel, as in the middle of a sync: the next is asked."""
+    offered.always(0, Truncate(100_000), path="*.whl")
+    carries = {"wheels:x": offered.base(0)}
+    table = MirrorTable({"wheels:x": offered.base(1)}, (Mirror("one", carries=carries),))
+    wanted = catalogue(f"{offered.base(0)}/simple", table=table)
+    assert wanted.metadata(file_of(wanted)).data == demo.metadata
+
+
+def test_a_wheel_that_changes_between_two_requests(catalogue, offered):
+    """Parts of two versions are never put together; a server that changes its mind each time is given up."""
+    offered.always(0, ChangingETag(), path="*.whl")
+    wanted = catalogue(f"{offered.base()}/simple")
+    with pytest.raises(ChannelUnavailableError, match="changed"):
+        wanted.metadata(file_of(wanted))
+
+
+def test_promised_metadata_that_is_not_there_or_wrong(catalogue, tmp_path, fault_server, demo):
+    """Some mirrors keep wheels only, and some copies are damaged: the wheel itself is right."""
+    write_index(tmp_path / "root", [demo])
+    server = fault_server()
+    server.put("/simple/demo/", (tmp_path / "root" / "simple" / "demo" / "index.html").read_bytes())
+    server.put(f"/{demo.url_path}", demo.path.read_bytes())
+    wanted = catalogue(f"{server.base()}/simple")
+    assert wanted.metadata(file_of(wanted)).data == demo.metadata
+    server.put(f"/{demo.url_path}.metadata", b"Name: evil\n")
+    wanted = catalogue(f"{server.base()}/simple")
+    assert wanted.metadata(file_of(wanted)).data == demo.metadata
+    server.put(f"/{demo.url_path}.metadata", demo.metadata)
+    wanted = catalogue(f"{server.base()}/simple")
+    before = len(server.requests())
+    assert wanted.metadata(file_of(wanted)).data == demo.metadata
+    assert [request.path[-9:] for request in server.requests()[before + 1 :]] == [".metadata"]
+
+
+def test_a_wheel_that_is_nowhere(catalogue, offered):
+    offered.always(0, Status(404), path="*.whl")
+    wanted = catalogue(f"{offered.base()}/simple")
+    with pytest.raises(PackageNotFoundError, match="nobody has it"):
+        wanted.metadata(file_of(wanted))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4" + b"x" * 50_000, b"no zip at all" * 9000])
+def test_what_is_no_wheel(catalogue, offered, demo, content):
+    offered.put(f"/{demo.url_path}", content)
+    wanted = catalogue(f"{offered.base()}/simple")
+    with pytest.raises(ChannelUnavailableError):
+        wanted.metadata(file_of(wanted))
+
+
+def test_a_find_links_page_is_read_by_the_same_rules(catalogue, offered, demo):
+    offered.put("/links.html", f'<a href="{demo.url_path}">x</a><a href="../">up</a>'.encode())
+    wanted = catalogue(find_links=[RedactedUrl(f"{offered.base()}/links.html")])
+    with Gateway(wanted) as gateway:
+        kind, body = get(gateway.find_links()[0])
+        (file,) = parse_page(kind, body, gateway.find_links()[0]).files
+        assert get(file.url + ".metadata")[1] == demo.metadata
