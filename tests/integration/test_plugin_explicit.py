@@ -73,7 +73,8 @@ def test_a_list_is_fetched_by_us_and_conda_makes_no_request(test_conda, offer, s
         assert "resume-dl" not in refused.stderr
         assert served.requests() == []
         return
-    done = create(test_conda, "--file", listed)
+    done = create(test_conda, "--file", listed, "--json")
+    assert json.loads(done.stdout or "{}").get("success", True) is True
     assert linked(test_conda) == names, done.stderr
     assert {request.mirror for request in assert_all_ours(served, len(names))} > {0}
 
@@ -193,7 +194,7 @@ def test_a_login_in_an_address_is_used_and_written_nowhere(test_conda, offer, ng
     served.change(1, login="user:pa55word")
     bases = (f"{served.base(0)}/t/tk-12345", served.base(1).replace("://", "://user:pa55word@"))
     keys = list(offer.wanted)[:4]
-    lines = [address(offer, key, bases[number % 2]) for number, key in enumerate(keys)]
+    lines = [address(offer, key, bases[number % 2], ("md5", "none")[number // 2]) for number, key in enumerate(keys)]
     for name in ("env", "again"):
         done = create(test_conda, "--file", write_list(test_conda, lines), name=name)
         assert linked(test_conda, name) == {offer.wanted[key].filename for key in keys}
@@ -235,7 +236,9 @@ def test_other_commands_that_take_a_list(test_conda, offer, served):
     old = test_conda.version() < OLD
     key, *_ = offer.wanted
     listed = write_list(test_conda, [address(offer, key, served.base(0))])
-    create(test_conda, "--file", listed, "--download-only", "--json", name="not-made")
+    done = create(test_conda, "--file", listed, "--download-only", "--json", name="not-made")
+    assert done.stdout == ""
+    assert "resume-dl" not in done.stderr
     assert_all_ours(served, 1)
     served.reset_log()
     create(test_conda, name="env")

@@ -194,16 +194,17 @@ def listed_packages(command: str) -> list[Listed]:
         return []
 
 
-def remember_with_login(pkgs_dir: Path, listed: Listed) -> None:
-    """Let conda find an entry of its cache by an address with a login: in memory, nothing of it is written.
+def remember_with_login(listed: Listed) -> None:
+    """Let conda find a package of its caches by an address with a login: in memory, nothing of it is written.
 
-    conda compares the address of a line, login included, with that of the entry.
+    conda compares the address of a line, login included, with that of an entry.
     """
-    cache = PackageCacheData(str(pkgs_dir))
     plain = without_credentials(listed.url)
-    for entry in [entry for entry in cache.iter_records() if entry.get("url") == plain]:
-        known = PackageCacheRecord.from_objects(entry, url=listed.url)
-        cache._package_cache_records[entry] = known  # noqa: SLF001 - as in insert
+    for pkgs_dir in package_caches():
+        cache = PackageCacheData(str(pkgs_dir))
+        for entry in [entry for entry in cache.iter_records() if entry.get("url") == plain]:
+            known = PackageCacheRecord.from_objects(entry, url=listed.url)
+            cache._package_cache_records[entry] = known  # noqa: SLF001 - as in insert
 
 
 def local_path(url: str) -> Path:
@@ -277,7 +278,11 @@ def session_request(url: str) -> SessionRequest:
     session = get_session(url)
     prepared = session.prepare_request(Request("GET", url))
     usual = {name.lower(): value for name, value in session.headers.items()}
-    headers = {name: value for name, value in prepared.headers.items() if usual.get(name.lower()) != value}
+    headers = {
+        name: value.decode("latin-1") if isinstance(value, bytes) else value
+        for name, value in prepared.headers.items()
+        if usual.get(name.lower()) != value
+    }
     parts = urlsplit(url)
     manager, added = context.plugin_manager, dict[str, str]()
     if hasattr(manager, "get_cached_request_headers"):

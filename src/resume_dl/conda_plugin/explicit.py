@@ -27,7 +27,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.explicit import parse_line
 from resume_dl.resolve.repodata import find_record
 from resume_dl.store.cache_record import RECORD, client_url, read_json
-from resume_dl.store.condacache import Entry, State, find_entry, stem
+from resume_dl.store.condacache import Entry, State, stem
 
 
 def before_command(command: str) -> None:
@@ -72,9 +72,8 @@ def _supply(listed: Sequence[Listed]) -> None:
     known = _with_digests([each for each in artifacts if not _is_known(each, caches)])
     supply([each for each in known if each.digest is not None], by_url)
     for artifact in artifacts:
-        entry = find_entry(caches, artifact)
-        if artifact.url.has_secret and entry is not None and entry.is_for(artifact):
-            compat.remember_with_login(entry.pkgs_dir, by_url[client_url(artifact)])
+        if artifact.url.has_secret:
+            compat.remember_with_login(by_url[client_url(artifact)])
 
 
 def _artifacts(listed: Sequence[Listed]) -> tuple[list[Artifact], dict[str, Listed]]:
