@@ -10,9 +10,10 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from resume_dl.app.caches import RattlerCache
 from resume_dl.app.destination import check_folder, check_lock, write_list
 from resume_dl.app.pip_meets_conda import is_pip_file, pythons_of
-from resume_dl.app.plan import plan_cache, plan_folder, space_for
+from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
@@ -29,6 +30,7 @@ from resume_dl.resolve.request import Solution
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
+from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.part import FOLDER
 
 if TYPE_CHECKING:
@@ -95,11 +97,18 @@ class _Fetch:
         if setup.conda.problem:
             reporter.message(f"conda's settings are not all read: {setup.conda.problem}", level="warning")
         self.folder, self.in_cache = self._destination()
+        self.rattler = None if request.rattler_cache is None else RattlerCache(self.folder, cancelled)
         if request.lock is not None:
             check_lock(request.lock.absolute())
         self.resolver = Resolver(request, setup, reporter, engine, worker)
         self.transfer = Transfer(
-            self.folder, engine, reporter, cancelled, in_cache=self.in_cache, offline=self.resolver.offline
+            self.folder,
+            engine,
+            reporter,
+            cancelled,
+            in_cache=self.in_cache,
+            offline=self.resolver.offline,
+            cache=self.rattler,
         )
 
     def run(self) -> RunResult:
@@ -126,8 +135,8 @@ class _Fetch:
         return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
 
     def tidy(self) -> None:
-        """Leave no empty folder of ours among the user's plain files."""
-        if not self.in_cache:
+        """Leave no empty folder of ours among the user's plain files, or rattler's."""
+        if not self._is_condas:
             with suppress(OSError):  # not there, or not empty: something is unfinished
                 (self.folder / FOLDER).rmdir()
 
@@ -135,10 +144,18 @@ class _Fetch:
         """Where finished files go, and whether that is a package cache; refused before anything is downloaded."""
         if self.request.dest is not None:
             return check_folder(self.request.dest, "--dest"), False
+        if self.request.rattler_cache is not None:
+            root = Path(self.request.rattler_cache) if self.request.rattler_cache else None
+            return check_folder(rattler_packages_dir(self.setup.env, root), "--rattler-cache"), True
         create = not self.request.dry_run
         if self.request.pkgs_dir is not None:
             return check_pkgs_dir(self.request.pkgs_dir.absolute(), create=create), True
         return first_writable_pkgs_dir(self.setup.conda, create=create), True
+
+    @property
+    def _is_condas(self) -> bool:
+        """Whether conda will find the files by itself."""
+        return self.in_cache and self.rattler is None
 
     def _all_artifacts(
         self, solutions: Sequence[tuple[str, Solution]], explicit: tuple[Artifact, ...]
@@ -157,7 +174,9 @@ class _Fetch:
     ) -> RunResult:
         artifacts = list(self._all_artifacts(solutions, explicit).values())
         unpack = self.in_cache and self.request.extract
-        if self.in_cache:
+        if self.rattler is not None:
+            planned = plan_rattler(artifacts, self.folder)
+        elif self.in_cache:
             others = [folder for folder in self.setup.conda.pkgs_dirs if folder != self.folder]
             if self.request.pkgs_dir is not None:
                 others = []
@@ -198,7 +217,7 @@ class _Fetch:
         else:
             platform = solutions[0][0] if solutions else self.resolver.platforms()[0]
             text = write_explicit(artifacts, platform=platform)
-            if automatic := lock is None and self.in_cache and not self.request.dry_run:
+            if automatic := lock is None and self._is_condas and not self.request.dry_run:
                 name = hashlib.sha256(text.encode()).hexdigest()[:12]
                 lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
             if lock is not None and (error := write_list(lock, text)) is not None:
@@ -208,7 +227,7 @@ class _Fetch:
                 else:
                     result.error = error
                 return result
-        if lock is not None and self.in_cache:
+        if lock is not None and self._is_condas:
             result.next_command = self._conda_command(lock)
         return result
 

@@ -42,6 +42,8 @@ class FetchRequest:
     name: str | None = None
     solver: str = "rattler"
     pkgs_dir: Path | None = None
+    rattler_cache: str | None = None
+    """The folder of rattler's and pixi's cache, ``""`` for where they keep it."""
     dest: Path | None = None
     extract: bool = True
     dry_run: bool = False

@@ -63,6 +63,14 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @option("--solver", type=click.Choice(["rattler", "conda"]), default="rattler", show_default=True, help="Who solves.")
 @option("--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]")
 @option("--wheel-dir", "wheel_dir", type=_PATH, help="Where wheels go.  [default: one in our cache]")
+@option(
+    "--rattler-cache",
+    "rattler_cache",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Into rattler's and pixi's cache instead.  [default: where they keep it]",
+)
 @option("--dest", type=_PATH, help="Plain files into this folder, no cache.")
 @option("--no-extract", "no_extract", is_flag=True, help="Leave the archives packed.")
 @option("--dry-run", "dry_run", is_flag=True, help="Resolve and say what would be fetched.")
@@ -86,6 +94,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--no-deps and --only-deps leave nothing together: give one of them")
     if options["lock"] and len(options["platform"]) > 1:
         raise click.UsageError("--lock writes a list for one platform: give one --platform at a time")
+    _check_rattler_cache(options)
     if not specs and not options["file"] and not options["pip"]:
         raise click.UsageError("nothing to fetch: name a package, as in resume-dl fetch pytorch=1.7")
     from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
@@ -116,6 +125,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
         name=options["name"],
         solver=options["solver"],
         pkgs_dir=options["pkgs_dir"],
+        rattler_cache=options["rattler_cache"],
         dest=options["dest"],
         extract=not options["no_extract"],
         dry_run=options["dry_run"],
@@ -131,6 +141,20 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
     if result is not None and not options["json"] and not options["quiet"]:
         _summary(result)
     return code
+
+
+def _check_rattler_cache(options: Mapping[str, Any]) -> None:
+    """One place for the packages, unpacked; and no package taken for the folder that may follow the option."""
+    named = options["rattler_cache"]
+    if named is None:
+        return
+    if options["pkgs_dir"] or options["dest"]:
+        other = "--pkgs-dir" if options["pkgs_dir"] else "--dest"
+        raise click.UsageError(f"--rattler-cache and {other} are two places for one thing: give one of them")
+    if options["no_extract"]:
+        raise click.UsageError("--no-extract leaves nothing for --rattler-cache: rattler keeps unpacked packages only")
+    if named and Path(named).name == named and not Path(named).is_dir():
+        raise click.UsageError(f"is {named!r} a package or a folder? Put --rattler-cache last, or write ./{named}")
 
 
 def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:

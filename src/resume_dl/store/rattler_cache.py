@@ -44,18 +44,17 @@ def find_for_rattler(pkgs_dir: Path, artifact: Artifact) -> Path | None:
     """The unpacked ``artifact`` where rattler will take it, or None; nothing is hashed.
 
     Believed is a folder that has all its files, and whose .lock has the sha256. Where the index gives only an md5, it
-    must be one that we have put there: its record has both.
+    must be one that we have put there, with a record: rattler notes no md5.
     """
     folder = rattler_folder(pkgs_dir, artifact)
     if not folder.is_dir():
         return None
-    wanted = artifact.sha256
-    if wanted is None:
+    if artifact.sha256 is not None:
+        is_right = _read_lock(folder)[1] == artifact.sha256
+    else:
         record = read_json(folder / RECORD)
-        if record is None or not same_bytes(record, artifact):
-            return None
-        wanted = record.get("sha256")
-    return folder if _read_lock(folder)[1] == wanted and is_whole(folder) else None
+        is_right = record is not None and same_bytes(record, artifact)
+    return folder if is_right and is_whole(folder) else None
 
 
 def publish_for_rattler(
