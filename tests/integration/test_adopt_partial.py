@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 import zipfile
@@ -16,16 +15,13 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.store.adopt import LABEL, adopt_partial, remove_adopted
 from resume_dl.store.part import FOLDER, PartStore
 from support.conda_cache import build_large_offer
+from support.condas_lock import another_conda_works_on
 from support.fetching import User
 
 MIB = 1 << 20
 SPARE = MIB
 """What may be under way twice when an idle connection takes over from another."""
 WANTED = ("pytorch=1.7", "--no-deps", "--json")
-HOLDER = (
-    "import fcntl, sys; file = open(sys.argv[1], 'a+b'); fcntl.lockf(file, fcntl.LOCK_EX, 1, 21); print('held', "
-    "flush=True); sys.stdin.read()"
-)
 
 
 @pytest.fixture(scope="module")
@@ -222,12 +218,8 @@ def test_a_file_that_a_conda_writes_is_left_alone(user, server, torch):
     """While another process holds conda's lock its .partial is neither read nor removed, and we go our own way."""
     prefix = torch.path.read_bytes()[: 4 * MIB]
     partial = left_by_conda(user, torch, prefix)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(partial)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
+    with another_conda_works_on(partial):
         done = user.fetch(*WANTED)
-        holder.stdin.close()
     assert done.code == 0, done.err
     assert done.report["totals"]["resumed"] == 0
     assert partial.read_bytes() == prefix

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -33,6 +32,7 @@ from resume_dl.store.condacache import (
 )
 from resume_dl.store.part import FOLDER
 from support.conda_cache import Offer, extract_all
+from support.condas_lock import another_conda_works_on
 
 MKL = "pkgs/main/mkl-2020.2-256.conda"
 BASE = "http://mirror.example"
@@ -278,17 +278,12 @@ def test_a_partial_that_a_conda_works_on_is_left_alone(tmp_path):
     (tmp_path / FOLDER).mkdir()
     partial = tmp_path / "a-1-0.conda.partial"
     partial.write_bytes(b"prefix")
-    holder = "import fcntl,sys;f=open(sys.argv[1],'r+b');fcntl.lockf(f,fcntl.LOCK_EX,1,21);print(1,flush=True);input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", holder, str(partial)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "1\n"
+    with another_conda_works_on(partial):
         verified = tmp_path / FOLDER / "copy-1"
         verified.write_bytes(b"whole")
         with pytest.raises(LockedError):
             place(tmp_path, "a-1-0.conda", verified)
         assert partial.read_bytes() == b"prefix"
-        process.communicate("\n")
     verified.write_bytes(b"whole")
     handed = place(tmp_path, "a-1-0.conda", verified)
     assert partial.read_bytes() == b"whole"

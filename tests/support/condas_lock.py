@@ -1,0 +1,26 @@
+"""Another process that works on a ``.partial``, as far as conda's lock tells: one byte at offset 21 (POSIX only)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_HOLDER = (
+    "import fcntl, sys; file = open(sys.argv[1], 'a+b'); fcntl.lockf(file, fcntl.LOCK_EX, 1, 21); print('held', "
+    "flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def another_conda_works_on(partial: Path) -> Iterator[None]:
+    """Hold the lock in a process of its own while the block runs."""
+    command = [sys.executable, "-c", _HOLDER, str(partial)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        yield
+        holder.stdin.close()
