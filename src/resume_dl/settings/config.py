@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("connections", "per_host"), "whole number"),
     **dict.fromkeys(("limit_rate", "give_up_after", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
-    **dict.fromkeys(("pkgs_dir", "wheel_dir", "dest", "prefix", "mirrors", "debug_trace"), "path"),
+    **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
         ("channel", "platform", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"), "list"
     ),
