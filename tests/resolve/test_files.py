@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from resume_dl.demo.zstd import raw_frame
@@ -9,9 +11,9 @@ from resume_dl.errors import ConfigurationError, IntegrityError, InvalidSpecErro
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.environment_file import read_environment_file
-from resume_dl.resolve.explicit import is_explicit, parse_explicit, write_explicit
+from resume_dl.resolve.explicit import is_explicit, parse_explicit, parse_line, write_explicit
 from resume_dl.resolve.installed import read_installed
-from resume_dl.resolve.repodata import newest_timestamp, unpack_zst
+from resume_dl.resolve.repodata import find_record, newest_timestamp, unpack_zst
 from resume_dl.resolve.specs import channels_of_specs, split_spec
 from support import records
 from support.records import record
@@ -44,6 +46,17 @@ def test_a_list_holds_what_the_users_conda_asks():
         f"https://conda.anaconda.org/pytorch/linux-64/a-1-0.conda#sha256:{SHA256}",
         "https://conda.anaconda.org/pytorch/linux-64/b-1-0.conda",
     ]
+
+
+def test_a_line_gives_its_digest_as_conda_reads_it():
+    """conda 26 takes 64 digits without a word before them as well."""
+    url = "https://m.example/pytorch/noarch/a-1-0.conda"
+    assert parse_line(f"{url}#{SHA256}").sha256 == SHA256
+    assert parse_line(f"{url}#sha256:{SHA256}").sha256 == SHA256
+    assert parse_line(f"{url}#{MD5}").md5 == MD5
+    assert parse_line(url).digest is None
+    with pytest.raises(InvalidSpecError, match="the address: '0123' is no digest"):
+        parse_line(f"{url}#0123")
 
 
 def test_a_list_is_read_back():
@@ -132,6 +145,28 @@ def test_the_newest_record(tmp_path):
     for name in ("empty.json", "nosuch.json"):
         with pytest.raises(IntegrityError):
             newest_timestamp(tmp_path / name)
+
+
+def test_one_record_of_an_index(tmp_path):
+    """As the whole file would give it; not what else has its name, nor one without a digest."""
+    every = json.loads(records.PYTORCH.read_text())
+    name, expected = next(iter(every["packages"].items()))
+    assert find_record(records.PYTORCH, name) == expected
+    assert find_record(records.PYTORCH, name[1:]) is None
+    path = tmp_path / "repodata.json"
+    document = {
+        "removed": ["a-1-0.conda", "b-1-0.conda"],
+        "signatures": {"a-1-0.conda": {"0123": {"signature": "4567"}}},
+        "packages.conda": {"a-1-0.conda": {"md5": MD5, "summary": 'x "b-1-0.conda": {}'}, "c-1-0.conda": {"size": 3}},
+    }
+    path.write_text(json.dumps(document, indent=1))
+    assert find_record(path, "a-1-0.conda") == document["packages.conda"]["a-1-0.conda"]
+    assert find_record(path, "b-1-0.conda") is None
+    assert find_record(path, "c-1-0.conda") is None
+    for text in ('{"a-1-0.conda": {"md5": "0', ""):
+        path.write_text(text)
+        with pytest.raises(IntegrityError):
+            find_record(path, "a-1-0.conda")
 
 
 def test_zst(tmp_path):

@@ -38,19 +38,23 @@ def newest_timestamp(path: Path) -> float:
 
 
 def find_record(path: Path, filename: str) -> dict[str, Any] | None:
-    """The record of one package file in a repodata.json, None where there is none.
+    """The record of one package file in a repodata.json, None where there is none with a digest.
 
-    The file is searched for the name as a key and only its value is parsed: 0.1 s for 75 MB, where reading the whole
-    takes some seconds and a gigabyte. Raises IntegrityError where the file cannot be read.
+    The file is searched for the name as a key and only its values are parsed (a signature goes by that key too): 0.2 s
+    for 75 MB, where reading the whole takes some seconds and a gigabyte. Raises IntegrityError where the file cannot
+    be read.
     """
     key = re.compile(re.escape(json.dumps(filename).encode()) + rb"\s*:\s*(?=\{)")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            found = key.search(data)
-            text = "" if found is None else data[found.end() : found.end() + _LARGEST_RECORD].decode(errors="replace")
-        return json.JSONDecoder().raw_decode(text)[0] if text else None
+            for found in key.finditer(data):
+                text = data[found.end() : found.end() + _LARGEST_RECORD].decode(errors="replace")
+                record: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+                if record.get("sha256") or record.get("md5"):
+                    return record
     except (OSError, ValueError, RecursionError) as error:
         raise IntegrityError(f"the repodata {path.name} cannot be read: {error}", hint="run it again") from error
+    return None
 
 
 def unpack_zst(source: Path, target: Path) -> int:
