@@ -6,7 +6,11 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from resume_dl.app.destination import check_folder, check_lock, write_list
+from resume_dl.app.pip_asked import asked
 from resume_dl.app.pip_resolving import resolve_pip, with_digests
 from resume_dl.app.plan import Planned, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
@@ -48,9 +52,10 @@ class FetchPip:
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
 
-    def resolve(self, pythons: Mapping[str, str] | None = None) -> None:
+    def resolve(self, pythons: Mapping[str, str] | None = None, *, installed: Mapping[str, str] | None = None) -> None:
         """Find the files and what of them is here. ``pythons``: platform -> version, where conda brings the Python.
 
+        ``installed``: project -> version; files of just these are left out.
         Raises a ResolutionError, IntegrityError, ConfigurationError or OutOfSpaceError.
         """
         places = self._setup.places
@@ -61,7 +66,13 @@ class FetchPip:
                 self._pip_request(python, platforms), self._setup, self._reporter, cancelled=self._cancelled
             )
         )
-        every = [artifact for solution in self._solutions for artifact in solution.artifacts]
+        has = {canonicalize_name(name): version for name, version in (installed or {}).items()}
+        every = [
+            artifact
+            for solution in self._solutions
+            for artifact in solution.artifacts
+            if has.get(canonicalize_name(artifact.name)) != artifact.version
+        ]
         distinct = {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
         artifacts = list(distinct.values())
         _check_names(artifacts)
@@ -69,6 +80,22 @@ class FetchPip:
         space = space_for(self._planned, self._wheels.folder, unpack=False)
         if not self._request.dry_run:
             space.check(self._wheels.folder)
+
+    def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Requirements and constraints as lines of requirements files, without indexes and addresses."""
+        request = self._pip_request(self._request.pip.python, self._request.platforms)
+        wanted = asked(
+            request,
+            [read_requirements(path, env=self._setup.env) for path in request.files],
+            [read_requirements(path, env=self._setup.env) for path in request.constraints],
+        )
+        hashes = wanted.wanted.hashes
+
+        def line(text: str) -> str:
+            allowed = hashes.get(canonicalize_name(Requirement(text).name), ())
+            return " ".join((text, *(f"--hash={each}" for each in sorted(allowed))))
+
+        return tuple(line(text) for text in wanted.lines), wanted.constraints
 
     def _targets(self, pythons: Mapping[str, str]) -> list[tuple[str | None, tuple[str, ...]]]:
         """Python version and platforms of each resolution."""

@@ -139,7 +139,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
 
     result, code = run("fetch", options, call)
     if result is not None and not options["json"] and not options["quiet"]:
-        _summary(result)
+        say_summary(result)
     return code
 
 
@@ -195,7 +195,8 @@ def _locks(paths: Sequence[Path]) -> dict[bool, Path | None]:
     return found
 
 
-def _summary(result: RunResult) -> None:
+def say_summary(result: RunResult) -> None:
+    """A line for each file, and one for all of them."""
     from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
 
     totals = result.as_json()["totals"]

@@ -12,6 +12,7 @@ from resume_dl import __version__
 COMMANDS = {
     "fetch": "Resolve conda packages, download, verify, put them into conda's package cache.",
     "get": "Download any URL, resumable and verified.",
+    "pip": "pip install with the files fetched first; the lines of pip.conf for it.",
     "status": "Unfinished downloads: what is safe on disk, what is left.",
     "clean": "Remove unfinished downloads.",
     "mirrors": "The mirrors and what they carry.",
@@ -52,5 +53,5 @@ def cli(context: click.Context) -> None:
         return  # help must come beside a config.toml that is broken: it is what one looks into then
     defaults = load_config(find_paths(os.environ).config_file)
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
-    looking = {"status": as_json, "clean": as_json, "mirrors": {"list": as_json}}
+    looking = {"status": as_json, "clean": as_json, "mirrors": {"list": as_json}, "pip": {"install": defaults}}
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}

@@ -87,12 +87,16 @@ def output_options(command: _Command) -> _Command:
     return command
 
 
-def transfer_options(command: _Command) -> _Command:
-    """What every command that downloads has, output options included."""
-    command = output_options(command)
+def network_options(command: _Command) -> _Command:
+    """Mirrors, connections, patience: what every command that downloads has, and nothing about its output."""
     for add in reversed(_TRANSFER):
         command = add(command)
     return command
+
+
+def transfer_options(command: _Command) -> _Command:
+    """What every command that downloads has, output options included."""
+    return network_options(output_options(command))
 
 
 def default_transfer(env: Mapping[str, str], *, mirrors: Path | None = None) -> TransferOptions:

@@ -45,9 +45,15 @@ class TargetPython:
 def find_python(env: Mapping[str, str]) -> TargetPython:
     """The Python that ``pip install`` would install into, as its user sees it.
 
-    The active environment's (``VIRTUAL_ENV``, ``CONDA_PREFIX``; of two the one that stands first on PATH); else our own
-    if it has pip; else the first on PATH that has pip; else our own.
+    The one that ``RESUME_DL_PIP_PYTHON`` names (or ConfigurationError); else the active environment's (``VIRTUAL_ENV``,
+    ``CONDA_PREFIX``; of two the one that stands first on PATH); else our own if it has pip; else the first on PATH that
+    has pip; else our own.
     """
+    if named := env.get("RESUME_DL_PIP_PYTHON", ""):
+        found = _ask(Path(named), env)
+        if found is None:
+            raise ConfigurationError(f"{named} is no Python that runs", hint="name the program itself, or leave it out")
+        return found
     for prefix in _active(env):
         found = _ask(_python_of(prefix), env)
         if found is not None:
@@ -93,6 +99,16 @@ def _ask(python: Path, env: Mapping[str, str]) -> TargetPython | None:
     if len(answer) != 3:
         return None
     return TargetPython(python, Path(answer[0]), answer[1], answer[2] == "yes")
+
+
+def python_at(place: Path) -> Path:
+    """The program of what pip's ``--python`` names: a Python, or the folder of an environment."""
+    return _python_of(place) if place.is_dir() else place
+
+
+def install_help(python: TargetPython, env: Mapping[str, str]) -> str:
+    """What its pip says of ``pip install``: every option of that pip is in it. Empty where it has none."""
+    return _output([*python.pip, "install", "--help"], without_settings(env), folder=python.executable.parent)
 
 
 def default_index(python: TargetPython | None, env: Mapping[str, str], *, uv: Path | None = None) -> RedactedUrl:
