@@ -6,31 +6,29 @@ of ours and no line of output holds a secret.
 
 from __future__ import annotations
 
-import base64
+import re
+import shutil
 import ssl
+import subprocess
 from urllib.parse import quote_plus
 
 import pytest
 
 from faults.behaviours import Demand, Redirect, Status
-from resume_dl.demo.channel import PackageSpec, build_channel
+from support.logins import BASIC, SECRET, archives, build_small_channels, files_with_a_secret, serve
 from support.plugin import our_lines
 from transport.tiny import TinyHttpProxy, authority
 
 pytestmark = pytest.mark.conda
 
-SECRET = "s3cr3tS3CR3T"
-BASIC = "Basic " + base64.b64encode(f"me:{SECRET}".encode()).decode()
-ARCHIVES = "*.conda"
+CONDAS_OWN = re.compile(r"condarc|home/\.netrc|data/.*\.token|pkgs/cache/.*|env/conda-meta/history|on-pythonpath/.*")
+"""What a user or conda itself writes secrets into, also without us."""
 
 
 @pytest.fixture(scope="module")
 def channels(tmp_path_factory):
     """Channels a to e, each with the one package of its name, as they lie on disk."""
-    root = tmp_path_factory.mktemp("channels")
-    for name in "abcde":
-        build_channel(root / name, [PackageSpec(name=name, version="1", build="0", payload_size=300_000)])
-    return root
+    return build_small_channels(tmp_path_factory.mktemp("channels"), "abcde")
 
 
 @pytest.fixture(params=["classic", "rattler"])
@@ -44,9 +42,7 @@ def conda(request, test_conda):
 
 def offer(server, channels, name, at=None):
     """The channel ``name`` at the path ``at`` of every port."""
-    for file in (channels / name).rglob("*"):
-        if file.is_file():
-            server.put(f"{at or '/' + name}/{file.relative_to(channels / name).as_posix()}", file.read_bytes())
+    serve(server, channels / name, at or f"/{name}")
 
 
 def write_mirrors(conda, origins, **carries):
@@ -67,24 +63,13 @@ def create(conda, *specs, env=None, expect=0):
     return done
 
 
-def archives(server, port=None):
-    return server.requests(port, ARCHIVES)
-
-
 def fetched_by_us(requests):
     return [each.headers.get("user-agent", "").startswith("resume-dl/") for each in requests]
 
 
-def files_with_a_secret(folder):
-    """Every file that holds the secret, plain or as Basic; conda's own notes of what it was told are left out."""
-    given = {"condarc", ".netrc", f"{quote_plus('http://127.0.0.1')}.token"}
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name not in given and not path.name.endswith(".token"):
-            content = path.read_bytes()
-            if SECRET.encode() in content or BASIC.encode() in content:
-                found.append(path.relative_to(folder).as_posix())
-    return [name for name in found if not name.startswith("pkgs/cache/") and name != "env/conda-meta/history"]
+def assert_no_leak(conda):
+    """No secret lies in any file, but where it would without us."""
+    assert [path for path in files_with_a_secret(conda.folder) if not CONDAS_OWN.fullmatch(path)] == []
 
 
 def test_every_kind_of_login(conda, channels, fault_server):
@@ -131,7 +116,7 @@ def test_every_kind_of_login(conda, channels, fault_server):
     ]
     assert all(fetched_by_us(archives(server)))
     assert server.requests(mirror) == []
-    assert files_with_a_secret(conda.folder) == []
+    assert_no_leak(conda)
     assert len(list((conda.folder / "env" / "conda-meta").glob("*-1-0.json"))) == 5
 
 
@@ -155,7 +140,7 @@ def test_mirrors_where_the_users_file_says_so(conda, channels, fault_server):
     assert [each.path for each in asked] == [f"/mirror/{name}/linux-64/{name}-1-0.conda" for name in "ab"]
     assert not [each for each in server.requests(1) if SECRET in repr((each.path, each.headers))]
     assert all(fetched_by_us(archives(server)))
-    assert files_with_a_secret(conda.folder) == []
+    assert_no_leak(conda)
 
 
 LOGIN_PLUGIN = f"""
@@ -222,9 +207,7 @@ def test_a_plugins_login(test_conda, channels, fault_server):
     assert all(fetched_by_us(archives(server)))
     assert len(archives(server, 1)) == (0 if headers else 1)
     assert SECRET not in repr([each.headers for each in server.requests(1)])
-    assert files_with_a_secret(test_conda.folder) == ["on-pythonpath/corp_headers.py"] * headers + [
-        "on-pythonpath/corp_login.py"
-    ]
+    assert_no_leak(test_conda)
 
 
 def test_a_plugin_that_cannot_log_in(test_conda, channels, fault_server):
@@ -262,6 +245,14 @@ def test_certificates(test_conda, channels, fault_server, tmp_path):
         done = create(test_conda, "a", "--download-only")
         assert our_lines(done.stderr) == []
         assert fetched_by_us(archives(server)) == [True]
+        shutil.rmtree(test_conda.pkgs)
+        asked = [str(test_conda.python), "-c", "import truststore"]
+        if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
+            test_conda.configure(ssl_verify="truststore")
+            # what OpenSSL takes for the system's store
+            done = create(test_conda, "a", "--download-only", env={"SSL_CERT_FILE": str(tmp_path / "ca.pem")})
+            assert our_lines(done.stderr) == []
+            assert fetched_by_us(archives(server)) == [True, True]
 
 
 def test_a_proxy(test_conda, channels, fault_server):
@@ -280,7 +271,7 @@ def test_a_proxy(test_conda, channels, fault_server):
     assert fetched_by_us(archives(server)) == [True]
     asked = [each for each in proxy.requests if each.path.endswith(".conda")]
     assert {each.headers.get("proxy-authorization") for each in asked} == {BASIC}
-    assert files_with_a_secret(test_conda.folder) == []
+    assert_no_leak(test_conda)
 
 
 def test_only_places_that_conda_may_use(test_conda, channels, fault_server):

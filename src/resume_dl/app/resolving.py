@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.repodata import RepodataFetcher
@@ -22,6 +23,7 @@ from resume_dl.resolve.solve import check_specs, solve
 from resume_dl.resolve.specs import channels_of_specs
 from resume_dl.resolve.virtual import defaults, target
 from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.settings.channel_access import ChannelAccess
 from resume_dl.settings.channels import NODEFAULTS, expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
 
@@ -79,6 +81,7 @@ class Resolver:
             for platform in platforms:
                 expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
                 self._check_allowed(expanded)
+                expanded = tuple(map(self._at_own_place, expanded))
                 self._name_retired(expanded)
                 request = self._solve_request(specs, expanded, platform)
                 solutions.append((platform, self._solve(request, worker, fresh=fresh, disputes=disputes)))
@@ -105,6 +108,20 @@ class Resolver:
         for channel in channels:
             if not self._setup.rules.permit_channel(channel.client_base):
                 raise _not_allowed(f"the channel {channel.name} ({channel.client_base})")
+
+    def _at_own_place(self, channel: Channel) -> Channel:
+        """The channel itself, but one whose login is a conda plugin's is nobody else's, wherever it lies.
+
+        No plugin runs here: it is said once that it may be refused.
+        """
+        access = self._setup.access
+        if not isinstance(access, ChannelAccess) or not access.wants_plugin(channel.client_base):
+            return channel
+        if channel.name not in self._told:
+            self._told.add(channel.name)
+            text = f"the login of {channel.name} is a conda plugin's (channel_settings) and cannot be asked for here"
+            self._reporter.message(f"{text}; if it is refused, let conda itself install", level="warning")
+        return changed(channel, origin=None, canonical_base=channel.client_base)
 
     def _name_missing_environment(self) -> None:
         """Say that ``-n`` or ``-p`` names nothing yet: it may be a slip, and nothing is installed to build on."""

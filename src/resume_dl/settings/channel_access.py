@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote_plus, urlsplit
 
 from resume_dl.model.access import Access
-from resume_dl.model.channel import Channel, has_credentials
+from resume_dl.model.channel import has_credentials
 from resume_dl.model.channel_rules import ChannelRules, channel_key
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
@@ -28,13 +28,9 @@ def channel_rules(conda: CondaSettings, table: MirrorTable) -> ChannelRules:
 
 
 def _keys(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> frozenset[str]:
-    return frozenset(channel_key(channel.client_base) for channel in _channels(names, conda, table))
-
-
-def _channels(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> Iterator[Channel]:
-    """Each name by itself: two addresses of one channel are two places here."""
-    for name in names:
-        yield from expand_channels([name], conda, table, subdirs=_EVERY)
+    # each name by itself: two addresses of one channel are two places here
+    expanded = (channel for name in names for channel in expand_channels([name], conda, table, subdirs=_EVERY))
+    return frozenset(channel_key(channel.client_base) for channel in expanded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +63,9 @@ def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, s
     """As conda's ``gateways/connection/session.py`` has it. Raises ConfigurationError for a malformed channel."""
     named = [entry.get("channel", "") for entry in conda.channel_settings if entry.get("auth", "").strip()]
     names = [name for name in named if name and "*" not in name]
-    channels = _channels(names, conda, table)
     return ChannelAccess(
         read_anaconda_tokens(env) if conda.add_anaconda_token else {},
-        frozenset(channel_key(base) for each in channels for base in (each.client_base, each.canonical_base)),
+        _keys(names, conda, table),
         tuple(name for name in named if "*" in name),
     )
 
