@@ -202,6 +202,15 @@ def test_a_mirror_with_a_page_of_its_own_is_passed_over(catalogue, offered):
     assert file.url.startswith(offered.base(1))
 
 
+def test_whom_to_ask_first(catalogue):
+    """Mirrors in the table's order and the origin last, which is far away; a mirror that the user named before all."""
+    mirrors = tuple(Mirror(name, carries={"pypi:simple": f"http://{name}/simple"}) for name in ("one", "two"))
+    asked = catalogue(table=MirrorTable({"pypi:simple": "http://origin/simple"}, mirrors)).sources
+    assert [each.mirror for each in asked(RedactedUrl("http://origin/simple/a/"))] == ["one", "two", "upstream"]
+    assert [each.mirror for each in asked(RedactedUrl("http://two/simple/a/"))] == ["two", "one", "upstream"]
+    assert [each.url.host for each in asked(RedactedUrl("http://private/simple/a/"))] == ["private"]
+
+
 def test_one_says_no_and_one_says_nothing(catalogue, offered):
     """The word of one place of an index counts; the other is named for whoever finds no answer."""
     mirrors = (Mirror("down", carries={"pypi:simple": "http://127.0.0.1:9/simple"}),)

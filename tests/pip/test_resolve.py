@@ -522,3 +522,66 @@ def test_nothing_is_left_behind(tmp_path, user, monkeypatch):
     assert list(temp.iterdir()) == []
     assert not any(path.name == "uv" for path in Path(user.environment()["HOME"]).rglob("*"))
     assert os.environ.get("UV_CACHE_DIR") is None
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_requirements_file_with_a_private_index(tmp_path, nginx_mirrors, user):
+    """Its index with its password is used, also for a file that it includes from there; and never shown."""
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0", requires=["other"])
+    other = build_wheel(tmp_path / "built", "other", "1.0")
+    write_index(tmp_path / "root", [wheel, other])
+    (tmp_path / "root" / "more.txt").write_text("other\n")
+    nginx = nginx_mirrors([tmp_path / "root"])
+    nginx.change(0, login="me:s3cret")
+    index = nginx.base().replace("//", "//me:s3cret@")
+    path = requirements_file(tmp_path, f"--index-url {index}/simple", f"-r {index}/more.txt", "demo", "-e .")
+    solution = user.resolve(files=(path,))
+    assert names(solution) == {wheel.filename, other.filename}
+    assert "passed over" in user.told.text
+    nginx.change(0, login="me:another")
+    with pytest.raises(ChannelUnavailableError) as caught:
+        user.resolve(files=(path,))
+    assert "s3cret" not in user.told.text + str(caught.value) + caught.value.hint + "".join(caught.value.tried)
+
+
+def test_require_hashes(tmp_path, nginx_mirrors, user):
+    """A dependency without one ends it, as in pip; without the option it is only said."""
+    from resume_dl.errors import ResolutionError
+
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0", requires=["other"])
+    write_index(tmp_path / "root", [wheel, build_wheel(tmp_path / "built", "other", "1.0")])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    line = f"demo==1.0 --hash=sha256:{wheel.sha256}"
+    solution = user.resolve(index=f"{nginx.base()}/simple", files=(requirements_file(tmp_path, line),))
+    assert any("other" in note and "--hash" in note for note in solution.notes)
+    path = requirements_file(tmp_path, "--require-hashes", line)
+    with pytest.raises(ResolutionError, match="other") as caught:
+        user.resolve(index=f"{nginx.base()}/simple", files=(path,))
+    assert caught.value.exit_code == 3
+
+
+def test_our_own_lock(tmp_path, nginx_mirrors, user):
+    """What was written for a machine is chosen again for it, beside other requirements; no index is asked for it."""
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0")
+    write_index(tmp_path / "root", [wheel, build_wheel(tmp_path / "built", "other", "1.0")])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    lock = tmp_path / "pylock.toml"
+    lock.write_text(user.resolve("demo", index=f"{nginx.base()}/simple").lock_text)
+    nginx.reset_log()
+    (found,) = user.resolve(files=(lock,)).artifacts
+    assert (found.filename, found.sha256, found.size) == (wheel.filename, wheel.sha256, wheel.size)
+    assert nginx.requests() == []
+    both = user.resolve("other", index=f"{nginx.base()}/simple", files=(lock,))
+    assert {artifact.name for artifact in both.artifacts} == {"demo", "other"}
+    assert both.lock_text == ""
+
+
+def test_the_default_index_is_asked_of_pip(tmp_path, nginx_mirrors, user):
+    """Where nobody names one; every mirror of it is a place for it."""
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0")
+    write_index(tmp_path / "root", [wheel])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    user.mirror("near", pypi_simple=f"{nginx.base()}/simple")
+    assert names(user.resolve("demo")) == {wheel.filename}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
@@ -28,6 +29,8 @@ class Asked:
     """The projects that were named, normalized."""
     indexes: PipIndexes
     wanted: Wanted
+    locks: tuple[Path, ...] = ()
+    """Each a pylock.toml, which says itself what it needs."""
     require_hashes: bool = False
     notes: tuple[str, ...] = ()
 
@@ -41,11 +44,12 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
     requirements += [requirement for file in files for requirement in file.requirements]
     limits = [each for file in files for each in file.constraints]
     limits += [each for file in constraints for each in (*file.requirements, *file.constraints)]
-    if not requirements:
+    locks = tuple(file.lock for file in files if file.lock is not None)
+    if not requirements and not locks:
         raise ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
     indexes = request.indexes
     for file in files:
-        indexes = indexes.then(file.indexes)
+        indexes = file.indexes_over(indexes)
     direct = {normalized(each.name): _direct(each) for each in requirements if each.url is not None}
     return Asked(
         lines=tuple(_line(each, direct) for each in requirements),
@@ -53,6 +57,7 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
         names=frozenset(normalized(each.name) for each in requirements),
         indexes=indexes,
         wanted=Wanted(direct, _hashes([*requirements, *limits])),
+        locks=locks,
         require_hashes=any(file.require_hashes for file in files),
         notes=tuple(f"passed over: {line}" for file in files for line in file.passed_over),
     )

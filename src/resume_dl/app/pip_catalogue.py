@@ -28,7 +28,7 @@ from resume_dl.app.places import Places
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import CaptivePortalError, ChannelUnavailableError, PackageNotFoundError, ResumeDLError
 from resume_dl.model.artifact import Source, safe_filename
-from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.pip import FindLinks
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
@@ -97,9 +97,9 @@ class Catalogue:
         return self._once.get(("metadata", file.url), lambda: self._metadata(file))
 
     def sources(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The places of an address, the one that was named itself first; offline only those on this machine."""
+        """The places of an address: the mirror that it names first, the origin last; offline only this machine."""
         found = [source for source in self._places.of(url) if not self._offline or source.url.reveal()[:5] == "file:"]
-        return tuple(sorted(found, key=lambda source: source.url != url))
+        return tuple(sorted(found, key=lambda source: source.url != url or source.mirror == UPSTREAM))
 
     def copy(self, file: ListedFile, target: IO[bytes]) -> None:
         """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""

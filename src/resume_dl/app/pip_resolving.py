@@ -5,30 +5,36 @@ docs/adr/pip-resolver.md says why it is done so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from platform import python_version
 
 from resume_dl.app.pip_asked import Asked, asked
 from resume_dl.app.pip_catalogue import Catalogue
 from resume_dl.app.pip_explaining import refusal
 from resume_dl.app.pip_gateway import Gateway
-from resume_dl.app.pip_reading import Reader
+from resume_dl.app.pip_reading import Reader, Unanswered
 from resume_dl.app.places import Places
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
+    ChannelUnavailableError,
     DigestMismatchError,
     Interrupted,
     ResolutionError,
     ResumeDLError,
 )
-from resume_dl.model.artifact import Artifact
+from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import without_credentials
-from resume_dl.model.mirror import MirrorTable
-from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
+from resume_dl.model.mirror import GIVEN, MirrorTable
+from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.resolve.index_page import ListedFile, placeholder
+from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.requirements import read_requirements
 from resume_dl.resolve.uv import Locked, LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
 from resume_dl.settings.condarc import native_subdir
@@ -38,6 +44,7 @@ from resume_dl.settings.pip_find import TargetPython, default_index, find_python
 from resume_dl.settings.pip_network import pip_network
 
 _SIMPLE = "pypi:simple"
+_OLDEST = (3, 10)
 _AT_ONCE = 8
 """Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
 
@@ -51,27 +58,56 @@ def resolve_pip(
     explanation), ChannelUnavailableError where an index can be reached nowhere, DigestMismatchError where a hash that
     was asked for contradicts the index's, Interrupted.
     """
-    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load
-
     python = find_python(setup.env)
-    wanted = asked(
-        request,
-        [read_requirements(path, env=setup.env) for path in request.files],
-        [read_requirements(path, env=setup.env) for path in request.constraints],
-    )
-    network = pip_network(
-        load_network(setup.env, setup.conda), load_pip_settings(setup.env, prefix=python.prefix), wanted.indexes
-    )
-    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
-    reader = Reader(transport, setup.options.policy())
-    try:
+    settings = load_pip_settings(setup.env, prefix=python.prefix)
+    with _reader(setup, settings, request.indexes, reporter) as reader:
+        fetch = _Fetching(setup, reader)
+        files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
+        limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
+    wanted = asked(request, files, limits)
+    with _reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
         job = _Resolving(
             request, wanted, python=python, setup=setup, reporter=reporter, reader=reader, cancelled=cancelled
         )
         return job.run()
+
+
+@contextmanager
+def _reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
+    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load
+
+    network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
+    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    reader = Reader(transport, setup.options.policy())
+    try:
+        yield reader
     finally:
         reader.stop()
         transport.close()
+
+
+class _Fetching:
+    """Reads what a requirements file names by an address (``-r https://…``)."""
+
+    def __init__(self, setup: Setup, reader: Reader) -> None:
+        self._offline = _is_offline(setup)
+        self._reader = reader
+
+    def __call__(self, url: RedactedUrl) -> bytes:
+        if self._offline:
+            raise ChannelUnavailableError(f"{url} cannot be had: we are offline", hint="run it without --offline")
+        try:
+            return self._reader.whole([Source(GIVEN, url)]).data
+        except Unanswered as unanswered:
+            raise ChannelUnavailableError(
+                f"{url} cannot be had: {unanswered}",
+                tried=(str(url),),
+                hint="check the address and the line, then run it again",
+            ) from None
+
+
+def _is_offline(setup: Setup) -> bool:
+    return setup.options.offline or setup.conda.offline
 
 
 class _Resolving:
@@ -95,22 +131,47 @@ class _Resolving:
         self._reporter = reporter
         self._reader = reader
         self._cancelled = cancelled
-        offline = setup.options.offline or setup.conda.offline
-        places, indexes = self._places(wanted.indexes)
-        self._catalogue = Catalogue(
-            reader,
+        self._catalogue = self._make_catalogue()
+
+    def _make_catalogue(self) -> Catalogue:
+        indexes = self._asked.indexes
+        # A lock file asks no index: what the default one is need not be found out for it.
+        places, addresses = self._places(indexes) if self._asked.lines else (self._setup.places, ())
+        return Catalogue(
+            self._reader,
             places,
-            indexes=indexes,
-            find_links=wanted.indexes.find_links,
-            wanted=wanted.wanted,
-            offline=offline,
+            indexes=addresses,
+            find_links=indexes.find_links,
+            wanted=self._asked.wanted,
+            offline=_is_offline(self._setup),
         )
 
     def run(self) -> tuple[PipSolution, ...]:
         for note in self._asked.notes:
             self._reporter.message(note, level="warning")
+        solutions = []
         with Gateway(self._catalogue, with_files=self._request.allow_sdist) as gateway:
-            return tuple(self._solve(platform, gateway) for platform in self._platforms())
+            for platform in self._platforms():
+                parts = [self._read(path, platform) for path in self._asked.locks]
+                parts += [self._solve(platform, gateway)] if self._asked.lines else []
+                solution = _joined(parts)
+                for note in solution.notes:
+                    self._reporter.message(note, level="info")
+                solutions.append(solution)
+        return tuple(solutions)
+
+    def _read(self, path: Path, platform: str) -> PipSolution:
+        """What a pylock.toml has for a platform."""
+        native = platform == native_subdir()
+        own = native and self._request.python is None and self._python.executable == Path(sys.executable)
+        return read_lock(
+            path,
+            platform=platform,
+            native=native,
+            python=python_version() if own else self._request.python or self._python.version,
+            allow_sdist=self._request.allow_sdist,
+            canonical=self._setup.table.canonical,
+        )
 
     def _platforms(self) -> tuple[str, ...]:
         for platform in self._request.platforms:
@@ -148,6 +209,9 @@ class _Resolving:
     def _solve(self, platform: str, gateway: Gateway) -> PipSolution:
         foreign = platform != native_subdir()
         python = self._request.python or (self._python.version if foreign else None)
+        interpreter = self._python.executable
+        if not _knows_uv(self._python.version):  # for its version ours stands, which uv can ask about this machine
+            python, interpreter = python or self._python.version, Path(sys.executable)
         indexes = gateway.indexes()
         request = UvRequest(
             requirements=self._asked.lines,
@@ -158,7 +222,7 @@ class _Resolving:
             refusal=gateway.proxy,
             platform=platform if foreign else None,
             python=python,
-            interpreter=self._python.executable,
+            interpreter=interpreter,
             allow_sdist=self._request.allow_sdist,
             pre=self._asked.indexes.pre,
             no_deps=self._request.no_deps,
@@ -167,10 +231,7 @@ class _Resolving:
             locked = lock(request, env=self._setup.env, cancelled=self._stopped)
         except UvRefusedError as refused:
             raise self._refusal(gateway, refused) from None
-        solution = self._solution(platform, python or self._python.version, locked, gateway)
-        for note in solution.notes:
-            self._reporter.message(note, level="info")
-        return solution
+        return self._solution(platform, python or self._python.version, locked, gateway)
 
     def _stopped(self) -> bool:
         if self._cancelled():
@@ -245,6 +306,21 @@ class _Resolving:
         if whole:
             notes.append(f"read once already, because their server gives no parts of files: {', '.join(whole)}")
         return tuple(notes)
+
+
+def _knows_uv(version: str) -> bool:
+    """Whether uv can run a Python of this version to learn of its machine; a new uv may stop with any old one."""
+    major, _, minor = version.partition(".")
+    return (int(major), int(minor)) >= _OLDEST
+
+
+def _joined(parts: list[PipSolution]) -> PipSolution:
+    """One solution of several files' for the same platform; a lock of more than one would be nobody's."""
+    if len(parts) == 1:
+        return parts[0]
+    artifacts = {artifact.key: artifact for part in parts for artifact in part.artifacts}
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return replace(parts[-1], artifacts=tuple(artifacts.values()), notes=notes, lock_text="")
 
 
 def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
