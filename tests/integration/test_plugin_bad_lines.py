@@ -119,7 +119,7 @@ def test_condas_dead_end_is_opened_by_a_mirror(stuck, offer, torch, server):
 
 
 def test_condas_dead_end_without_a_mirror_ends_in_a_clear_error(stuck, offer, torch, server):
-    """One line says why and how much is safe; conda begins anew and fails; a server that heals is asked for the rest."""
+    """One line says why and what is safe; conda begins anew and fails; a server that heals is asked for the rest."""
     asked = len(server.requests(path=f"*/{torch.filename}"))
     done = create(stuck, expect=1)
     line = our_lines(done.stderr)[-1]

@@ -85,12 +85,16 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
     del repodata_fn, unlink_precs
     if not link_precs:
         return
+    from conda.base.context import context  # noqa: PLC0415
     from conda.exceptions import CondaError  # noqa: PLC0415
 
     try:
-        from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415
+        from resume_dl.conda_plugin.glance import unsettled  # noqa: PLC0415
 
-        after_solve(link_precs)
+        if records := unsettled(link_precs, context.pkgs_dirs):
+            from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415
+
+            after_solve(records)
     except CondaError:
         raise
     except Exception as error:  # noqa: BLE001

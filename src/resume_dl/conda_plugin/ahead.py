@@ -39,7 +39,8 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
         sizes = [artifact.size for artifact in artifacts]
         is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
         if wishes.prefetch != NEVER and not is_small:
-            stopped = _fetch(artifacts, records, wishes)
+            full = [compat.in_full(artifact, records[client_url(artifact)]) for artifact in artifacts]
+            stopped = _fetch(full, records, wishes)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
         say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
     if stopped:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,6 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
                 version=record.version,
                 build=record.build,
                 subdir=record.subdir,
-                channel=str(record.channel.name or ""),
-                record=record.dump(),
             )
             artifact.digest  # noqa: B018 - a malformed digest raises here, not later
         except ValueError:
@@ -117,6 +116,13 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
         found.append(artifact)
         by_url[client_url(artifact)] = record
     return found, by_url
+
+
+def in_full(artifact: Artifact, record: Any) -> Artifact:
+    """``artifact`` with what conda's record of it says besides, which takes a while: for what is fetched only."""
+    if not isinstance(record, PackageRecord):
+        return artifact
+    return changed(artifact, channel=str(record.channel.name or ""), record=record.dump())
 
 
 def extract_packed(pkgs_dir: Path, extracted: Path) -> None:
