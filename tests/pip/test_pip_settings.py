@@ -362,3 +362,28 @@ def test_a_trusted_host_is_that_host_alone(url: str, trusted: bool) -> None:
     """By name at every port, or at one; no domain below it."""
     trusting = NetworkSettings(trusted_hosts=("h.example", "P.example:8443", "s.example:443", "[::1]"))
     assert trusting.trusts(url) is trusted
+
+
+@pytest.mark.parametrize(
+    ("url", "protected"),
+    [
+        ("http://h.example/s", False),
+        ("HTTP://h.example/s", False),
+        ("https://h.example/s", True),
+        ("http://t.example:8080/s", True),
+        ("http://127.0.0.1:8080/s", True),
+        ("http://localhost/s", True),
+        ("http://[::1]/s", True),
+        ("http://127.example/s", False),
+        ("file:///srv/simple", True),
+    ],
+)
+def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, protected: bool) -> None:
+    """Whoever sits between could name other files; the real pip ignores such an index, and says so."""
+    one = RedactedUrl(url)
+    for indexes in (PipIndexes(index_url=one), PipIndexes(extra=(one,)), PipIndexes(find_links=(one,))):
+        said = indexes.then(PipIndexes(trusted_hosts=("t.example",)))
+        assert said.unprotected() == (() if protected else (one,))
+    session = pytest.importorskip("pip._internal.network.session").PipSession(trusted_hosts=["t.example"])
+    link = pytest.importorskip("pip._internal.models.link").Link(url)
+    assert session.is_secure_origin(link) is protected

@@ -49,11 +49,7 @@ class NetworkSettings:
 
     def trusts(self, url: str) -> bool:
         """Whether the certificate of this very host is taken as it comes; says nothing of a proxy on the way."""
-        parts = urlsplit(url)
-        host = (parts.hostname or "").lower()
-        host = f"[{host}]" if ":" in host else host
-        port = _port(parts.port, parts.scheme.lower())
-        return bool({host, f"{host}:{port}"} & {trusted.lower() for trusted in self.trusted_hosts})
+        return is_trusted(url, self.trusted_hosts)
 
     def __repr__(self) -> str:
         shown = {key: _without_login(value) for key, value in self.proxies.items()}
@@ -64,6 +60,22 @@ class NetworkSettings:
             f"connect_timeout={self.connect_timeout!r}, first_byte_timeout={self.first_byte_timeout!r}, "
             f"read_timeout={self.read_timeout!r}, user_agent={self.user_agent!r})"
         )
+
+
+def is_trusted(url: str, trusted_hosts: tuple[str, ...]) -> bool:
+    """Whether one of ``trusted_hosts`` (``host``, ``host:port``) is the very host of ``url``."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    port = _port(parts.port, parts.scheme.lower())
+    return bool({host, f"{host}:{port}"} & {trusted.lower() for trusted in trusted_hosts})
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the host is this machine: ``localhost``, 127.0.0.0/8 or ::1."""
+    host = (urlsplit(url).hostname or "").lower()
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
 def _without_login(proxy: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TypeVar
 
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.network import is_loopback, is_trusted
 from resume_dl.model.url import RedactedUrl, path_from_url
 
 _T = TypeVar("_T")
@@ -48,6 +49,18 @@ class PipIndexes:
             pre=self.pre or later.pre,
         )
 
+    def unprotected(self) -> tuple[RedactedUrl, ...]:
+        """Addresses of plain http whose host is neither this machine nor trusted: pip passes them over."""
+        links = (link for link in self.find_links if isinstance(link, RedactedUrl))
+        indexes = () if self.no_index else (*((self.index_url,) if self.index_url else ()), *self.extra)
+        return tuple(
+            url
+            for url in (*indexes, *links)
+            if url.reveal()[:5].lower() == "http:"
+            and not is_loopback(url.reveal())
+            and not is_trusted(url.reveal(), self.trusted_hosts)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipSettings:
@@ -61,11 +74,6 @@ class PipSettings:
     """Seconds; None where nothing is said."""
     constraints: tuple[Path, ...] = ()
     """Constraints files (``PIP_CONSTRAINT``)."""
-    only_binary: tuple[str, ...] = ()
-    """Package names, ``:all:``, ``:none:``, as given."""
-    no_binary: tuple[str, ...] = ()
-    prefer_binary: bool = False
-    require_hashes: bool = False
     files: tuple[Path, ...] = ()
     """The files that were read."""
     origins: Mapping[str, str] = field(default_factory=dict)

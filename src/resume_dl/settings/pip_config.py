@@ -145,10 +145,6 @@ class _Options:
     def words(self, name: str) -> tuple[str, ...]:
         return tuple(self.said[name].value.split()) if name in self.said else ()
 
-    def names(self, name: str) -> tuple[str, ...]:
-        """Package names, by commas."""
-        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
-
     def flag(self, name: str) -> bool:
         text = (self.text(name) or "no").lower()
         if text not in _YES | _NO:
@@ -212,10 +208,6 @@ def _settings(options: _Options, files: list[Path]) -> PipSettings:
         client_cert=options.path("client-cert"),
         timeout=options.number("timeout"),
         constraints=tuple(options.file("constraint", word) for word in options.words("constraint")),
-        only_binary=options.names("only-binary"),
-        no_binary=options.names("no-binary"),
-        prefer_binary=options.flag("prefer-binary"),
-        require_hashes=options.flag("require-hashes"),
         files=tuple(files),
         origins=options.origins(),
     )
