@@ -27,8 +27,9 @@ format: $(READY)
 bench: $(READY) nginx  ## half an hour; each prints its numbers and fails above its bound (docs/benchmarks.md)
 	@status=0; for file in benchmarks/*.py; do $(BIN)/python $$file || { status=1; echo "  failed: $$file"; }; done; exit $$status
 
-oldest-rattler: $(READY) $(OLDEST)  ## the solver's tests with the oldest py-rattler that pyproject.toml allows
+oldest-rattler: $(READY) $(OLDEST)  ## the tests of solver and rattler's cache with the oldest py-rattler that pyproject.toml allows
 	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/resolve -k "not conda"
+	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/integration/test_rattler_cache.py -k rattler-venv
 
 $(OLDEST): pyproject.toml
 	$(PYTHON) -m venv .rattler-venv

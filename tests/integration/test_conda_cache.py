@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
-import sys
 
 import pytest
 
@@ -33,6 +31,7 @@ from resume_dl.store.condacache import (
 from resume_dl.store.part import FOLDER
 from support.conda_cache import Offer, extract_all
 from support.condas_lock import another_conda_works_on
+from support.killing import kill_at
 
 MKL = "pkgs/main/mkl-2020.2-256.conda"
 BASE = "http://mirror.example"
@@ -101,20 +100,6 @@ def assert_same_cache(conda, ours, filenames):
 
 
 # --- whole at every moment
-
-
-def kill_at(number: int) -> None:
-    """SIGKILL this process at its ``number``-th file operation, before it is carried out."""
-    seen = 0
-
-    def watch(event: str, _: object) -> None:
-        nonlocal seen
-        if event in {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}:
-            seen += 1
-            if seen == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(watch)
 
 
 def assert_nothing_half(pkgs, offer, artifact, before):

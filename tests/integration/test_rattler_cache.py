@@ -1,23 +1,36 @@
 """``fetch --rattler-cache``: what py-rattler installs from afterwards without asking for an archive, as pixi would.
 
-Every version at hand installs: the one of this environment, and each interpreter that ``RESUME_DL_TEST_RATTLER`` names.
+This environment's py-rattler installs, and that of the Python that ``RESUME_DL_TEST_RATTLER`` names.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from resume_dl.errors import StoreError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.url import RedactedUrl
+from resume_dl.store.cache_record import RECORD
+from resume_dl.store.condacache import extraction_folder, is_whole, sweep
+from resume_dl.store.part import FOLDER
+from resume_dl.store.rattler_cache import find_for_rattler, publish_for_rattler, rattler_folder
 from support.conda_cache import Offer
-from support.fetching import User
+from support.fetching import User, finish
+from support.killing import kill_at
 from support.nginx import NginxMirrors
 
-PYTHONS = [sys.executable, *filter(None, os.environ.get("RESUME_DL_TEST_RATTLER", "").split(os.pathsep))]
+posix = pytest.mark.skipif(sys.platform == "win32", reason="locks and signals of POSIX")
+
+PYTHONS = [sys.executable, *filter(None, [os.environ.get("RESUME_DL_TEST_RATTLER")])]
 INSTALL = """
 import asyncio, json, sys
 from rattler import Channel, PackageName, SparseRepoData, install
@@ -68,23 +81,169 @@ def install(python: str, user: User, offer: Offer, mirror: NginxMirrors, prefix:
 
 
 def archives(mirror: NginxMirrors) -> Sequence[str]:
-    return [request.uri for request in mirror.archive_requests()]
+    """Names of the archives that were asked for."""
+    return [request.uri.rpartition("/")[2] for request in mirror.archive_requests()]
 
 
+@pytest.mark.parametrize("named", ["default", "variable", "argument"])
 @pytest.mark.parametrize("python", PYTHONS)
-def test_rattler_installs_without_a_download(at_nginx, offer, mirror, tmp_path, python):
-    """After fetch rattler asks for no archive; conda's package cache is left alone, and so is a second fetch."""
-    done = at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache")
+def test_rattler_installs_without_a_download(at_nginx, offer, mirror, python, named):
+    """After fetch rattler asks for no archive; conda's package cache is left alone, and a second fetch does
+    nothing."""
+    cache = at_nginx.home / ".cache" / "rattler" / "cache" if named == "default" else at_nginx.folder / "cache"
+    own = {} if named == "default" else {"RATTLER_CACHE_DIR": str(cache)}
+    option = f"--rattler-cache={cache}" if named == "argument" else "--rattler-cache"
+    env = own if named == "variable" else {}
+    done = at_nginx.fetch("pytorch=1.7", "--json", option, env=env)
     assert done.code == 0, done.err
-    cache = at_nginx.home / ".cache" / "rattler" / "cache" / "pkgs"
     paths = {Path(each["path"]) for each in done.report["artifacts"]}
-    assert paths == {cache / package.spec.stem for package in offer.wanted.values()}
-    assert at_nginx.archives() == set()
-    assert not (cache / ".resume-dl").exists()
+    assert paths == {cache / "pkgs" / package.spec.stem for package in offer.wanted.values()}
+    assert not at_nginx.pkgs.exists()
+    assert not (cache / "pkgs" / FOLDER).exists()
     mirror.reset_log()
-    assert install(python, at_nginx, offer, mirror, tmp_path / "env") == len(offer.wanted)
+    assert install(python, at_nginx, offer, mirror, at_nginx.folder / "env", **own) == len(offer.wanted)
     assert archives(mirror) == []
-    assert (tmp_path / "env" / "share" / "pytorch" / "payload.bin").is_file()
-    again = at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache")
+    assert (at_nginx.folder / "env" / "share" / "pytorch" / "payload.bin").is_file()
+    again = at_nginx.fetch("pytorch=1.7", "--json", option, env=env)
     assert set(again.statuses.values()) == {"cached"}
     assert archives(mirror) == []
+
+
+def test_without_fetch_rattler_downloads(at_nginx, offer, mirror, tmp_path):
+    """What the count is worth: without us each archive is asked for, and a fetch afterwards has little left to do."""
+    assert install(sys.executable, at_nginx, offer, mirror, tmp_path / "env") == len(offer.wanted)
+    assert sorted(archives(mirror)) == sorted(package.filename for package in offer.wanted.values())
+    mirror.reset_log()
+    assert at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache").code == 0
+    # rattler notes no md5, so whether these are the right ones cannot be told
+    unknown = [package.filename for package in offer.wanted.values() if "sha256" not in package.record]
+    assert unknown
+    assert sorted(archives(mirror)) == sorted(unknown)
+
+
+def test_what_is_wrong_there_is_replaced(at_nginx, offer, mirror, tmp_path):
+    """A folder that lost a file, one of another build, one without a word of its digest: these, and no others."""
+    assert at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache").code == 0
+    cache = at_nginx.home / ".cache" / "rattler" / "cache" / "pkgs"
+    lost, other, unsaid = (offer.package(name).spec.stem for name in ("cudatoolkit", "ninja", "numpy"))
+    (cache / lost / "share" / "cudatoolkit" / "payload.bin").unlink()
+    (cache / f"{other}.lock").write_bytes((7).to_bytes(8, "big") + bytes(32))
+    (cache / f"{unsaid}.lock").unlink()
+    mirror.reset_log()
+    done = at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache")
+    assert done.code == 0, done.err
+    assert {name for name, status in done.statuses.items() if status != "cached"} == set(archives(mirror))
+    assert {name.rpartition(".tar" if name.endswith("bz2") else ".")[0] for name in archives(mirror)} == {
+        lost, other, unsaid,
+    }  # fmt: skip
+    assert int.from_bytes((cache / f"{other}.lock").read_bytes()[:8], "big") == 8
+    mirror.reset_log()
+    install(sys.executable, at_nginx, offer, mirror, tmp_path / "env")
+    assert archives(mirror) == []
+
+
+@posix
+def test_waits_for_a_rattler_at_work(at_nginx, offer, mirror):
+    """While rattler holds its lock nothing is put there; Ctrl-C ends the wait, and what was downloaded is kept."""
+    package = offer.package("ninja")
+    cache = at_nginx.home / ".cache" / "rattler" / "cache" / "pkgs"
+    cache.mkdir(parents=True)
+    arguments = ("fetch", *at_nginx.options, "--no-deps", "ninja", "--json", "--rattler-cache")
+    with (cache / ".cache.lock").open("w") as held:
+        import fcntl  # not on Windows
+
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with at_nginx.start(*arguments) as run:
+            while not list((cache / FOLDER).glob(f"extract-*/package/{RECORD}")):  # it is unpacked, and waits
+                assert run.poll() is None, run.communicate()
+                time.sleep(0.05)
+            assert not (cache / package.spec.stem).exists()
+            run.send_signal(signal.SIGINT)
+            done = finish(run)
+    assert done.code == 130, done.err
+    assert not (cache / package.spec.stem).exists()
+    mirror.reset_log()
+    done = at_nginx.run(*arguments)
+    assert (done.code, archives(mirror)) == (0, [])
+    assert (cache / package.spec.stem).is_dir()
+
+
+# --- whole at every moment
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but files
+@pytest.mark.parametrize("stale", [False, True])
+def test_killed_at_every_file_operation(offer, tmp_path, stale):
+    """Publishing is killed before each of its file operations in turn: rattler never finds half a package, nor another
+    one under this one's digest; and publishing again ends well."""
+    key = next(key for key, package in offer.wanted.items() if package.spec.name == "ninja")
+    artifact = offer.artifact(key, "http://mirror.example")
+    survived = False
+    number = 0
+    while not survived:
+        number += 1
+        pkgs = tmp_path / f"pkgs-{number}"
+        folder, extracted = rattler_folder(pkgs, artifact), lay_out(offer, pkgs, artifact)
+        if stale:
+            (folder / "stale").mkdir(parents=True)
+            folder.with_name(f"{folder.name}.lock").write_bytes(bytes(7) + b"\x05" + bytes(32))
+        child = os.fork()
+        if child == 0:
+            kill_at(number)
+            publish_for_rattler(pkgs, artifact, extracted)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        survived = not os.WIFSIGNALED(status)
+        assert survived == (status == 0)
+        says = lock_of(folder)[8:].hex() == artifact.sha256
+        assert not (says and (folder / "stale").exists())
+        assert is_whole(folder) or (folder / "stale").exists() or not folder.exists()
+        assert not survived or find_for_rattler(pkgs, artifact) == folder
+        if not survived:
+            publish_for_rattler(pkgs, artifact, lay_out(offer, pkgs, artifact))
+            assert find_for_rattler(pkgs, artifact) == folder
+        sweep(pkgs)
+        assert not list((pkgs / FOLDER).glob("aside-*"))
+    assert number > 6
+
+
+def lay_out(offer: Offer, pkgs: Path, artifact: Artifact) -> Path:
+    """The package unpacked, where it waits for its name."""
+    folder = extraction_folder(pkgs, artifact)
+    shutil.copytree(offer.extracted / artifact.filename, folder, dirs_exist_ok=True)
+    return folder
+
+
+def lock_of(folder: Path) -> bytes:
+    try:
+        return folder.with_name(f"{folder.name}.lock").read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path):
+    """What an index calls its packages makes no path out of the cache."""
+    url = RedactedUrl("http://mirror.example/c/noarch/x-1-0.conda")
+    artifact = Artifact(kind="conda", filename="x-1-0.conda", url=url, sha256="0" * 64, name="../../x", version="1")
+    with pytest.raises(StoreError, match=r"x-1-0\.conda"):
+        find_for_rattler(tmp_path, artifact)
+
+
+# --- usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rattler-cache", "numpy"], "is 'numpy' a package or a folder?"),
+        (["numpy", "--dest", "x", "--rattler-cache"], "--dest are two places"),
+        (["numpy", "--pkgs-dir", "x", "--rattler-cache"], "--pkgs-dir are two places"),
+        (["numpy", "--no-extract", "--rattler-cache"], "unpacked packages only"),
+    ],
+)
+def test_wrong_usage(tmp_path, arguments, said):
+    """One place for the packages, and no package is taken for the folder."""
+    done = User(tmp_path / "user").fetch(*arguments)
+    assert done.code == 2
+    assert said in done.err
