@@ -10,6 +10,7 @@ import pytest
 
 from resume_dl.errors import (
     ChannelUnavailableError,
+    ConfigurationError,
     DigestMismatchError,
     Interrupted,
     InvalidSpecError,
@@ -379,6 +380,23 @@ def test_a_host_that_is_down_is_not_asked_for_every_page(tmp_path, nginx_mirrors
     assert len(server.requests()) < 5
 
 
+def test_a_mirror_that_is_behind(tmp_path, nginx_mirrors, user):
+    """Where its pages give no answer, the other mirrors' are read beside them."""
+    old, new = (build_wheel(tmp_path / "built", "demo", version) for version in ("1.0", "2.0"))
+    write_index(tmp_path / "behind", [old])
+    write_index(tmp_path / "current", [new, old])
+    nginx = nginx_mirrors([tmp_path / "behind", tmp_path / "current"])
+    for number, name in enumerate(("behind", "current")):
+        user.mirror(name, pypi_simple=f"{nginx.base(number)}/simple", pypi_files=f"{nginx.base(number)}/packages")
+    index = f"{nginx.base(0)}/simple"
+    user.origins["pypi:simple"] = index
+    assert names(user.resolve("demo", index=index)) == {old.filename}
+    assert nginx.requests(1) == []
+    assert names(user.resolve("demo==2.0", index=index)) == {new.filename}
+    with pytest.raises(UnsatisfiableError, match="3"):
+        user.resolve("demo==3.0", index=index)
+
+
 def test_nobody_can_be_reached(user):
     """Exit 6, with every place that was tried."""
     user.mirror("one", pypi_simple="http://127.0.0.1:9/one")
@@ -511,6 +529,33 @@ def test_stopped(tmp_path, fault_server, user):
         user.resolve("demo", index=f"{server.base()}/simple", cancelled=lambda: bool(server.requests()))
 
 
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [("kill -9 $$", "status -9"), ("echo 'error: no' >&2; echo 'Usage: uv [OPTIONS]' >&2; exit 2", "status 2")],
+)
+def test_a_uv_that_fails_of_itself(tmp_path, user, monkeypatch, script, error):
+    """That is no contradiction among requirements."""
+    from resume_dl.errors import ResolutionError, ResumeDLError
+
+    wrapper = tmp_path / "uv-wrapper"
+    wrapper.write_text(f"#!/bin/sh\n{script}\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setattr("resume_dl.resolve.uv.find_uv", lambda: wrapper)
+    with pytest.raises(ResumeDLError, match=error) as caught:
+        user.resolve("demo", no_index=True)
+    assert not isinstance(caught.value, ResolutionError)
+
+
+def test_a_user_who_stops_uv_too(tmp_path, user, monkeypatch):
+    """Ctrl-C ends it by itself, before we look: that is an interruption and no answer."""
+    wrapper = tmp_path / "uv-wrapper"
+    wrapper.write_text("#!/bin/sh\nexit 1\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setattr("resume_dl.resolve.uv.find_uv", lambda: wrapper)
+    with pytest.raises(Interrupted):
+        user.resolve("demo", no_index=True, cancelled=lambda: True)
+
+
 def test_nothing_is_left_behind(tmp_path, user, monkeypatch):
     """Neither uv's cache nor our files for it."""
     build_wheel(tmp_path / "wheels", "demo", "1.0")
@@ -585,3 +630,16 @@ def test_the_default_index_is_asked_of_pip(tmp_path, nginx_mirrors, user):
     nginx = nginx_mirrors([tmp_path / "root"])
     user.mirror("near", pypi_simple=f"{nginx.base()}/simple")
     assert names(user.resolve("demo")) == {wheel.filename}
+
+
+# --- whom to believe --------------------------------------------------------------------------------------------------
+
+
+def test_an_index_at_plain_http_is_refused_unless_it_is_trusted(user):
+    """As pip passes it over: whoever sits between could name other files. Nobody is asked."""
+    with pytest.raises(ConfigurationError, match=r"http://h\.invalid/simple is plain http"):
+        user.resolve("demo-app", index="http://h.invalid/simple")
+    user.env["PIP_TRUSTED_HOST"] = "h.invalid"
+    user.options["offline"] = True
+    with pytest.raises(ChannelUnavailableError):
+        user.resolve("demo-app", index="http://h.invalid/simple")

@@ -5,6 +5,7 @@ Several threads ask for the same pages; each is fetched once, whoever comes seco
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -60,16 +61,23 @@ class Catalogue:
         find_links: Sequence[FindLinks] = (),
         wanted: Wanted,
         offline: bool = False,
+        thorough: bool = False,
     ) -> None:
+        """``thorough``: read every place's copy of a page, for what one that is behind does not list yet."""
         self.indexes = tuple(indexes)
         self.find_links = tuple(find_links)
         self._reader = reader
         self._places = places
         self._wanted = wanted
         self._offline = offline
+        self._thorough = thorough
         self._once = _Once()
         self._lock = threading.Lock()
         self._listed: dict[str, list[ListedFile]] = {}
+        self.pages = 0
+        """Read so far; a wheel's metadata counts as one."""
+        self.has_more = False
+        """Whether a page has other copies, which may list more."""
         self.unreached: dict[str, str] = {}
         """Host -> why: places that were passed over because others answered."""
         self.read_whole: set[str] = set()
@@ -158,6 +166,27 @@ class Catalogue:
         return self._allowed([file for file in files if _project_of(file.filename) not in self._wanted.direct])
 
     def _page(self, url: RedactedUrl) -> list[ListedFile]:
+        sources = self.sources(url)
+        if not self._thorough:
+            self.has_more |= len(sources) > 1
+            return self._copy_of_page(sources)
+        found: dict[object, ListedFile] = {}
+        failures: list[tuple[Source, Failure]] = []
+        answered = False
+        for source in sources:
+            try:
+                files = self._copy_of_page([source])
+            except Unanswered as unanswered:
+                failures += unanswered.failures
+            else:
+                answered = True
+                for file in files:  # one file has another address at each mirror of an origin without a base
+                    found.setdefault(self._places.table.origin_of(file.url) or file.url, file)
+        if not answered:
+            raise Unanswered(failures)
+        return list(found.values())
+
+    def _copy_of_page(self, sources: Sequence[Source]) -> list[ListedFile]:
         read: dict[str, IndexPage] = {}
 
         def check(body: Body) -> Failure | None:
@@ -170,7 +199,8 @@ class Catalogue:
             read["page"] = page
             return None
 
-        body = self._reader.whole(self.sources(url), accept=ACCEPT, check=check)
+        body = self._reader.whole(sources, accept=ACCEPT, check=check)
+        self.pages += 1
         return [replace(file, url=self._canonical(file.url, body.url)) for file in read["page"].files if _is_safe(file)]
 
     def _canonical(self, link: str, page: RedactedUrl) -> str:
@@ -199,6 +229,7 @@ class Catalogue:
             found = read_metadata(file, self.sources, self._reader)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
+        self.pages += 1
         if found.read_whole:
             with self._lock:
                 self.read_whole.add(file.filename)
@@ -271,6 +302,7 @@ class _Once:
         return future.result() if future is not None and future.done() and future.exception() is None else None
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _project_of(filename: str) -> str:
     """The normalized name of the project that a file belongs to; empty for what is neither wheel nor source archive."""
     try:

@@ -6,6 +6,7 @@ docs/adr/pip-resolver.md says why it is done so.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,10 +23,13 @@ from resume_dl.app.places import Places
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,
+    ConfigurationError,
     DigestMismatchError,
     Interrupted,
+    PackageNotFoundError,
     ResolutionError,
     ResumeDLError,
+    UnsatisfiableError,
 )
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import without_credentials
@@ -45,6 +49,8 @@ from resume_dl.settings.pip_network import pip_network
 
 _SIMPLE = "pypi:simple"
 _OLDEST = (3, 10)
+_SILENCE = 10.0
+"""Seconds after which people want to know that it goes on."""
 _AT_ONCE = 8
 """Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
 
@@ -131,12 +137,14 @@ class _Resolving:
         self._reporter = reporter
         self._reader = reader
         self._cancelled = cancelled
-        self._catalogue = self._make_catalogue()
-
-    def _make_catalogue(self) -> Catalogue:
-        indexes = self._asked.indexes
+        self._started = self._told = time.monotonic()
         # A lock file asks no index: what the default one is need not be found out for it.
-        places, addresses = self._places(indexes) if self._asked.lines else (self._setup.places, ())
+        self._where = self._places(wanted.indexes) if wanted.lines else (setup.places, ())
+        self._catalogue = self._make_catalogue(thorough=False)
+
+    def _make_catalogue(self, *, thorough: bool) -> Catalogue:
+        indexes = self._asked.indexes
+        places, addresses = self._where
         return Catalogue(
             self._reader,
             places,
@@ -144,21 +152,33 @@ class _Resolving:
             find_links=indexes.find_links,
             wanted=self._asked.wanted,
             offline=_is_offline(self._setup),
+            thorough=thorough,
         )
 
     def run(self) -> tuple[PipSolution, ...]:
         for note in self._asked.notes:
             self._reporter.message(note, level="warning")
+        try:
+            solutions = self._solve_all()
+        except (PackageNotFoundError, UnsatisfiableError):
+            if not self._catalogue.has_more:
+                raise
+            # Perhaps only this mirror's copy of an index lacks it.
+            self._reporter.message("no answer: asking all mirrors for what this one may lack", level="info")
+            self._catalogue = self._make_catalogue(thorough=True)
+            solutions = self._solve_all()
+        for note in dict.fromkeys(note for solution in solutions for note in solution.notes):
+            self._reporter.message(note, level="info")
+        return tuple(solutions)
+
+    def _solve_all(self) -> list[PipSolution]:
         solutions = []
         with Gateway(self._catalogue, with_files=self._request.allow_sdist) as gateway:
             for platform in self._platforms():
                 parts = [self._read(path, platform) for path in self._asked.locks]
                 parts += [self._solve(platform, gateway)] if self._asked.lines else []
-                solution = _joined(parts)
-                for note in solution.notes:
-                    self._reporter.message(note, level="info")
-                solutions.append(solution)
-        return tuple(solutions)
+                solutions.append(_joined(parts))
+        return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
         """What a pylock.toml has for a platform."""
@@ -181,11 +201,18 @@ class _Resolving:
     def _places(self, indexes: PipIndexes) -> tuple[Places, tuple[RedactedUrl, ...]]:
         """Where addresses lead, with the default index's own address; and the indexes, the default one last."""
         places = self._setup.places
+        table = places.table
+        for url in indexes.unprotected():
+            if table.origin_of(url.reveal()) is None:  # else it is read from its mirrors
+                raise ConfigurationError(
+                    f"{url} is plain http: whoever sits between could name other files",
+                    hint="write https, or trust its host as pip has it: trusted-host in pip.conf or the requirements",
+                )
         if indexes.no_index:
             return places, ()
         index = indexes.index_url
-        table = places.table
-        if index is None or self._is_of_default(table, index):
+        # an address that the table does not know may be the default one, said outright
+        if index is None or self._is_of_default(table, index) or table.origin_of(index.reveal()) is None:
             default = default_index(self._python, self._setup.env, uv=find_uv())
             index = index or default
             if _SIMPLE not in table.origins:
@@ -237,6 +264,11 @@ class _Resolving:
         if self._cancelled():
             self._reader.stop()
             return True
+        now = time.monotonic()
+        if now - self._told >= _SILENCE:
+            self._told = now
+            text = f"resolving: {self._catalogue.pages} index pages and metadata files read"
+            self._reporter.message(f"{text} in {now - self._started:.0f} s", level="info")
         return False
 
     def _refusal(self, gateway: Gateway, refused: UvRefusedError) -> BaseException:

@@ -18,6 +18,7 @@ from pathlib import Path
 from packaging.pylock import Package, Pylock, PylockUnsupportedVersionError, PylockValidationError
 
 from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError
+from resume_dl.model.url import scrub
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -136,9 +137,20 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
         _write(folder / "constraints.in", request.constraints)
         command = [str(find_uv()), *_arguments(request)]
         code, out, said = _run(command, folder, _environment(request, env, folder), cancelled)
+    if code != 0 and cancelled():  # Ctrl-C reaches uv by itself too
+        raise _stopped()
+    if code < 0 or "\nUsage: uv" in said:
+        raise ResumeDLError(
+            f"uv ended with status {code}: {scrub(explanation(said)) or 'it said nothing'}",
+            hint="another version of uv may help: pip install --upgrade uv",
+        )
     if code != 0:
         raise UvRefusedError(explanation(said))
     return _read(out)
+
+
+def _stopped() -> Interrupted:
+    return Interrupted("stopped while it was resolving", hint="run the same command again")
 
 
 def _write(path: Path, lines: tuple[str, ...]) -> None:
@@ -197,7 +209,7 @@ def _run(
                     out, said = process.communicate(timeout=_POLL)
                 except subprocess.TimeoutExpired:
                     if cancelled():
-                        raise Interrupted("stopped while it was resolving", hint="run the same command again") from None
+                        raise _stopped() from None
                 else:
                     return process.returncode, out, said
         finally:
