@@ -141,7 +141,7 @@ def test_what_is_cached_is_not_read_again_and_what_has_no_digest_is_told(test_co
 
 
 def test_a_missing_archive_is_left_to_conda(test_conda, tmp_path):
-    """conda's own error, the same with and without us."""
+    """conda's own error, the same with and without us; the others are compared all the same."""
     channel = build(tmp_path)
     channel.find("first").path.unlink()
     test_conda.configure(channels=[channel.root.as_uri()])
@@ -149,5 +149,9 @@ def test_a_missing_archive_is_left_to_conda(test_conda, tmp_path):
     for plugin in (True, False):
         done = test_conda.run("create", "-p", tmp_path / "env", "first", "--json", plugin=plugin)
         ends.append((done.returncode, json.loads(done.stdout)["exception_name"]))
+        assert "resume-dl" not in done.stderr
     assert ends[0] == ends[1]
     assert ends[0][0] != 0
+    tamper(channel.find("second").path)
+    done = test_conda.run("create", "-p", tmp_path / "env", "second", "--json")
+    assert json.loads(done.stdout)["exception_name"] == "LocalArchiveMismatchError"

@@ -62,10 +62,8 @@ def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:
     """Raise LocalArchiveMismatchError where an archive that conda is about to copy is not its record's.
 
     ``records`` are conda's (asked for ``url``, ``size``, ``sha256``, ``md5``); those of other channels are passed over.
-    Archives without a digest in their index are told in one line. Nothing happens in a dry run.
+    Archives without a digest in their index are told in one line. Not for a dry run, which copies nothing.
     """
-    if compat.is_dry_run():
-        return
     caches = compat.package_caches()
     differences: list[Difference] = []
     unverified: list[str] = []
