@@ -161,6 +161,7 @@ def test_waits_for_a_rattler_at_work(at_nginx, offer, mirror):
             run.send_signal(signal.SIGINT)
             done = finish(run)
     assert done.code == 130, done.err
+    assert package.filename in at_nginx.run("status").out
     assert not (cache / package.spec.stem).exists()
     mirror.reset_log()
     done = at_nginx.run(*arguments)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from resume_dl.app.setup import Setup
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.ahead import Ahead, forget_ahead, read_ahead
 from resume_dl.store.condacache import is_unpacking, sweep
 from resume_dl.store.lock import FileLock
@@ -29,8 +30,8 @@ class Leftover:
 
 
 def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
-    """Where unfinished files may lie: ``extra`` folders, conda's package caches, the current folder, our own caches."""
-    caches = [*extra, *setup.conda.pkgs_dirs, setup.paths.wheels]
+    """Where unfinished files may lie: ``extra``, conda's and rattler's package caches, our own, the current folder."""
+    caches = [*extra, *setup.conda.pkgs_dirs, rattler_packages_dir(setup.env), setup.paths.wheels]
     with suppress(OSError):  # it was removed: then nothing lies there
         caches.append(Path.cwd())  # what ``get`` and ``--dest .`` left
     return [*dict.fromkeys(folder.absolute() / FOLDER for folder in caches), setup.paths.cache / "repodata" / "parts"]
