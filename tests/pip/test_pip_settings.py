@@ -280,7 +280,7 @@ def test_the_default_index_is_pips_own(machine: Machine, tmp_path: Path, monkeyp
     assert default_index(python, machine.env).reveal() == PyPI.simple_url
 
 
-def test_without_a_pip_uv_is_asked_and_without_both_the_user_is_told(machine: Machine) -> None:
+def test_uv_is_asked_first_and_without_both_the_user_is_told(machine: Machine) -> None:
     """uv's help in its own words; the hint names --index-url."""
     lines = "--default-index <X>\n   The default package index (by\n   default: <https://i.example/simple>) [env: X=]"
     uv = machine.program("uv", f"cat <<'END'\n{lines}\nEND")

@@ -635,11 +635,12 @@ def test_the_default_index_is_asked_of_pip(tmp_path, nginx_mirrors, user):
 # --- whom to believe --------------------------------------------------------------------------------------------------
 
 
-def test_an_index_at_plain_http_is_refused_unless_it_is_trusted(user):
+def test_an_index_at_plain_http_is_refused_unless_it_is_trusted(tmp_path, user):
     """As pip passes it over: whoever sits between could name other files. Nobody is asked."""
     with pytest.raises(ConfigurationError, match=r"http://h\.invalid/simple is plain http"):
         user.resolve("demo-app", index="http://h.invalid/simple")
-    user.env["PIP_TRUSTED_HOST"] = "h.invalid"
+    trusting = tmp_path / "trusting.txt"
+    trusting.write_text("--trusted-host h.invalid\n", encoding="utf-8")
     user.options["offline"] = True
     with pytest.raises(ChannelUnavailableError):
-        user.resolve("demo-app", index="http://h.invalid/simple")
+        user.resolve("demo-app", index="http://h.invalid/simple", files=(trusting,))

@@ -1,4 +1,4 @@
-"""Finds the Python that pip would install into, and asks pip (or uv) which index it uses by default."""
+"""Finds the Python that pip would install into, and asks uv or pip which index it uses by default."""
 
 from __future__ import annotations
 
@@ -112,21 +112,21 @@ def install_help(python: TargetPython, env: Mapping[str, str]) -> str:
 
 
 def default_index(python: TargetPython | None, env: Mapping[str, str], *, uv: Path | None = None) -> RedactedUrl:
-    """The index that pip uses where nobody names one: pip's own help says it, and uv's where there is no pip.
+    """The index that pip uses where nobody names one: uv's help says it (in 20 ms), or pip's own (in 500).
 
     Settings are kept away from both, or the help would name the user's index. Raises ConfigurationError.
     """
     commands: list[list[str]] = []
-    if python is not None and python.has_pip:
-        commands.append([*python.pip, "install", "--help"])
     if uv is not None:
         commands.append([str(uv), "pip", "compile", "--help"])
+    if python is not None and python.has_pip:
+        commands.append([*python.pip, "install", "--help"])
     for command in commands:
         found = _DEFAULT.search(_output(command, without_settings(env), folder=Path(command[0]).parent))
         if found is not None:
             return RedactedUrl(found["url"].rstrip("/"))
     raise ConfigurationError(
-        "nobody here can say which package index is the default: no pip was found",
+        "nobody here can say which package index is the default: neither uv nor pip was found",
         hint="name an index with --index-url, or install pip",
     )
 
