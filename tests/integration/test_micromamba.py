@@ -1,8 +1,8 @@
 """What fetch leaves in a package cache is taken by micromamba without asking for an archive.
 
-Never run so far: no micromamba could be had where this was written. It follows micromamba's documentation and libmamba's
-source (``package_cache.cpp``): an unpacked folder counts if its record has the size, a digest and the URL, whatever the
-scheme; else an archive that has the size and the digest, whatever its URL.
+Never run so far: no micromamba could be had where this was written. It follows micromamba's documentation and the
+source of libmamba (``package_cache.cpp``): an unpacked folder counts if its record has the size, a digest and the URL,
+whatever the scheme; else an archive that has the size and the digest, whatever its URL.
 """
 
 from __future__ import annotations
