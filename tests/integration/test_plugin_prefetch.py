@@ -62,6 +62,19 @@ def test_every_archive_is_fetched_by_us_and_the_result_is_condas_own(ready, offe
     assert len(served.archive_requests()) == len(asked)  # and it stays conda's own without us
 
 
+def test_with_the_rattler_solver(ready, offer, served):
+    """The hook stands behind every solver: the same packages, all fetched by us."""
+    has = [str(ready.python), "-c", "import conda_rattler_solver"]
+    if subprocess.run(has, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this conda has no conda-rattler-solver; name one that has by RESUME_DL_TEST_CONDA")
+    ready.configure(solver="rattler")
+    create(ready)
+    asked = served.archive_requests()
+    assert len(asked) == len(offer.wanted)
+    assert all(request.is_ours for request in asked)
+    assert len(records(ready.folder / "env")) == len(offer.wanted)
+
+
 def test_updates_and_environment_files_come_the_same_way(ready, offer, served):
     """``install``, ``update``, ``env create``, ``env update`` and ``--download-only``: conda asks for no archive."""
     prefix = ready.folder / "env"
