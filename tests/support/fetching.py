@@ -106,6 +106,7 @@ class User:
             base = dict(self.given)
         own = {f"RESUME_DL_{name.upper()}_DIR": str(place) for name, place in self.own.items()}
         nowhere = {f"{scheme}_PROXY": "http://127.0.0.1:9" for scheme in ("HTTP", "HTTPS", "ALL")}
+        nowhere["PIP_CONFIG_FILE"] = os.devnull  # this machine's own pip.conf may name an index
         return {**base, **own, **nowhere, "NO_PROXY": "127.0.0.1", "PYTHONUTF8": "1", **(extra or {})}
 
     # --- runs -------------------------------------------------------------------------------------------------------

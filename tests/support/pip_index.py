@@ -189,6 +189,7 @@ def write_index(
         rows = [_row(file, f"{base}/{file.url_path}", hashes, core_metadata, wrong_hash or {}) for file in members]
         _write_page(root / prefix / "simple" / project, _project_html(rows), _project_json(project, rows), html, json)
     simple = root / prefix / "simple"
+    simple.mkdir(parents=True, exist_ok=True)
     names = sorted(entry.name for entry in simple.iterdir() if entry.is_dir())
     links = "".join(f'<a href="{name}/">{name}</a>\n' for name in names)
     listing = {"meta": {"api-version": "1.1"}, "projects": [{"name": name} for name in names]}

@@ -95,7 +95,10 @@ class FetchPip:
             allowed = hashes.get(canonicalize_name(Requirement(text).name), ())
             return " ".join((text, *(f"--hash={each}" for each in sorted(allowed))))
 
-        return tuple(line(text) for text in wanted.lines), wanted.constraints
+        lines = [line(text) for text in wanted.lines]
+        if wanted.locks:  # they name files, which are these
+            lines += [f"{each.name}=={each.version}" for one in self._solutions for each in one.artifacts]
+        return tuple(lines), wanted.constraints
 
     def _targets(self, pythons: Mapping[str, str]) -> list[tuple[str | None, tuple[str, ...]]]:
         """Python version and platforms of each resolution."""
@@ -161,6 +164,11 @@ class FetchPip:
         if result.exit_code != 0 or len(self._solutions) != 1:
             return result
         solution, lock = self._solutions[0], self._request.pip.lock
+        if lock is not None and not solution.lock_text:
+            result.error = ConfigurationError(
+                "several lock files and requirements make no one lock file", hint="leave out --lock, or take one file"
+            )
+            return result
         if lock is not None:
             known = {each.artifact.filename: each.artifact.sha256 for each in done if each.artifact.sha256}
             if (error := write_list(lock, with_digests(solution, known))) is not None:

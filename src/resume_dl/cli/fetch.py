@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -161,6 +162,7 @@ def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
     """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
     from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
     from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415
+    from resume_dl.model.url import RedactedUrl  # noqa: PLC0415
 
     here = Path.cwd()
     index = options["index_url"]
@@ -171,6 +173,9 @@ def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
             find_links=tuple(place_from(word, here) for word in options["find_links"]),
             pre=options["pre"],
         )
+        for place in (indexes.index_url, *indexes.extra, *indexes.find_links):
+            if isinstance(place, RedactedUrl):
+                urlsplit(place.reveal())
     except ValueError:  # its own text may quote a password
         what = "--index-url, --extra-index-url or --find-links is no address"
         raise ConfigurationError(what, hint="as https://host/simple, or a folder") from None
