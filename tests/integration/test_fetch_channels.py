@@ -49,7 +49,7 @@ def test_logins_go_to_their_own_place(user, server):
     """A token in a channel's address, and condarc's login for a name: no other place is asked, nothing is written."""
     host = server.base(0).removeprefix("http://")
     user.condarc["custom_channels"] = {"a": f"http://me:{SECRET}@{host}/login"}
-    two = {"one": {"conda:a": f"{server.base(0)}/a"}, "two": {"conda:a": f"{server.base(1)}/a"}}
+    two = {"two": {"conda:a": f"{server.base(1)}/a"}, "one": {"conda:a": f"{server.base(0)}/a"}}
     for channel in (f"{server.base(0)}/t/{SECRET}/a", "a"):
         done = user.fetch("a", "-c", channel, "--json", *mirrors(user, two))
         assert done.code == 0, done.err
@@ -99,7 +99,7 @@ def test_a_token_of_anaconda_client(user, server):
 def test_a_plugins_login_is_told(user, server):
     """Only conda can ask its plugin: the mirrors of that channel are not asked, and the user learns why it may fail."""
     user.condarc["channel_settings"] = [{"channel": f"{server.base(0)}/a", "auth": "corp"}]
-    two = {"one": {"conda:a": f"{server.base(0)}/a"}, "two": {"conda:a": f"{server.base(1)}/a"}}
+    two = {"two": {"conda:a": f"{server.base(1)}/a"}, "one": {"conda:a": f"{server.base(0)}/a"}}
     done = user.fetch("a", "-c", f"{server.base(0)}/a", "--dry-run", *mirrors(user, two))
     assert done.code == 0, done.err
     assert "conda plugin's" in done.err

@@ -102,8 +102,8 @@ def test_every_kind_of_login(conda, channels, fault_server):
     write_mirrors(
         conda,
         {},
-        one={f"conda:{name}": f"{base}/{name}" for name, base in there.items()},
-        two={f"conda:{name}": f"{server.base(mirror)}/mirror/{name}" for name in there},
+        first={f"conda:{name}": f"{server.base(mirror)}/mirror/{name}" for name in there},
+        second={f"conda:{name}": f"{base}/{name}" for name, base in there.items()},
     )
     done = create(conda, *"abcde", env={"BINSTAR_CONFIG_DIR": str(conda.folder)})
     assert our_lines(done.stderr) == []
@@ -190,8 +190,8 @@ def test_a_plugins_login(test_conda, channels, fault_server):
     write_mirrors(
         test_conda,
         {},
-        one={origin: f"{server.base(0)}/{name}" for origin, name in bases.items()},
-        two={origin: f"{server.base(1)}/{name}" for origin, name in bases.items()},
+        first={origin: f"{server.base(1)}/{name}" for origin, name in bases.items()},
+        second={origin: f"{server.base(0)}/{name}" for origin, name in bases.items()},
     )
     test_conda.add_plugin("corp_login", entry="corp-login = corp_login", source=LOGIN_PLUGIN)
     headers = test_conda.version() >= (25,)
