@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from support.fetching import User
+from support.pip_index import build_wheel, write_find_links
 
 WANTED = "pytorch=1.7"
 LARGE = "pytorch-1.7.1-py3.8_cuda11.0.221_cudnn8.0.5_0.conda"
@@ -32,17 +33,20 @@ def files(offer):
 # --- what to fetch, from files ----------------------------------------------------------------------------------------
 
 
-def test_environment_file(user, offer):
-    """Channels and dependencies of an environment.yml, and its pip part named as left out."""
+def test_environment_file(user, offer, tmp_path, nginx_mirrors):
+    """Channels and dependencies of an environment.yml, and what stands below pip: there."""
+    wheel = build_wheel(tmp_path / "built", "demo-app", "1.0")
+    write_find_links(tmp_path / "wheels", [wheel], page="page.html")
+    page = f"{nginx_mirrors([tmp_path / 'wheels']).base()}/page.html"
     user.condarc["channels"] = ["nowhere"]
     file = user.folder / "environment.yml"
     file.write_text(
-        "name: x\nchannels: [pytorch, pkgs/main, nodefaults]\ndependencies: [pytorch=1.7, {pip: [requests]}]\n"
+        "name: x\nchannels: [pytorch, pkgs/main, nodefaults]\n"
+        f"dependencies: [pytorch=1.7, {{pip: [--no-index, '-f {page}', demo-app>=1]}}]\n"
     )
     done = user.fetch("--file", file, "--dry-run", "--json")
     assert done.code == 0, done.err
-    assert done.statuses.keys() == files(offer)
-    assert "pip part" in done.err
+    assert done.statuses.keys() == files(offer) | {wheel.filename}
 
 
 def test_lock_and_explicit_file(user, served, offer):

@@ -13,7 +13,7 @@ import pytest
 from resume_dl.errors import ConfigurationError, InvalidSpecError, ResumeDLError
 from resume_dl.model.pip import PipFile, PipIndexes, PipRequirement
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.requirements import parse_requirement, read_lines, read_requirements
+from resume_dl.resolve.requirements import parse_requirement, read_requirements
 
 A, B = "a" * 64, "b" * 64
 WHEEL = "torch-1.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl"
@@ -293,9 +293,15 @@ def test_files_at_addresses_come_from_whom_we_are_given(tmp_path: Path) -> None:
 def test_the_pip_part_of_an_environment_file_is_read_alike(tmp_path: Path) -> None:
     """Lines as in a requirements file, paths from the folder of the environment.yml."""
     write(tmp_path, "b", "base.txt")
-    found = read_lines("-r base.txt\n-f wheels\ntorch", folder=tmp_path, where="environment.yml", env={})
-    assert lines(found.requirements) == ["b", "torch"]
-    assert found.requirements[1].where == "environment.yml, line 3"
+    path = write(
+        tmp_path,
+        "dependencies: [python, pip, {pip: ['-r base.txt', '-f https://l.example/t.html', 'torch==1.6.0+cu101']}]",
+        "environment.yml",
+    )
+    found = read_requirements(path, env={})
+    assert lines(found.requirements) == ["b", "torch==1.6.0+cu101"]
+    assert found.indexes.find_links == (RedactedUrl("https://l.example/t.html"),)
+    assert found.requirements[1].where == f"{path}, pip, line 3"
 
 
 # --------------------------------------------------------------------------- the other files

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
+from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit
 from resume_dl.resolve.installed import read_installed
 from resume_dl.resolve.request import Solution
@@ -25,6 +27,16 @@ def is_pip_file(path: Path) -> bool:
         return not is_explicit(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return True  # whoever reads it says what is wrong
+
+
+def has_pip_part(path: Path) -> bool:
+    """Whether a ``--file`` is an environment.yml with a ``pip:`` part: such a file is conda's and pip's."""
+    if path.suffix not in {".yml", ".yaml"} or path.name == "conda-lock.yml":
+        return False
+    try:
+        return bool(read_environment_file(path).pip)
+    except ConfigurationError:
+        return False  # as above
 
 
 def pythons_of(

@@ -157,8 +157,6 @@ class Resolver:
             environment = read_environment_file(path)
             specs += environment.specs
             channels += [name for name in environment.channels if name not in channels]
-            if environment.pip:
-                self._reporter.message(f"{path}: its pip part is left out", level="warning")
         else:
             raise ConfigurationError(
                 f"{path} is neither an environment.yml nor an @EXPLICIT list", hint="other files cannot be read yet"

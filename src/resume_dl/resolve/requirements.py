@@ -28,6 +28,7 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.model.pip import FindLinks, PipFile, PipIndexes, PipRequirement, index_from, place_from
 from resume_dl.model.url import RedactedUrl, scrub
+from resume_dl.resolve.environment_file import read_environment_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -56,6 +57,8 @@ _HASH = re.compile(r"sha(?:256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})"
 def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
     """What the file asks for: a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
 
+    Of an environment.yml (conda's) it is the part below ``pip:``, which is written like a requirements.txt.
+
     ``fetch`` reads files that are included by an http(s) address. Raises ConfigurationError for a file that cannot be
     read or understood, InvalidSpecError for a requirement, each with file and line.
     """
@@ -64,14 +67,11 @@ def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None
     if path.suffix == ".toml":
         return _read_project(path)
     reader = _Reader(env, fetch)
-    reader.read(path.resolve(), str(path), constraint=False)
-    return reader.found()
-
-
-def read_lines(text: str, *, folder: Path, where: str, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
-    """The same for the text of a requirements.txt; ``folder`` is what its paths start from, ``where`` names it."""
-    reader = _Reader(env, fetch)
-    reader.read_text(text, folder, where, constraint=False)
+    if path.suffix in {".yml", ".yaml"}:
+        lines = "\n".join(read_environment_file(path).pip)
+        reader.read_text(lines, path.resolve().parent, f"{path}, pip", constraint=False)
+    else:
+        reader.read(path.resolve(), str(path), constraint=False)
     return reader.found()
 
 
