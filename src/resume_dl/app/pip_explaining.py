@@ -24,7 +24,7 @@ Listed = Callable[[str], Iterable[ListedFile]]
 
 def refusal(text: str, listed: Listed, *, unreached: str = "") -> ResolutionError:
     """The error for an explanation whose addresses are real ones already; ``unreached``: who could not be asked."""
-    lines = [line.strip().removeprefix("cause: ") for line in text.splitlines()]
+    lines = text.splitlines()
     told = [line for line in lines if not line.startswith("hint:") and not line.startswith("No solution found when")]
     message = "\n".join(told) or text
     hints = [hint for line in lines if line.startswith("hint:") and (hint := _hint(line.removeprefix("hint:").strip()))]

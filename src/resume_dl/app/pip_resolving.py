@@ -55,10 +55,28 @@ _AT_ONCE = 8
 """Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
 
 
+def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> Asked:
+    """What the request comes to with its files read, those too that these name by an address.
+
+    Raises InvalidSpecError, ConfigurationError, ChannelUnavailableError.
+    """
+    settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
+    with _reader(setup, settings, request.indexes, reporter) as reader:
+        fetch = _Fetching(setup, reader)
+        files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
+        limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
+    return asked(request, files, limits)
+
+
 def resolve_pip(
-    request: PipRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+    request: PipRequest,
+    setup: Setup,
+    reporter: Reporter,
+    *,
+    wanted: Asked | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[PipSolution, ...]:
-    """A solution for each platform of ``request``, in their order.
+    """A solution for each platform of ``request``, in their order; ``wanted``: its files, where they were read already.
 
     Raises InvalidSpecError, ConfigurationError, PackageNotFoundError and UnsatisfiableError (with the resolver's own
     explanation), ChannelUnavailableError where an index can be reached nowhere, DigestMismatchError where a hash that
@@ -66,11 +84,7 @@ def resolve_pip(
     """
     python = find_python(setup.env)
     settings = load_pip_settings(setup.env, prefix=python.prefix)
-    with _reader(setup, settings, request.indexes, reporter) as reader:
-        fetch = _Fetching(setup, reader)
-        files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
-        limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
-    wanted = asked(request, files, limits)
+    wanted = wanted or read_request(request, setup, reporter)
     with _reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
         job = _Resolving(
             request, wanted, python=python, setup=setup, reporter=reporter, reader=reader, cancelled=cancelled

@@ -43,6 +43,11 @@ _KEPT = frozenset(
 _POLL = 0.1
 """Seconds between two looks at whether the user has stopped us."""
 _CREATE_NO_WINDOW = 0x08000000
+_CROSS = "\N{MULTIPLICATION SIGN}"
+_FRAME = re.compile(rf"^[\s│╭╰├─▶{_CROSS}]+")
+_MARKS = (_CROSS, "╰", "├", "▶")
+_LABEL = re.compile(r"^(?:error|cause):\s*")
+_BEGINNINGS = ("Because ", "And ", "hint:")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -217,11 +222,23 @@ def _run(
 
 
 def explanation(said: str) -> str:
-    """The part of uv's messages that says why, its lines as they are: without colours, warnings and the word error."""
+    """The part of uv's messages that says why, a sentence a line: without colours, frames, warnings and labels.
+
+    Later versions write a sentence a line, earlier ones frame them and break lines at the terminal's width.
+    """
     lines = [line.rstrip() for line in _COLOUR.sub("", said).splitlines()]
     lines = [line for line in lines if line and not line.startswith("warning:")]
-    start = next((number for number, line in enumerate(lines) if line.startswith("error:")), 0)
-    return "\n".join(lines[start:]).removeprefix("error:").strip()
+    start = next((number for number, line in enumerate(lines) if line.startswith(("error:", f"  {_CROSS}"))), 0)
+    framed = any("▶" in line for line in lines[start:])
+    sentences: list[str] = []
+    for line in lines[start:]:
+        text = _LABEL.sub("", _FRAME.sub("", line))
+        begins = not framed or line.lstrip().startswith(_MARKS) or text.startswith(_BEGINNINGS)
+        if begins or not sentences:
+            sentences.append(text)
+        else:
+            sentences[-1] += f" {text}"
+    return "\n".join(sentences)
 
 
 def _read(text: str) -> Locked:
