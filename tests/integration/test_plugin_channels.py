@@ -6,6 +6,7 @@ of ours and no line of output holds a secret.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import ssl
@@ -140,6 +141,21 @@ def test_mirrors_where_the_users_file_says_so(conda, channels, fault_server):
     assert [each.path for each in asked] == [f"/mirror/{name}/linux-64/{name}-1-0.conda" for name in "ab"]
     assert not [each for each in server.requests(1) if SECRET in repr((each.path, each.headers))]
     assert all(fetched_by_us(archives(server)))
+    assert_no_leak(conda)
+
+
+def test_an_environment_file_with_a_token(conda, channels, fault_server):
+    """Channels that no condarc and no option names, but the file alone, are asked with their login as well."""
+    server = fault_server()
+    offer(server, channels, "a", f"/t/{SECRET}/a")
+    file = conda.folder / "environment.yml"
+    content = {"channels": [f"{server.base()}/t/{SECRET}/a"], "dependencies": ["a"]}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    done = conda.run("env", "create", "-p", conda.folder / "env", "-f", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fetched_by_us(archives(server)) == [True]
+    assert SECRET not in done.stdout + done.stderr
+    file.unlink()
     assert_no_leak(conda)
 
 

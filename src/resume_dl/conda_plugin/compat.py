@@ -89,12 +89,13 @@ def first_writable() -> Path:
 def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
     """The packages that conda would fetch from a network, and their records by URL (``client_url``).
 
-    Left out are records with a file: URL (conda copies those itself) and with a name that is no plain file name.
+    Left out are records with another URL than http(s) (conda copies file: ones itself, and s3: and ftp: are beyond us),
+    and with a name that is no plain file name.
     """
     found, by_url = [], {}
     for record in records:
         url = record.get("url") or ""
-        if url.startswith("file:") or "://" not in url:
+        if not url.startswith(("http://", "https://")):
             continue
         try:
             artifact = Artifact(

@@ -22,7 +22,7 @@ class RangeRequest:
     end: int | None = None
     whole: bool = False
     if_range: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     packed: bool = False
 
 
