@@ -22,6 +22,7 @@ from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
 from settings.users_machine import Machine
+from support.fetching import User
 
 PAGE = b'<!DOCTYPE html><html><body><a href="../../packages/pip-1-py3-none-any.whl">pip</a></body></html>'
 INSTEAD = "which is retired: use tuna, ustc, sjtu or aliyun"
@@ -277,3 +278,36 @@ def test_on_the_command_line_it_has_no_file() -> None:
     assert retired_mirrors(indexes, load_mirrors())[0].startswith(
         "index-url names https://pypi.sdutlinux.org/simple (Shan"
     )
+
+
+# --------------------------------------------------------------------------- as a command
+
+
+def test_the_command(tmp_path: Path, fault_server) -> None:
+    """stdout is what belongs into pip.conf, or one JSON object; warnings stand beside it; --apply writes."""
+    server = fault_server()
+    server.put("/simple/pip/", PAGE)
+    index = f"{server.base(0)}/simple"
+    user = User(tmp_path / "user")
+    gone = '\n[[mirror]]\nname = "old"\nstatus = "retired"\nnote = "use near"\n[mirror.carries]\n'
+    table = user.write_mirrors({"near": {"pypi:simple": index}})
+    table.write_text(
+        f'{table.read_text(encoding="utf-8")}{gone}"pypi:simple" = "https://o.invalid"\n', encoding="utf-8"
+    )
+    conf = user.folder / "pip.conf"
+    conf.write_text("[global]\nindex-url = https://o.invalid\n", encoding="utf-8")
+    call = ("pip", "config", "--mirrors", table, "--no-upstream", "--wheel-dir", user.folder / "wheels")
+    env = {"PIP_CONFIG_FILE": str(conf)}
+
+    done = user.run(*call, env=env)
+    assert done.code == 0, done.err
+    assert f"\n[global]\nindex-url = {index}\nfind-links = " in done.out
+    assert done.err == f"warning: index-url in {conf} names https://o.invalid (old), which is retired: use near\n"
+    assert index not in conf.read_text(encoding="utf-8")
+
+    report = user.run(*call, "--apply", "--json", env=env).report
+    assert report["ok"]
+    assert report["written"] == str(conf)
+    assert report["settings"]["index-url"] == [index]
+    assert [(each["name"], each["seconds"] is not None) for each in report["mirrors"]] == [("near", True)]
+    assert f"index-url = {index}\n" in conf.read_text(encoding="utf-8")
