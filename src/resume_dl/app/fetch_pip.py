@@ -10,8 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from resume_dl.app.destination import check_folder, check_lock, write_list
-from resume_dl.app.pip_asked import asked
-from resume_dl.app.pip_resolving import resolve_pip, with_digests
+from resume_dl.app.pip_asked import Asked
+from resume_dl.app.pip_resolving import read_request, resolve_pip, with_digests
 from resume_dl.app.plan import Planned, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
@@ -22,7 +22,6 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipRequest, PipSolution
 from resume_dl.ports import Reporter
-from resume_dl.resolve.requirements import read_requirements
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_config import load_pip_settings
@@ -49,6 +48,7 @@ class FetchPip:
         python = find_python(setup.env)
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = self._settings.indexes.then(request.pip.indexes)
+        self._asked: Asked | None = None
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
 
@@ -58,13 +58,13 @@ class FetchPip:
         ``installed``: project -> version; files of just these are left out.
         Raises a ResolutionError, IntegrityError, ConfigurationError or OutOfSpaceError.
         """
-        places = self._setup.places
+        setup, reporter = self._setup, self._reporter
+        requests = [self._pip_request(python, platforms) for python, platforms in self._targets(pythons or {})]
+        wanted = self._asked = read_request(requests[0], setup, reporter)  # they differ in their target alone
         self._solutions = tuple(
             solution
-            for python, platforms in self._targets(pythons or {})
-            for solution in resolve_pip(
-                self._pip_request(python, platforms), self._setup, self._reporter, cancelled=self._cancelled
-            )
+            for request in requests
+            for solution in resolve_pip(request, setup, reporter, wanted=wanted, cancelled=self._cancelled)
         )
         has = {canonicalize_name(name): version for name, version in (installed or {}).items()}
         every = [
@@ -73,6 +73,7 @@ class FetchPip:
             for artifact in solution.artifacts
             if has.get(canonicalize_name(artifact.name)) != artifact.version
         ]
+        places = setup.places
         distinct = {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
         artifacts = list(distinct.values())
         _check_names(artifacts)
@@ -83,12 +84,8 @@ class FetchPip:
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
-        request = self._pip_request(self._request.pip.python, self._request.platforms)
-        wanted = asked(
-            request,
-            [read_requirements(path, env=self._setup.env) for path in request.files],
-            [read_requirements(path, env=self._setup.env) for path in request.constraints],
-        )
+        wanted = self._asked
+        assert wanted is not None  # noqa: S101 - resolve comes first
         hashes = wanted.wanted.hashes
 
         def line(text: str) -> str:
@@ -150,10 +147,8 @@ class FetchPip:
         offline = setup.options.offline
         if not traced:  # one file holds the story of one engine, and conda's has it
             setup = changed(setup, options=changed(setup.options, debug_trace=None))
-        indexes = self._indexes
-        for path in self._request.files:  # they may trust more hosts
-            indexes = indexes.then(read_requirements(path, env=setup.env).indexes)
-        network = pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
+        assert self._asked is not None  # noqa: S101 - resolve comes first
+        network = pip_network(load_network(setup.env, setup.conda), self._settings, self._asked.indexes)
         with engine_for(setup, self._reporter, self._cancelled, network=network) as engine:
             return self._wheels.fetch(planned, engine, offline=offline)
 
