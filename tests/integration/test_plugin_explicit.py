@@ -77,6 +77,8 @@ def test_a_list_is_fetched_by_us_and_conda_makes_no_request(test_conda, offer, s
     assert done.stdout == ""  # conda has nothing to say here, and stdout is its own
     assert linked(test_conda) == names, done.stderr
     assert {request.mirror for request in assert_all_ours(served, len(names))} > {0}
+    reads_index = any(not request.is_archive for request in served.requests())
+    assert reads_index is (digest == "none")  # a line with a digest needs no index
 
     served.reset_log()
     create(test_conda, "--file", listed, name="second", plugin=False)
@@ -210,7 +212,8 @@ def test_a_login_in_an_address_is_used_and_written_nowhere(test_conda, offer, ng
 def test_what_lies_broken_in_the_cache_is_replaced(test_conda, offer, served):
     """Archives beside half-extracted folders: conda alone fails; unpacked by us, and nobody is asked."""
     first, second, *_ = offer.wanted
-    listed = write_list(test_conda, [address(offer, key, served.base(0)) for key in (first, second)])
+    lines = [address(offer, first, served.base(0), "none"), address(offer, second, served.base(0))]
+    listed = write_list(test_conda, lines)
     offer.put_by_hand(test_conda.pkgs, [first, second])
     info = test_conda.pkgs / offer.wanted[first].spec.stem / "info"
     info.mkdir(parents=True)
@@ -227,7 +230,7 @@ def test_what_lies_broken_in_the_cache_is_replaced(test_conda, offer, served):
     test_conda.configure(pkgs_dirs=[str(test_conda.pkgs)])
     create(test_conda, "--file", listed)
     assert linked(test_conda) == {offer.wanted[key].filename for key in (first, second)}
-    assert served.requests() == []
+    assert served.archive_requests() == []
     assert not list(test_conda.pkgs.glob("*.partial"))
 
 
@@ -246,14 +249,15 @@ def test_other_commands_that_take_a_list(test_conda, offer, served):
     assert linked(test_conda) == {offer.wanted[key].filename}
     assert served.requests() == []
 
-    _, key, *_ = offer.wanted
+    _, key, last, *_ = offer.wanted
     listed = write_list(test_conda, [address(offer, key, served.base(0))])
     done = test_conda.run("env", "create", "-p", test_conda.folder / "made", "-f", listed)
     assert done.returncode == int(old), done.stderr
     assert len(served.archive_requests()) == int(not old)
+    listed = write_list(test_conda, [address(offer, last, served.base(0))])
     done = test_conda.run("env", "update", "-p", test_conda.folder / "env", "-f", listed)
     assert done.returncode == int(old), done.stderr
-    assert_all_ours(served, int(not old))
+    assert_all_ours(served, 0 if old else 2)
 
 
 def test_local_archives_are_compared_with_their_line_or_index(test_conda, tmp_path):
