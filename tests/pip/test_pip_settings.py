@@ -387,3 +387,15 @@ def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, protected: b
     session = pytest.importorskip("pip._internal.network.session").PipSession(trusted_hosts=["t.example"])
     link = pytest.importorskip("pip._internal.models.link").Link(url)
     assert session.is_secure_origin(link) is protected
+
+
+def test_where_macos_keeps_them(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Application Support if it is there, else ~/.config (pip.pypa.io, "Configuration"); XDG counts for nothing."""
+    monkeypatch.setattr(pip_config.sys, "platform", "darwin")
+    machine.env["XDG_CONFIG_HOME"] = "/never"
+    legacy, plain = machine.home / ".pip" / "pip.conf", machine.home / ".config" / "pip" / "pip.conf"
+    system = Path("/Library/Application Support/pip/pip.conf")
+    assert pip_files(machine.env) == (system, legacy, plain)
+    support = machine.home / "Library" / "Application Support" / "pip"
+    support.mkdir(parents=True)
+    assert pip_files(machine.env) == (system, legacy, support / "pip.conf")
