@@ -142,6 +142,34 @@ def test_what_is_wrong_there_is_replaced(at_nginx, offer, mirror, tmp_path):
     assert archives(mirror) == []
 
 
+def test_from_a_list_with_md5s(at_nginx, offer, mirror):
+    """Lines of an @EXPLICIT list name a package and one digest: the rest is in its archive."""
+    wanted = [offer.package(name) for name in ("ninja", "mkl")]
+    lines = [f"{mirror.base()}/pkgs/main/{package.url_path}#{package.record['md5']}" for package in wanted]
+    (at_nginx.folder / "list.txt").write_text("\n".join(["@EXPLICIT", *lines]))
+    arguments = ("--file", "list.txt", "--json", "--rattler-cache", "./own")
+    assert set(at_nginx.fetch(*arguments).statuses.values()) == {"downloaded"}
+    again = at_nginx.fetch(*arguments)
+    assert set(again.statuses.values()) == {"cached"}
+    assert {Path(each["path"]) for each in again.report["artifacts"]} == {
+        at_nginx.folder / "own" / "pkgs" / package.spec.stem for package in wanted
+    }
+    for package in wanted:  # rattler knows the sha256 from elsewhere, a lock file perhaps
+        lock = at_nginx.folder / "own" / "pkgs" / f"{package.spec.stem}.lock"
+        assert lock.read_bytes()[8:].hex() == package.sha256
+
+
+def test_dry_run_and_no_permission(at_nginx, offer):
+    """Asked what would come it makes no folder; where it may not write it says so before anything is downloaded."""
+    done = at_nginx.fetch("pytorch=1.7", "--json", "--dry-run", "--rattler-cache", "./own")
+    assert set(done.statuses.values()) == {"planned"}
+    assert not (at_nginx.folder / "own").exists()
+    (at_nginx.folder / "own").mkdir(mode=0o555)
+    done = at_nginx.fetch("pytorch=1.7", "--rattler-cache", "./own", as_root=False)
+    assert done.code == 5
+    assert "choose another folder with --rattler-cache" in done.err
+
+
 @posix
 def test_waits_for_a_rattler_at_work(at_nginx, offer, mirror):
     """While rattler holds its lock nothing is put there; Ctrl-C ends the wait, and what was downloaded is kept."""
