@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,11 +118,12 @@ def _platform(platform: str) -> tuple[str, str]:
 
 
 def find_uv() -> Path:
-    """Uv's binary, as its package has it. Raises ConfigurationError."""
+    """Uv's binary, as its package has it, or as it lies beside this Python. Raises ConfigurationError."""
     try:
         from uv import find_uv_bin  # noqa: PLC0415 - only who resolves for pip needs it to be there
-    except ImportError:
-        found = None
+    except ImportError:  # conda-forge's package is the program alone
+        places = (sysconfig.get_path("scripts"), str(Path(sys.prefix, "Library", "bin")))
+        found = shutil.which("uv", path=os.pathsep.join(places))
     else:
         try:
             found = find_uv_bin()
