@@ -167,6 +167,7 @@ def test_a_hosts_token_goes_to_that_host(machine: Machine) -> None:
         "https://x.example/conda",
     }  # fmt: skip
     access = channel_access(CondaSettings(), TABLE, machine.env)
+    assert "s3cret" not in repr(access)
     assert [place[:2] for place in sources(f"{FORGE}/{FILE}", access=access)] == [
         ("one", f"https://one.example/cloud/forge/{FILE}"),
         ("two", f"https://two.example/forge/{FILE}"),

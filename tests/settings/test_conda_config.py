@@ -322,6 +322,18 @@ def test_what_is_final_stays(machine: Machine, test_conda: TestConda) -> None:
     assert asked.denylist_channels == (() if test_conda.version() < (25,) else ("evil",))
 
 
+@pytest.mark.conda
+def test_a_conda_whose_own_channels_are_denied(machine: Machine, test_conda: TestConda) -> None:
+    """conda 26 then ends before it says any setting: the files are read, and the lists hold all the same."""
+    test_conda.configure(channels=["forge"], allowlist_channels=["main", "forge"], denylist_channels=["forge"])
+    env = {**test_conda.environment(), "RESUME_DL_CONDA": str(test_conda.python)}
+    found = load_conda_settings(machine.paths, env)
+    ends = test_conda.version() >= (25,)
+    assert (found.source, "ChannelDenied" in found.problem) == (("files", True) if ends else ("conda", False))
+    assert found.allowlist_channels == ("main", "forge")
+    assert found.denylist_channels == (("forge",) if ends else ())
+
+
 IN_PROCESS = """
 import os, sys
 from pathlib import Path

@@ -267,7 +267,7 @@ def channels_with_login() -> dict[str, str]:
 class SessionRequest:
     """How conda's own session asks for an address, before it is sent."""
 
-    url: str
+    url: str = field(repr=False)
     """With the token that conda adds, if any."""
     headers: Mapping[str, str] = field(repr=False)
     """Those that not every client sends."""

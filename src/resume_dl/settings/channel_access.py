@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote_plus, urlsplit
@@ -37,7 +37,7 @@ def _keys(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> fro
 class ChannelAccess:
     """Access by what conda keeps in files; the plugins that conda would ask for a login cannot be asked from here."""
 
-    tokens: Mapping[str, str]
+    tokens: Mapping[str, str] = field(repr=False)
     """Address -> the token for all below it (``read_anaconda_tokens``)."""
     bases: frozenset[str]
     """Channels (``channel_key``) whose login is a conda plugin's."""
