@@ -229,7 +229,10 @@ def test_what_lies_broken_in_the_cache_is_replaced(test_conda, offer, served):
     create(test_conda, "--file", listed, "--offline", name="plain", plugin=False, expect=1)
     test_conda.configure(pkgs_dirs=[str(test_conda.pkgs)])
     create(test_conda, "--file", listed)
-    assert linked(test_conda) == {offer.wanted[key].filename for key in (first, second)}
+    found = records(test_conda.folder / "env")
+    for key in (first, second):
+        paths = json.loads((offer.extracted / offer.wanted[key].filename / "info" / "paths.json").read_text())["paths"]
+        assert found[f"{offer.wanted[key].spec.stem}.json"]["files"] == [path["_path"] for path in paths]
     assert served.archive_requests() == []
     assert not list(test_conda.pkgs.glob("*.partial"))
 
