@@ -268,6 +268,7 @@ def test_the_active_environment_is_meant(machine: Machine, venv: Path, tmp_path:
 def test_the_default_index_is_pips_own(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one from the settings; and a folder named pip in the current one is not run."""
     (tmp_path / "here" / "pip").mkdir(parents=True)
+    (tmp_path / "here" / "pip" / "__init__.py").touch()
     (tmp_path / "here" / "pip" / "__main__.py").write_text("print('--index-url x (default https://trap.example/s)')")
     monkeypatch.chdir(tmp_path / "here")
     python = find_python(machine.env)
