@@ -80,11 +80,16 @@ def large(fault_server, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="a console's Ctrl-C cannot be sent to one process there")
 def test_ctrl_c_keeps_the_bytes_and_the_same_command_goes_on(test_conda, large):
-    """SIGINT half way: 130; it asks the conda that runs it, so the cache is that one's; the next run takes the rest."""
+    """SIGINT half way: 130, and the next run takes the rest. The conda that runs it is asked, not the first on PATH."""
     large.script(0, [Stall(after=2 << 20)], path="*.conda")
     arguments = ("resume-dl", "fetch", "large", "--override-channels", "-c", f"{large.base(0)}/own", "--json")
     parts = PartStore(test_conda.pkgs / FOLDER)
-    with test_conda.start(*arguments, "--connections", "1") as process:
+    other = test_conda.folder / "other"
+    other.mkdir()
+    (other / "conda").write_text(f"#!/bin/sh\necho asked > {other}/asked\nexit 1\n")
+    (other / "conda").chmod(0o755)
+    env = {"PATH": os.pathsep.join([str(other), os.environ["PATH"]])}
+    with test_conda.start(*arguments, "--connections", "1", env=env) as process:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not any(part.done for part in parts.unfinished()):
             time.sleep(0.05)
@@ -93,6 +98,7 @@ def test_ctrl_c_keeps_the_bytes_and_the_same_command_goes_on(test_conda, large):
     assert process.returncode == 130, out + err
     assert "stopped" in err
     assert json.loads(out)["exit_code"] == 130
+    assert not (other / "asked").exists()
     large.always(0, Ok(), path="*.conda")
     done = test_conda.run(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -158,27 +164,31 @@ def hints_of(error):
     return [hint for leaf in leaves(error) for hint in leaf.get("guidance", {}).get("hints", [])]
 
 
-@pytest.mark.parametrize("behaviour", [Status(404), Flip(2000)], ids=["404", "wrong bytes"])
-def test_an_error_of_conda_names_the_command_that_brings_the_package(test_conda, large, behaviour):
+@pytest.mark.parametrize(
+    ("behaviour", "prefetch"),
+    [(Status(503), "never"), (Status(404), "always"), (Flip(2000), "always")],
+    ids=["503, not fetched ahead", "404", "wrong bytes"],
+)
+def test_an_error_of_conda_names_the_command_that_brings_the_package(test_conda, large, behaviour, prefetch):
     """Where the same download cannot help; condas before 26 have no hints, and say what they always said."""
     large.always(0, behaviour, path="*.conda")
-    test_conda.configure(channels=[f"{large.base(0)}/own"], plugins={"resume_dl_prefetch": "never"})
-    create = ("create", "-p", test_conda.folder / "env", "large")
-    error, text = test_conda.run(*create, "--json"), test_conda.run(*create)
-    assert (error.returncode, text.returncode) == (1, 1)
-    hints = hints_of(json.loads(error.stdout))
+    test_conda.configure(channels=[f"{large.base(0)}/own"], plugins={"resume_dl_prefetch": prefetch})
+    create = ("create", "-p", test_conda.folder / "env", "large", "--json")
+    done = test_conda.run(*create)
+    assert done.returncode == 1, done.stdout + done.stderr
+    hints = hints_of(json.loads(done.stdout))
     if test_conda.version() < (26, 0):
         assert hints == []
-        assert "conda resume-dl" not in text.stderr
         return
     command = f"conda resume-dl fetch --no-deps -c {large.base(0)}/own large=1.0=0"
     assert {hint["hint_code"] for hint in hints} == {"resume_dl_continue"}
-    assert all(f"`{command}`" in words for words in (hints[0]["text"], text.stderr))
-    large.always(0, Ok(), path="*.conda")
-    assert test_conda.run(*command.split()[1:]).returncode == 0
-    large.always(0, Status(503), path="*.conda")
-    done = test_conda.run(*create)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"`{command}`" in hints[0]["text"]
+    if prefetch == "never":
+        large.always(0, Ok(), path="*.conda")
+        assert test_conda.run(*command.split()[1:]).returncode == 0
+        large.always(0, behaviour, path="*.conda")
+        done = test_conda.run(*create)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_error_of_conda_says_what_is_safe_and_to_run_it_again(test_conda, large):
