@@ -80,13 +80,14 @@ def test_only_the_newest_are_named():
         (
             (
                 "`a` was found on http://one, but not at the requested version (a==2). A compatible version may be "
-                "available on a subsequent index (e.g., http://two). By default, uv will only consider versions that "
-                "are published on the first index ... use `--index-strategy unsafe-best-match` to consider all versions."
+                "available on a subsequent index (e.g., http://two). By default, uv will only consider versions "
+                "that are published on the first index ... "
+                "use `--index-strategy unsafe-best-match` to consider all versions."
             ),
             (
                 "`a` was found on http://one, but not at the requested version (a==2). A compatible version may be "
-                "available on a subsequent index (e.g., http://two). A project is taken from the first index that has "
-                "it, only."
+                "available on a subsequent index (e.g., http://two). A project is taken from the first index "
+                "that has it, only."
             ),
         ),
     ],

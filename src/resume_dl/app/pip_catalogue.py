@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
@@ -35,6 +36,8 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
 
 _T = TypeVar("_T")
+_PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
+"""Names that are safe everywhere for certain: most are, and the thorough look is slow."""
 _FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
 """Origins on an object store that answers 403, not 404, for what is not there."""
 
@@ -73,6 +76,8 @@ class Catalogue:
         self._thorough = thorough
         self._once = _Once()
         self._lock = threading.Lock()
+        self._folders: dict[str, str] = {}
+        """Address of a folder -> its canonical one."""
         self._listed: dict[str, list[ListedFile]] = {}
         self.pages = 0
         """Read so far; a wheel's metadata counts as one."""
@@ -206,7 +211,13 @@ class Catalogue:
     def _canonical(self, link: str, page: RedactedUrl) -> str:
         """The file's address at its origin; with the page's own login where it lies at the same place."""
         table: MirrorTable = self._places.table
-        return table.canonical(_with_login(link, page.reveal()))
+        link = _with_login(link, page.reveal())
+        folder, _, name = link.rpartition("/")
+        if "?" in link:
+            return table.canonical(link)
+        if folder not in self._folders:  # a page of twenty thousand links has a dozen folders
+            self._folders[folder] = table.canonical(f"{folder}/-").removesuffix("/-")
+        return f"{self._folders[folder]}/{name}"
 
     def _allowed(self, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:
         """Without the files whose hash is not among those asked for, where others' are (as pip chooses)."""
@@ -317,6 +328,8 @@ def _project_of(filename: str) -> str:
 
 
 def _is_safe(file: ListedFile) -> bool:
+    if _PLAIN.fullmatch(file.filename):
+        return True
     try:
         return bool(safe_filename(file.filename))
     except ValueError:
@@ -348,6 +361,8 @@ def _damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
 
 def _with_login(link: str, page: str) -> str:
     """``link``, with the userinfo of ``page`` where it has none of its own and lies at the same place."""
+    if "@" not in page:
+        return link
     here, there = urlsplit(page), urlsplit(link)
     login, mark, host = here.netloc.rpartition("@")
     if not mark or there.scheme != here.scheme or there.netloc.lower() != host.lower():

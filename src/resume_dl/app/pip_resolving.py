@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from platform import python_version
 
 from resume_dl.app.pip_asked import Asked, asked
 from resume_dl.app.pip_catalogue import Catalogue
@@ -197,12 +196,11 @@ class _Resolving:
     def _read(self, path: Path, platform: str) -> PipSolution:
         """What a pylock.toml has for a platform."""
         native = platform == native_subdir()
-        own = native and self._request.python is None and self._python.executable == Path(sys.executable)
         return read_lock(
             path,
             platform=platform,
             native=native,
-            python=python_version() if own else self._request.python or self._python.version,
+            python=self._request.python or (self._python.full_version if native else self._python.version),
             allow_sdist=self._request.allow_sdist,
             canonical=self._setup.table.canonical,
         )
