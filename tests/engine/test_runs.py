@@ -10,6 +10,7 @@ import sys
 import time
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_every_mirror_is_used(fault_server, place):
     assert sorted(report.mirror for report in outcome.sources) == ["m0", "m1", "m2"]
     for port in range(3):
         assert 0 < outcome.sources[port].bytes <= server.body_bytes(port) <= outcome.sources[port].bytes + IN_FLIGHT
+
+
+def test_headers_are_one_sources_own(fault_server, place):
+    """What is sent to one source with every request is sent to no other, and shown nowhere."""
+    server, what = mirrors(fault_server, 2, Rate(2 * MIB))
+    first, second = what.sources
+    what = replace(what, sources=(first, replace(second, headers={"X-Login": "s3cret"})))
+    (outcome,) = place.run(what)
+    assert outcome.error is None
+    assert [each.headers.get("x-login") for each in server.requests(0)] == [None] * len(server.requests(0))
+    assert {each.headers.get("x-login") for each in server.requests(1)} == {"s3cret"}
+    assert server.requests(0)
+    assert "s3cret" not in repr((outcome, place.told.events))
 
 
 def test_many_files(fault_server, place):
