@@ -69,7 +69,6 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
         "--extra-index-url",
         "--find-links",
         "--no-index",
-        "--quiet",
     }
     requirements, unfetched = _sorted(positional)
     passed = [

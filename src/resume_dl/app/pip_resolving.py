@@ -17,6 +17,7 @@ from resume_dl.app.pip_asked import Asked, asked
 from resume_dl.app.pip_catalogue import Catalogue
 from resume_dl.app.pip_explaining import refusal
 from resume_dl.app.pip_gateway import Gateway
+from resume_dl.app.pip_kept import KeptPages
 from resume_dl.app.pip_reading import Reader, Unanswered
 from resume_dl.app.places import Places
 from resume_dl.app.setup import Setup
@@ -166,6 +167,7 @@ class _Resolving:
             wanted=self._asked.wanted,
             offline=_is_offline(self._setup),
             thorough=thorough,
+            kept=KeptPages(self._setup.paths.cache / "pip"),
         )
 
     def run(self) -> tuple[PipSolution, ...]:

@@ -17,7 +17,7 @@ from resume_dl.model.url import RedactedUrl
 
 _ASK = (
     "import importlib.util as u, sys; "
-    "print(sys.prefix, '%d.%d' % sys.version_info[:2], 'yes' if u.find_spec('pip') else 'no', sep='\\n')"
+    "print(sys.prefix, '%d.%d.%d' % sys.version_info[:3], 'yes' if u.find_spec('pip') else 'no', sep='\\n')"
 )
 _DEFAULT = re.compile(r"\((?:by\s+)?default:?\s+<?(?P<url>https?://[^\s<>()]+)>?\)")
 """``(default https://…)`` in the help of pip, ``(by default: <https://…>)`` in that of uv, wrapped anywhere."""
@@ -32,9 +32,14 @@ class TargetPython:
     executable: Path
     prefix: Path
     """Its environment's folder, which holds the pip.conf of that environment."""
-    version: str
-    """``3.10``."""
+    full_version: str
+    """``3.10.4``."""
     has_pip: bool
+
+    @property
+    def version(self) -> str:
+        """``3.10``."""
+        return ".".join(self.full_version.split(".")[:2])
 
     @property
     def pip(self) -> tuple[str, ...]:
@@ -61,7 +66,7 @@ def find_python(env: Mapping[str, str]) -> TargetPython:
     own = TargetPython(
         Path(sys.executable),
         Path(sys.prefix),
-        f"{sys.version_info.major}.{sys.version_info.minor}",
+        ".".join(map(str, sys.version_info[:3])),
         importlib.util.find_spec("pip") is not None,
     )
     if own.has_pip:

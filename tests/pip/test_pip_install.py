@@ -1,0 +1,223 @@
+"""``resume-dl pip install``: our download, and then the real pip of the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from resume_dl.app.pip_arguments import read_arguments
+from resume_dl.errors import ConfigurationError, InvalidSpecError
+from resume_dl.settings.pip_find import find_python, install_help
+from support.fetching import User
+from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
+
+pytestmark = pytest.mark.nginx
+MIB = 1 << 20
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def help_text():
+    """What this Python's pip says of its options."""
+    return install_help(find_python({"RESUME_DL_PIP_PYTHON": sys.executable}), os.environ)
+
+
+def test_arguments_are_read_as_pip_reads_them(help_text, tmp_path):
+    """Short ones in a cluster, values that are joined to them, abbreviations; what is pip's alone keeps its order."""
+    text = "-Uqr req.txt --constraint=c.txt -ihttp://h/simple -f links --extra-index-url http://x/ --pre a>=1 --targ t"
+    found = read_arguments([*text.split(), "--", "b[c]"], help_text, tmp_path)
+    assert found.requirements == ("a>=1", "b[c]")
+    assert found.files == (tmp_path / "req.txt",)
+    assert found.constraints == (tmp_path / "c.txt",)
+    assert str(found.indexes.index_url) == "http://h/simple"
+    assert [str(each) for each in found.indexes.extra] == ["http://x"]
+    assert found.indexes.find_links == (tmp_path / "links",)
+    assert found.indexes.pre
+    assert found.passed == ("--upgrade", "--quiet", "--pre", "--target", "t")
+    assert found.anew
+
+
+def test_what_pip_takes_from_elsewhere_is_left_to_it(help_text, tmp_path):
+    """Folders, archives here, version control; a wheel at an address is fetched."""
+    words = ["-e", ".", "./a-1.0-py3-none-any.whl", "git+https://h/r", "http://h/b-1.0-py3-none-any.whl"]
+    found = read_arguments(words, help_text, tmp_path)
+    assert found.requirements == ("http://h/b-1.0-py3-none-any.whl",)
+    assert found.passed == ("--editable", ".", "./a-1.0-py3-none-any.whl", "git+https://h/r")
+    assert found.unfetched == (".", "./a-1.0-py3-none-any.whl", "git+https://h/r")
+
+
+def test_network_options_hold_for_both(help_text, tmp_path):
+    found = read_arguments(["--proxy", "http://p:1", "--timeout=5", "a"], help_text, tmp_path)
+    assert found.variables == {"PIP_PROXY": "http://p:1", "PIP_TIMEOUT": "5"}
+    assert found.passed == ("--proxy", "http://p:1", "--timeout", "5")
+
+
+@pytest.mark.parametrize(
+    "words", [["--no-such-option"], ["-r"], ["a", "--platform", "win_amd64"], ["-r", "http://h/r"]]
+)
+def test_refused_arguments(help_text, tmp_path, words):
+    with pytest.raises(ConfigurationError):
+        read_arguments(words, help_text, tmp_path)
+
+
+def test_what_is_no_requirement(help_text, tmp_path):
+    with pytest.raises(InvalidSpecError):
+        read_arguments(["a=="], help_text, tmp_path)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def user(tmp_path):
+    """Somebody with an active environment, which has a pip; no mirrors."""
+    found = User(tmp_path / "user")
+    subprocess.run([sys.executable, "-m", "venv", found.folder / "venv"], check=True, timeout=120)
+    return found
+
+
+@pytest.fixture
+def built(tmp_path):
+    return tmp_path / "built"
+
+
+def install(user, *arguments, env=None):
+    own = ["--mirrors", user.write_mirrors({}), "--give-up-after", "20s"]
+    environment = {"VIRTUAL_ENV": str(user.folder / "venv"), **(env or {})}
+    return user.run("pip", "install", *own, *arguments, env=environment)
+
+
+def python_of(folder):
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def versions(user, *modules, folder=None):
+    program = "; ".join(["import " + ", ".join(modules), *(f"print({name}.VERSION)" for name in modules)])
+    command = [python_of(folder or user.folder / "venv"), "-c", program]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
+
+
+def test_it_installs(tmp_path, nginx_mirrors, user, built):
+    """From an index and a page without hashes; every byte of a file is ours, pip asks nobody."""
+    torch = big_wheel(built, size=3 * MIB)
+    tqdm = build_wheel(built, "tqdm", "4.66.0")
+    write_index(tmp_path / "root", [tqdm])
+    write_find_links(tmp_path / "root", [torch])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    links = ["-f", f"{nginx.base()}/whl/torch_stable.html", "-i", f"{nginx.base()}/simple"]
+    done = install(user, "torch==1.6.0+cu101", "tqdm", *links)
+    assert done.code == 0, done.err
+    assert "Successfully installed" in done.out
+    assert versions(user, "torch", "tqdm") == ["1.6.0+cu101", "4.66.0"]
+    assert all(request.is_ours for request in nginx.requests())
+    nginx.reset_log()
+    again = install(user, "torch==1.6.0+cu101", "tqdm", *links)
+    assert again.code == 0, again.err
+    assert "already satisfied" in again.out
+    assert nginx.body_bytes() <= MIB  # METADATA: what is installed is not fetched
+
+
+def test_a_requirements_file_with_its_own_index(tmp_path, nginx_mirrors, user, built):
+    """Its options are ours and not pip's, its hashes and markers are pip's too; what is installed and fits stays."""
+    app = build_wheel(built, "demo-app", "2.0", requires=["colorama"])
+    colorama = [build_wheel(built / version, "colorama", version) for version in ("0.4.5", "0.4.6")]
+    write_index(tmp_path / "root", [app, *colorama])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    assert install(user, "-i", f"{nginx.base()}/simple", "colorama==0.4.5").code == 0
+    file = user.folder / "requirements.txt"
+    file.write_text(
+        f"--index-url {nginx.base()}/simple\n--find-links http://127.0.0.1:9/nowhere.html\n"
+        "demo-app; python_version >= '3'\nno-such; python_version < '3'\n"
+    )
+    conf = user.folder / "pip.conf"
+    conf.write_text("[global]\nfind-links = http://127.0.0.1:9/other.html\n")
+    done = install(user, "-r", file, "--give-up-after", "1s", env={"PIP_CONFIG_FILE": str(conf)})
+    assert done.code == 6, done.err  # a page that pip would have asked, too
+    file.write_text(file.read_text().replace("--find-links http://127.0.0.1:9/nowhere.html\n", ""))
+    done = install(user, "-r", file)
+    assert done.code == 0, done.err
+    assert versions(user, "demo_app", "colorama") == ["2.0", "0.4.5"]
+
+
+def test_only_the_files_of_the_solution_are_offered(tmp_path, nginx_mirrors, user, built):
+    """A newer version that an earlier run left in the wheel dir is not taken in its place."""
+    files = [build_wheel(built / version, "app", version) for version in ("1.0", "2.0")]
+    write_index(tmp_path / "root", files)
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    assert install(user, "app==2.0", *index, "--target", "elsewhere").code == 0
+    file = user.folder / "constraints.txt"
+    file.write_text("app<2\n")
+    done = install(user, "app", *index, "-c", file)
+    assert done.code == 0, done.err
+    assert versions(user, "app") == ["1.0"]
+
+
+def test_a_wrong_hash(tmp_path, nginx_mirrors, user, built):
+    """Exit 4, and pip is not run."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
+    file = user.folder / "requirements.txt"
+    index = f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"
+    file.write_text(f"-i {index}\napp==1.0 --hash=sha256:{'0' * 64}\n")
+    done = install(user, "-r", file)
+    assert (done.code, done.out) == (4, "")
+
+
+def test_pip_has_the_last_word(tmp_path, nginx_mirrors, user, built):
+    """Its exit code is ours, its other options reach it."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0"), build_wheel(built, "lib", "1.0")])
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    done = install(user, "app", *index, "--root-user-action", "nonsense")
+    assert done.code == 2
+    assert "root-user-action" in done.err
+    assert versions(user, "app") == []
+    local = build_wheel(user.folder, "local", "1.0", requires=["lib"]).path
+    done = install(user, f"./{local.name}", "lib", *index, "--report", "report.json")
+    assert done.code == 0, done.err
+    assert "what it needs is not fetched" in done.err
+    assert versions(user, "local", "lib") == ["1.0", "1.0"]
+    assert (user.folder / "report.json").is_file()
+
+
+def test_a_dry_run(tmp_path, nginx_mirrors, user, built):
+    """What would come; nothing does, and pip is not run."""
+    app = build_wheel(built, "app", "1.0")
+    write_index(tmp_path / "root", [app])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    done = install(user, "app", "-i", f"{nginx.base()}/simple", "--dry-run")
+    assert done.code == 0, done.err
+    assert "planned" in done.out
+    assert app.filename in done.out
+    assert nginx.body_bytes() == 0
+
+
+def test_into_another_python(tmp_path, nginx_mirrors, user, built):
+    """--python names an environment; one without a pip is served by ours."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    other = user.folder / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True, timeout=120)
+    done = install(user, "app", *index, "--python", other)
+    assert done.code == 0, done.err
+    assert versions(user, "app", folder=other) == ["1.0"]
+    assert versions(user, "app") == []
+    done = install(user, "app", *index, "--python", Path("nowhere") / "python")
+    assert done.code == 2
+
+
+def test_a_lock_file(tmp_path, nginx_mirrors, user, built):
+    """-r pylock.toml: its files, no index asked."""
+    write_index(
+        tmp_path / "root", [build_wheel(built, "app", "1.0", requires=["lib"]), build_wheel(built, "lib", "1.0")]
+    )
+    nginx = nginx_mirrors([tmp_path / "root"])
+    options = ["--mirrors", user.write_mirrors({}), "--index-url", f"{nginx.base()}/simple"]
+    assert user.run("fetch", "--pip", "app", *options, "--lock", "pylock.toml", "--dry-run").code == 0
+    done = install(user, "-r", "pylock.toml")
+    assert done.code == 0, done.err
+    assert versions(user, "app", "lib") == ["1.0", "1.0"]
