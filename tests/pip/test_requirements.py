@@ -269,6 +269,18 @@ def test_passwords_of_indexes_are_not_printed(tmp_path: Path) -> None:
     assert "hush" not in repr(found) + str(found)
 
 
+def test_find_links_that_are_not_beside_the_file_are_meant_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip does; the file lies elsewhere."""
+    (tmp_path / "here" / "wheels").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    path = write(tmp_path / "there", "-f wheels", "requirements.txt")
+    assert read_requirements(path, env={}).indexes.find_links == (tmp_path / "here" / "wheels",)
+    (tmp_path / "there" / "wheels").mkdir()
+    assert read_requirements(path, env={}).indexes.find_links == (tmp_path / "there" / "wheels",)
+
+
 def test_the_hash_of_one_line_is_not_the_next_ones(tmp_path: Path) -> None:
     """Options are read afresh for every line."""
     found = read(tmp_path, f"a==1 --hash=sha256:{A}\nb==1\nc==1 --hash=SHA256:{B.upper()}\n--require-hashes")
