@@ -412,8 +412,36 @@ def test_offline(tmp_path, user):
     wheel = build_wheel(tmp_path / "wheels", "demo", "1.0")
     user.options["offline"] = True
     assert names(user.resolve("demo", find_links=(tmp_path / "wheels",), no_index=True)) == {wheel.filename}
-    with pytest.raises(ChannelUnavailableError, match="offline"):
+    with pytest.raises(ChannelUnavailableError, match="not been read before"):
         user.resolve("demo", index="http://127.0.0.1:9/simple")
+
+
+def test_offline_after_online(tmp_path, nginx_mirrors, user):
+    """What was read once is enough to resolve again: pages, that a project is not there, metadata; and no password."""
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0", requires=["other"])
+    torch = build_wheel(tmp_path / "built", "torch", "1.0+cpu", requires=["demo"])
+    write_index(tmp_path / "private", [wheel])
+    write_index(tmp_path / "public", [build_wheel(tmp_path / "built", "other", "1.0")], core_metadata=False)
+    write_find_links(tmp_path / "public", [torch])
+    nginx = nginx_mirrors([tmp_path / "private", tmp_path / "public"])
+    nginx.change(0, login="me:s3cret")
+    asked = {
+        "index": f"{nginx.base(1)}/simple",
+        "extra": (nginx.base(0).replace("//", "//me:s3cret@") + "/simple",),
+        "find_links": (f"{nginx.base(1)}/whl/torch_stable.html",),
+    }
+    online = user.resolve("torch", **asked)
+    nginx.reset_log()
+    user.options["offline"] = True
+    offline = user.resolve("torch", **asked)
+    assert nginx.requests() == []
+    assert [each.url.reveal() for each in offline.artifacts] == [each.url.reveal() for each in online.artifacts]
+    assert [each.sha256 for each in offline.artifacts] == [each.sha256 for each in online.artifacts]
+    kept = [*(tmp_path / "cache" / "pip").iterdir()]
+    assert len(kept) > 5
+    assert not [path for path in kept if b"s3cret" in path.read_bytes()]
+    with pytest.raises(ChannelUnavailableError, match="not been read before"):
+        user.resolve("torch", "more", **asked)
 
 
 def test_a_login_page_is_no_index(tmp_path, fault_server, user):

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -24,6 +25,7 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
+from resume_dl.app.pip_kept import KeptPages
 from resume_dl.app.pip_metadata import Metadata, read_metadata
 from resume_dl.app.pip_reading import Body, Reader, Refused, Unanswered
 from resume_dl.app.places import Places
@@ -65,8 +67,12 @@ class Catalogue:
         wanted: Wanted,
         offline: bool = False,
         thorough: bool = False,
+        kept: KeptPages | None = None,
     ) -> None:
-        """``thorough``: read every place's copy of a page, for what one that is behind does not list yet."""
+        """``thorough``: read every place's copy of a page, for what one that is behind does not list yet.
+
+        ``kept`` takes what was read, and gives it back where we are offline.
+        """
         self.indexes = tuple(indexes)
         self.find_links = tuple(find_links)
         self._reader = reader
@@ -74,6 +80,7 @@ class Catalogue:
         self._wanted = wanted
         self._offline = offline
         self._thorough = thorough
+        self._kept = kept
         self._once = _Once()
         self._lock = threading.Lock()
         self._folders: dict[str, str] = {}
@@ -154,8 +161,11 @@ class Catalogue:
         except Unanswered as unanswered:
             if self._says_no(url, unanswered):
                 self._note_unreached(unanswered)
+                self._keep(url, None)
                 return None
             raise self._unavailable(f"the index page of {name}", unanswered) from None
+        if files is None:
+            return None
         return self._allowed([file for file in files if _project_of(file.filename) == name])
 
     def _links(self, place: FindLinks) -> tuple[ListedFile, ...]:
@@ -165,13 +175,27 @@ class Catalogue:
         else:
             url = RedactedUrl(place.as_uri()) if isinstance(place, Path) else place
             try:
-                files = self._page(url)
+                files = self._page(url) or []
             except Unanswered as unanswered:
                 raise self._unavailable(f"the find-links page {url}", unanswered) from None
         return self._allowed([file for file in files if _project_of(file.filename) not in self._wanted.direct])
 
-    def _page(self, url: RedactedUrl) -> list[ListedFile]:
+    def _page(self, url: RedactedUrl) -> list[ListedFile] | None:
+        """The files of a page; None where a kept one says that its index has none."""
         sources = self.sources(url)
+        if self._kept is not None and self._offline and not sources:
+            with suppress(KeyError):
+                kept = self._kept.page(url)
+                return None if kept is None else [replace(f, url=_with_login(f.url, url.reveal())) for f in kept]
+        files = self._read_page(sources)
+        self._keep(url, files)
+        return files
+
+    def _keep(self, url: RedactedUrl, files: list[ListedFile] | None) -> None:
+        if self._kept is not None and not self._offline:
+            self._kept.keep_page(url, files)
+
+    def _read_page(self, sources: Sequence[Source]) -> list[ListedFile]:
         if not self._thorough:
             self.has_more |= len(sources) > 1
             return self._copy_of_page(sources)
@@ -236,11 +260,17 @@ class Catalogue:
     # ------------------------------------------------------------------ metadata
 
     def _metadata(self, file: ListedFile) -> Metadata:
+        beside = RedactedUrl(f"{file.url}.metadata")
+        if self._kept is not None and self._offline and not self.sources(beside):
+            with suppress(KeyError):
+                return Metadata(self._kept.read(beside))
         try:
             found = read_metadata(file, self.sources, self._reader)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
         self.pages += 1
+        if self._kept is not None:
+            self._kept.keep(beside, found.data)
         if found.read_whole:
             with self._lock:
                 self.read_whole.add(file.filename)
@@ -277,7 +307,7 @@ class Catalogue:
                 hint="open a browser and sign in to the network, or check the index's address",
             )
         if self._offline and not unanswered.failures:
-            return ChannelUnavailableError(f"{what} cannot be had: we are offline", hint="run it without --offline")
+            return ChannelUnavailableError(f"{what} has not been read before", hint="run it once without --offline")
         refused = FailureKind.REFUSED in unanswered.kinds
         return ChannelUnavailableError(
             f"{what} cannot be had: {unanswered}",
