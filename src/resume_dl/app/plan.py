@@ -129,7 +129,7 @@ class Space:
                 f"{show_bytes(self.unpacked)} unpacked), but only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
-                hint="free some space, or choose a folder on another disk with --pkgs-dir (or --dest)"
+                hint="free some space, or choose a folder on another disk with --pkgs-dir (or --wheel-dir, --dest)"
                 + ("; --no-extract needs less: conda unpacks later" if self.unpacked else ""),
             )
 
