@@ -14,6 +14,7 @@ import pytest
 from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
 from resume_dl.app.pip_catalogue import Catalogue, Wanted
 from resume_dl.app.pip_gateway import Gateway
+from resume_dl.app.pip_pages import Pages
 from resume_dl.app.pip_reading import Reader
 from resume_dl.app.places import Places
 from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError
@@ -53,7 +54,7 @@ def catalogue(transport):
         places = Places(table or MirrorTable({}, ()))
         given = tuple(map(RedactedUrl, indexes))
         wanted = Wanted(options.pop("direct", {}), options.pop("hashes", {}))
-        return Catalogue(Reader(transport), places, indexes=given, wanted=wanted, **options)
+        return Catalogue(Pages(Reader(transport), places), indexes=given, wanted=wanted, **options)
 
     return make
 
@@ -202,10 +203,11 @@ def test_a_mirror_with_a_page_of_its_own_is_passed_over(catalogue, offered):
     assert file.url.startswith(offered.base(1))
 
 
-def test_whom_to_ask_first(catalogue):
+def test_whom_to_ask_first(transport):
     """Mirrors in the table's order and the origin last, which is far away; a mirror that the user named before all."""
     mirrors = tuple(Mirror(name, carries={"pypi:simple": f"http://{name}/simple"}) for name in ("one", "two"))
-    asked = catalogue(table=MirrorTable({"pypi:simple": "http://origin/simple"}, mirrors)).sources
+    table = MirrorTable({"pypi:simple": "http://origin/simple"}, mirrors)
+    asked = Pages(Reader(transport), Places(table)).sources
     assert [each.mirror for each in asked(RedactedUrl("http://origin/simple/a/"))] == ["one", "two", "upstream"]
     assert [each.mirror for each in asked(RedactedUrl("http://two/simple/a/"))] == ["two", "one", "upstream"]
     assert [each.url.host for each in asked(RedactedUrl("http://private/simple/a/"))] == ["private"]

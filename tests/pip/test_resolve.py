@@ -55,7 +55,7 @@ def test_an_index_of_every_form(tmp_path, nginx_mirrors, user, options):
 
 def test_an_index_without_digests(tmp_path, nginx_mirrors, user):
     """Nothing is downloaded to have one, and none is made up; the lock takes it in when it is known."""
-    from resume_dl.app.pip_resolving import with_digests
+    from resume_dl.app.pip_solution import with_digests
 
     wheel = build_wheel(tmp_path / "built", "demo-app", "1.0")
     write_index(tmp_path / "root", [wheel], hashes=False, core_metadata=False)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -25,21 +22,17 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from resume_dl.app.pip_kept import KeptPages
 from resume_dl.app.pip_metadata import Metadata, read_metadata
-from resume_dl.app.pip_reading import Body, Reader, Refused, Unanswered
-from resume_dl.app.places import Places
+from resume_dl.app.pip_pages import Pages
+from resume_dl.app.pip_reading import Refused, Unanswered
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.errors import CaptivePortalError, ChannelUnavailableError, PackageNotFoundError, ResumeDLError
-from resume_dl.model.artifact import Source, safe_filename
-from resume_dl.model.mirror import UPSTREAM, MirrorTable
+from resume_dl.errors import PackageNotFoundError, ResumeDLError
+from resume_dl.model.artifact import Source
 from resume_dl.model.pip import FindLinks
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
+from resume_dl.resolve.index_page import ListedFile
 
 _T = TypeVar("_T")
-_PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
-"""Names that are safe everywhere for certain: most are, and the thorough look is slow."""
 _FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
 """Origins on an object store that answers 403, not 404, for what is not there."""
 
@@ -59,37 +52,19 @@ class Catalogue:
 
     def __init__(
         self,
-        reader: Reader,
-        places: Places,
+        pages: Pages,
         *,
-        indexes: Sequence[RedactedUrl],
+        indexes: Sequence[RedactedUrl] = (),
         find_links: Sequence[FindLinks] = (),
         wanted: Wanted,
-        offline: bool = False,
-        thorough: bool = False,
-        kept: KeptPages | None = None,
     ) -> None:
-        """``thorough``: read every place's copy of a page, for what one that is behind does not list yet.
-
-        ``kept`` takes what was read, and gives it back where we are offline.
-        """
         self.indexes = tuple(indexes)
         self.find_links = tuple(find_links)
-        self._reader = reader
-        self._places = places
+        self._pages = pages
         self._wanted = wanted
-        self._offline = offline
-        self._thorough = thorough
-        self._kept = kept
         self._once = _Once()
         self._lock = threading.Lock()
-        self._folders: dict[str, str] = {}
-        """Address of a folder -> its canonical one."""
         self._listed: dict[str, list[ListedFile]] = {}
-        self.pages = 0
-        """Read so far; a wheel's metadata counts as one."""
-        self.has_more = False
-        """Whether a page has other copies, which may list more."""
         self.unreached: dict[str, str] = {}
         """Host -> why: places that were passed over because others answered."""
         self.read_whole: set[str] = set()
@@ -116,22 +91,17 @@ class Catalogue:
         """A wheel's METADATA. Raises PackageNotFoundError where the wheel is nowhere, else what ``project`` raises."""
         return self._once.get(("metadata", file.url), lambda: self._metadata(file))
 
-    def sources(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The places of an address: the mirror that it names first, the origin last; offline only this machine."""
-        found = [source for source in self._places.of(url) if not self._offline or source.url.reveal()[:5] == "file:"]
-        return tuple(sorted(found, key=lambda source: source.url != url or source.mirror == UPSTREAM))
-
     def copy(self, file: ListedFile, target: IO[bytes]) -> None:
         """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""
 
         def attempt(source: Source) -> bool | Refused[bool]:
             target.seek(0)
             target.truncate()
-            failure = self._reader.copy(source, target) or _damage(file, target)
+            failure = self._pages.reader.copy(source, target) or _damage(file, target)
             return True if failure is None else Refused(failure)
 
         try:
-            self._reader.ask(self.sources(RedactedUrl(file.url)), attempt)
+            self._pages.reader.ask(self._pages.sources(RedactedUrl(file.url)), attempt)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
 
@@ -147,7 +117,7 @@ class Catalogue:
         if file.is_wheel and (seen := self._once.peek(("metadata", file.url))) is not None and seen.size is not None:
             return int(seen.size)
         try:
-            return self._reader.size(self.sources(RedactedUrl(file.url)))
+            return self._pages.reader.size(self._pages.sources(RedactedUrl(file.url)))
         except Unanswered:
             return None
 
@@ -157,13 +127,13 @@ class Catalogue:
         base = index.reveal().rstrip("/")
         url = RedactedUrl(f"{base}/{name}/" + ("index.html" if base.startswith("file:") else ""))
         try:
-            files = self._page(url)
+            files = self._pages.page(url)
         except Unanswered as unanswered:
             if self._says_no(url, unanswered):
                 self._note_unreached(unanswered)
-                self._keep(url, None)
+                self._pages.keep(url, None)
                 return None
-            raise self._unavailable(f"the index page of {name}", unanswered) from None
+            raise self._pages.unavailable(f"the index page of {name}", unanswered) from None
         if files is None:
             return None
         return self._allowed([file for file in files if _project_of(file.filename) == name])
@@ -175,73 +145,10 @@ class Catalogue:
         else:
             url = RedactedUrl(place.as_uri()) if isinstance(place, Path) else place
             try:
-                files = self._page(url) or []
+                files = self._pages.page(url) or []
             except Unanswered as unanswered:
-                raise self._unavailable(f"the find-links page {url}", unanswered) from None
+                raise self._pages.unavailable(f"the find-links page {url}", unanswered) from None
         return self._allowed([file for file in files if _project_of(file.filename) not in self._wanted.direct])
-
-    def _page(self, url: RedactedUrl) -> list[ListedFile] | None:
-        """The files of a page; None where a kept one says that its index has none."""
-        sources = self.sources(url)
-        if self._kept is not None and self._offline and not sources:
-            with suppress(KeyError):
-                kept = self._kept.page(url)
-                return None if kept is None else [replace(f, url=_with_login(f.url, url.reveal())) for f in kept]
-        files = self._read_page(sources)
-        self._keep(url, files)
-        return files
-
-    def _keep(self, url: RedactedUrl, files: list[ListedFile] | None) -> None:
-        if self._kept is not None and not self._offline:
-            self._kept.keep_page(url, files)
-
-    def _read_page(self, sources: Sequence[Source]) -> list[ListedFile]:
-        if not self._thorough:
-            self.has_more |= len(sources) > 1
-            return self._copy_of_page(sources)
-        found: dict[object, ListedFile] = {}
-        failures: list[tuple[Source, Failure]] = []
-        answered = False
-        for source in sources:
-            try:
-                files = self._copy_of_page([source])
-            except Unanswered as unanswered:
-                failures += unanswered.failures
-            else:
-                answered = True
-                for file in files:  # one file has another address at each mirror of an origin without a base
-                    found.setdefault(self._places.table.origin_of(file.url) or file.url, file)
-        if not answered:
-            raise Unanswered(failures)
-        return list(found.values())
-
-    def _copy_of_page(self, sources: Sequence[Source]) -> list[ListedFile]:
-        read: dict[str, IndexPage] = {}
-
-        def check(body: Body) -> Failure | None:
-            try:
-                page = parse_page(body.content_type, body.data, body.url.reveal())
-            except PageError as error:
-                return Failure(FailureKind.CONTENT, str(error))
-            if not page.files and not page.is_index:
-                return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
-            read["page"] = page
-            return None
-
-        body = self._reader.whole(sources, accept=ACCEPT, check=check)
-        self.pages += 1
-        return [replace(file, url=self._canonical(file.url, body.url)) for file in read["page"].files if _is_safe(file)]
-
-    def _canonical(self, link: str, page: RedactedUrl) -> str:
-        """The file's address at its origin; with the page's own login where it lies at the same place."""
-        table: MirrorTable = self._places.table
-        link = _with_login(link, page.reveal())
-        folder, _, name = link.rpartition("/")
-        if "?" in link:
-            return table.canonical(link)
-        if folder not in self._folders:  # a page of twenty thousand links has a dozen folders
-            self._folders[folder] = table.canonical(f"{folder}/-").removesuffix("/-")
-        return f"{self._folders[folder]}/{name}"
 
     def _allowed(self, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:
         """Without the files whose hash is not among those asked for, where others' are (as pip chooses)."""
@@ -261,16 +168,14 @@ class Catalogue:
 
     def _metadata(self, file: ListedFile) -> Metadata:
         beside = RedactedUrl(f"{file.url}.metadata")
-        if self._kept is not None and self._offline and not self.sources(beside):
-            with suppress(KeyError):
-                return Metadata(self._kept.read(beside))
+        kept = self._pages.kept_metadata(beside)
+        if kept is not None:
+            return Metadata(kept)
         try:
-            found = read_metadata(file, self.sources, self._reader)
+            found = read_metadata(file, self._pages.sources, self._pages.reader)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
-        self.pages += 1
-        if self._kept is not None:
-            self._kept.keep(beside, found.data)
+        self._pages.keep_metadata(beside, found.data)
         if found.read_whole:
             with self._lock:
                 self.read_whole.add(file.filename)
@@ -282,7 +187,7 @@ class Catalogue:
         """Whether some place of this index knows that it has no such project."""
         if FailureKind.LACKS in unanswered.kinds:
             return True
-        found = self._places.table.origin_of(url.reveal())
+        found = self._pages.table.origin_of(url.reveal())
         return found is not None and found[0] in _FORBIDS_WHAT_IT_LACKS and FailureKind.REFUSED in unanswered.kinds
 
     def _note_unreached(self, unanswered: Unanswered) -> None:
@@ -293,28 +198,10 @@ class Catalogue:
 
     def _nowhere(self, filename: str, unanswered: Unanswered) -> ResumeDLError:
         if FailureKind.LACKS not in unanswered.kinds:
-            return self._unavailable(filename, unanswered)
+            return self._pages.unavailable(filename, unanswered)
         return PackageNotFoundError(
             f"{filename} is listed, and nobody has it ({unanswered})",
             hint="the page that lists it may be out of date: ask for another version, or try again later",
-        )
-
-    def _unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError | CaptivePortalError:
-        if unanswered.kinds == {FailureKind.PORTAL}:
-            return CaptivePortalError(
-                f"{what} cannot be had: web pages come instead: this looks like the login page of this network "
-                "(a captive portal), or is no package index",
-                hint="open a browser and sign in to the network, or check the index's address",
-            )
-        if self._offline and not unanswered.failures:
-            return ChannelUnavailableError(f"{what} has not been read before", hint="run it once without --offline")
-        refused = FailureKind.REFUSED in unanswered.kinds
-        return ChannelUnavailableError(
-            f"{what} cannot be had: {unanswered}",
-            tried=tuple(str(source.url) for source, _ in unanswered.failures),
-            hint="check the login for this index (netrc, or user:password@ in its address)"
-            if refused
-            else "check the line and the proxy settings, then run it again",
         )
 
 
@@ -357,15 +244,6 @@ def _project_of(filename: str) -> str:
         return str(canonicalize_name(filename.rpartition("-")[0])) if filename.endswith((".zip", ".tar.bz2")) else ""
 
 
-def _is_safe(file: ListedFile) -> bool:
-    if _PLAIN.fullmatch(file.filename):
-        return True
-    try:
-        return bool(safe_filename(file.filename))
-    except ValueError:
-        return False
-
-
 def _some_fit(files: Sequence[ListedFile], right: frozenset[str], project: str) -> bool:
     return any(
         f"{name}:{value}" in right
@@ -387,14 +265,3 @@ def _damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
     if digest.hexdigest() == file.hashes[known[0]]:
         return None
     return Failure(FailureKind.LIED, f"its {file.filename} has another digest than the index says")
-
-
-def _with_login(link: str, page: str) -> str:
-    """``link``, with the userinfo of ``page`` where it has none of its own and lies at the same place."""
-    if "@" not in page:
-        return link
-    here, there = urlsplit(page), urlsplit(link)
-    login, mark, host = here.netloc.rpartition("@")
-    if not mark or there.scheme != here.scheme or there.netloc.lower() != host.lower():
-        return link
-    return urlunsplit((there.scheme, f"{login}@{there.netloc}", there.path, there.query, ""))

@@ -18,26 +18,25 @@ from resume_dl.app.pip_catalogue import Catalogue
 from resume_dl.app.pip_explaining import refusal
 from resume_dl.app.pip_gateway import Gateway
 from resume_dl.app.pip_kept import KeptPages
+from resume_dl.app.pip_pages import Pages
 from resume_dl.app.pip_reading import Reader, Unanswered
+from resume_dl.app.pip_solution import Chosen, joined, solution_of
 from resume_dl.app.places import Places
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,
     ConfigurationError,
-    DigestMismatchError,
     Interrupted,
     PackageNotFoundError,
-    ResolutionError,
     ResumeDLError,
     UnsatisfiableError,
 )
-from resume_dl.model.artifact import Artifact, Source
-from resume_dl.model.channel import without_credentials
+from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.index_page import ListedFile, placeholder
+from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.requirements import read_requirements
 from resume_dl.resolve.uv import Locked, LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
@@ -154,21 +153,19 @@ class _Resolving:
         self._started = self._told = time.monotonic()
         # A lock file asks no index: what the default one is need not be found out for it.
         self._where = self._places(wanted.indexes) if wanted.lines else (setup.places, ())
-        self._catalogue = self._make_catalogue(thorough=False)
+        self._pages, self._catalogue = self._look(thorough=False)
 
-    def _make_catalogue(self, *, thorough: bool) -> Catalogue:
-        indexes = self._asked.indexes
-        places, addresses = self._where
-        return Catalogue(
+    def _look(self, *, thorough: bool) -> tuple[Pages, Catalogue]:
+        places, indexes = self._where
+        pages = Pages(
             self._reader,
             places,
-            indexes=addresses,
-            find_links=indexes.find_links,
-            wanted=self._asked.wanted,
             offline=_is_offline(self._setup),
             thorough=thorough,
             kept=KeptPages(self._setup.paths.cache / "pip"),
         )
+        find_links = self._asked.indexes.find_links
+        return pages, Catalogue(pages, indexes=indexes, find_links=find_links, wanted=self._asked.wanted)
 
     def run(self) -> tuple[PipSolution, ...]:
         for note in self._asked.notes:
@@ -176,11 +173,11 @@ class _Resolving:
         try:
             solutions = self._solve_all()
         except (PackageNotFoundError, UnsatisfiableError):
-            if not self._catalogue.has_more:
+            if not self._pages.has_more:
                 raise
             # Perhaps only this mirror's copy of an index lacks it.
             self._reporter.message("no answer: asking all mirrors for what this one may lack", level="info")
-            self._catalogue = self._make_catalogue(thorough=True)
+            self._pages, self._catalogue = self._look(thorough=True)
             solutions = self._solve_all()
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes):
             self._reporter.message(note, level="info")
@@ -192,7 +189,7 @@ class _Resolving:
             for platform in self._platforms():
                 parts = [self._read(path, platform) for path in self._asked.locks]
                 parts += [self._solve(platform, gateway)] if self._asked.lines else []
-                solutions.append(_joined(parts))
+                solutions.append(joined(parts))
         return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
@@ -281,7 +278,7 @@ class _Resolving:
         now = time.monotonic()
         if now - self._told >= _SILENCE:
             self._told = now
-            text = f"resolving: {self._catalogue.pages} index pages and metadata files read"
+            text = f"resolving: {self._pages.read} index pages and metadata files read"
             self._reporter.message(f"{text} in {now - self._started:.0f} s", level="info")
         return False
 
@@ -293,117 +290,30 @@ class _Resolving:
         silent = "; ".join(f"{host} could not be asked ({why})" for host, why in self._catalogue.unreached.items())
         return refusal(gateway.shown(refused.explanation), self._catalogue.listed, unreached=silent)
 
-    # ------------------------------------------------------------------ what came out
-
     def _solution(self, platform: str, python: str, locked: Locked, gateway: Gateway) -> PipSolution:
-        files = [(each, self._file(gateway, each)) for each in locked.files]
+        files = [(each, _file(gateway, each)) for each in locked.files]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             sizes = list(pool.map(lambda pair: self._catalogue.size(pair[1]), files))
-        artifacts = tuple(self._artifact(each, file, size) for (each, file), size in zip(files, sizes, strict=True))
-        return PipSolution(
+        return solution_of(
+            [Chosen(each, file, size) for (each, file), size in zip(files, sizes, strict=True)],
+            locked.text,
+            self._asked,
             platform=platform,
             python=python,
-            artifacts=artifacts,
-            notes=self._notes(platform, python, artifacts),
-            lock_text=_canonical_text(locked.text, files),
+            read_whole=self._catalogue.read_whole,
         )
 
-    def _file(self, gateway: Gateway, locked: LockedFile) -> ListedFile:
-        try:
-            return gateway.file_of(locked.url)
-        except KeyError:
-            raise ResumeDLError(
-                f"uv chose a file for {locked.name} that nobody listed", hint="this is a bug: please report it"
-            ) from None
 
-    def _artifact(self, locked: LockedFile, file: ListedFile, size: int | None) -> Artifact:
-        allowed = self._asked.wanted.hashes.get(locked.name, frozenset())
-        hashes = _agreed(file, allowed)
-        return Artifact(
-            kind="wheel" if file.is_wheel else "sdist",
-            filename=file.filename,
-            url=RedactedUrl(file.url),
-            size=size,
-            sha256=hashes.get("sha256"),
-            md5=hashes.get("md5"),
-            name=locked.name,
-            version=locked.version,
-            record={"hashes": dict(hashes), "allowed": sorted(allowed)},
-        )
-
-    def _notes(self, platform: str, python: str, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
-        notes = []
-        if platform != native_subdir():
-            taken = assumed(platform)
-            notes.append(f"{platform} is not this machine: assumed Python {python}{f' and {taken}' if taken else ''}")
-        unhashed = [each.filename for each in artifacts if each.digest is None]
-        if unhashed:
-            notes.append(f"the index gives no digest for {', '.join(unhashed)}: the first that comes is kept in mind")
-        unproven = [each.name for each in artifacts if not each.record["allowed"]]
-        if unproven and (self._asked.require_hashes or self._asked.wanted.hashes):
-            text = f"no --hash was given for {', '.join(unproven)}"
-            if self._asked.require_hashes:
-                raise ResolutionError(f"{text}, and --require-hashes asks for one of each", hint="add them to the file")
-            notes.append(f"{text}: pip would refuse to install from this file")
-        sdists = [each.filename for each in artifacts if each.kind == "sdist"]
-        if sdists:
-            notes.append(f"to be built on the machine that installs: {', '.join(sdists)}")
-        whole = sorted(self._catalogue.read_whole & {each.filename for each in artifacts})
-        if whole:
-            notes.append(f"read once already, because their server gives no parts of files: {', '.join(whole)}")
-        return tuple(notes)
+def _file(gateway: Gateway, locked: LockedFile) -> ListedFile:
+    try:
+        return gateway.file_of(locked.url)
+    except KeyError:
+        raise ResumeDLError(
+            f"uv chose a file for {locked.name} that nobody listed", hint="this is a bug: please report it"
+        ) from None
 
 
 def _knows_uv(version: str) -> bool:
     """Whether uv can run a Python of this version to learn of its machine; a new uv may stop with any old one."""
     major, _, minor = version.partition(".")
     return (int(major), int(minor)) >= _OLDEST
-
-
-def _joined(parts: list[PipSolution]) -> PipSolution:
-    """One solution of several files' for the same platform; a lock of more than one would be nobody's."""
-    if len(parts) == 1:
-        return parts[0]
-    artifacts = {artifact.key: artifact for part in parts for artifact in part.artifacts}
-    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return replace(parts[-1], artifacts=tuple(artifacts.values()), notes=notes, lock_text="")
-
-
-def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
-    """The hashes that the file must have: the index's, or the one that was asked for where the index has none.
-
-    Raises DigestMismatchError where both are known and differ.
-    """
-    asked_for = [tuple(each.partition(":")[::2]) for each in sorted(allowed)]
-    common = {kind for kind, _ in asked_for} & set(file.hashes)
-    if allowed and common and not any((kind, file.hashes[kind]) in asked_for for kind in common):
-        kind = min(common)
-        expected = " or ".join(value for each, value in asked_for if each == kind)
-        raise DigestMismatchError(
-            f"{file.filename}: the index says {kind} {file.hashes[kind]}, --hash asks for {expected}",
-            expected=expected,
-            actual=file.hashes[kind],
-            hint="if the release was not made anew on purpose, do not trust it; else correct the --hash",
-        )
-    if common or len(asked_for) != 1:
-        return dict(file.hashes)
-    return {**file.hashes, asked_for[0][0]: asked_for[0][1]}
-
-
-def _canonical_text(text: str, files: list[tuple[LockedFile, ListedFile]]) -> str:
-    """Uv's pylock.toml with canonical addresses, without logins; see ``with_digests`` for what has no digest."""
-    for locked, file in files:
-        text = text.replace(f'"{locked.url}"', f'"{without_credentials(RedactedUrl(file.url)).reveal()}"')
-    return text
-
-
-def with_digests(solution: PipSolution, sha256: dict[str, str]) -> str:
-    """``solution.lock_text`` with the digests of files that the index had none for; ``sha256``: file name -> hex.
-
-    PEP 751 wants a hash for each file: until the bytes are here, a made-up one stands in the text.
-    """
-    text = solution.lock_text
-    for artifact in solution.artifacts:
-        if artifact.filename in sha256:
-            text = text.replace(placeholder(str(artifact.url)), sha256[artifact.filename])
-    return text
