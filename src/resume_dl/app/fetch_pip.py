@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name
 
 from resume_dl.app.destination import check_folder, check_lock, write_list
 from resume_dl.app.pip_asked import Asked
-from resume_dl.app.pip_resolving import read_request, resolve_pip, with_digests
+from resume_dl.app.pip_resolving import read_request, resolve_pip
+from resume_dl.app.pip_solution import with_digests
 from resume_dl.app.plan import Planned, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
