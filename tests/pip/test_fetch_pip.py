@@ -14,8 +14,8 @@ import pytest
 
 from resume_dl.store.part import FOLDER, PartStore
 from support.channels import build_pytorch_channels
-from support.fetching import CHANNELS, TIMEOUT, User
-from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
+from support.fetching import CHANNELS, TIMEOUT, User, finish
+from support.pip_index import big_wheel, build_wheel, put, write_find_links, write_index
 
 pytestmark = pytest.mark.nginx
 MIB = 1 << 20
@@ -252,11 +252,12 @@ def test_nobody_is_there(user):
     assert done.report["error"]["retryable"]
 
 
-@pytest.mark.parametrize("trouble", ["none", "login", "name", "hash", "nobody"])
+@pytest.mark.parametrize("trouble", ["none", "unhashed", "login", "name", "hash", "nobody"])
 def test_a_password_is_told_to_nobody(tmp_path, nginx_mirrors, user, small, trouble):
     """Neither printed nor kept in any file, whatever happens."""
     tqdm, *_ = small
-    write_index(tmp_path / "root", small, wrong_hash={tqdm.filename: "0" * 64} if trouble == "hash" else None)
+    wrong = {tqdm.filename: "0" * 64} if trouble == "hash" else None
+    write_index(tmp_path / "root", small, hashes=trouble != "unhashed", wrong_hash=wrong)
     nginx = nginx_mirrors([tmp_path / "root"])
     nginx.change(0, login="me:pass-word" if trouble != "login" else "me:other")
     port = 9 if trouble == "nobody" else nginx.port()
@@ -265,13 +266,40 @@ def test_a_password_is_told_to_nobody(tmp_path, nginx_mirrors, user, small, trou
     file.write_text(f"--index-url http://me:pass-word@127.0.0.1:{port}/simple\n{name}\n")
     more = ["--lock", "pylock.toml", "--json", "--verbose", "--give-up-after", "2s", "--debug-trace", "trace.jsonl"]
     done = user.fetch("--file", file, *more)
-    assert done.code == {"none": 0, "login": 6, "name": 3, "hash": 4, "nobody": 6}[trouble], done.err
+    assert done.code == {"none": 0, "unhashed": 0, "login": 6, "name": 3, "hash": 4, "nobody": 6}[trouble], done.err
     assert "pass-word" not in done.out + done.err
     file.unlink()
     texts = [path for path in user.folder.rglob("*") if path.is_file()]
-    assert trouble != "none" or user.folder / "pylock.toml" in texts
+    assert done.code or user.folder / "pylock.toml" in texts
     for path in texts:
         assert b"pass-word" not in path.read_bytes(), path
+
+
+def test_two_at_once(tmp_path, nginx_mirrors, user):
+    """A wheel without a hash that two processes want: one brings it, the other waits and takes it."""
+    wheel = build_wheel(tmp_path / "built", "app", "1.0", filler=12 * MIB)
+    write_index(tmp_path / "root", [wheel], hashes=False)
+    nginx = nginx_mirrors([tmp_path / "root"], rate=2 * MIB)
+    arguments = ["fetch", *user.options, "--pip", "app", "--index-url", f"{nginx.base()}/simple", "--json"]
+    with user.start(*arguments) as one, user.start(*arguments) as two:
+        runs = [finish(one), finish(two)]
+    assert [done.code for done in runs] == [0, 0], [done.err for done in runs]
+    assert sum(done.report["totals"]["downloaded"] for done in runs) == wheel.size
+    assert sorted(done.artifact("app")["verified_by"] for done in runs) == ["pin", "record"]
+    assert {done.artifact("app")["sha256"] for done in runs} == {wheel.sha256}
+    assert nginx.body_bytes() <= wheel.size + 2 * MIB
+
+
+def test_a_folder_of_wheels(tmp_path, user, small):
+    """--find-links DIR: what is on this machine is copied, and held by its RECORD."""
+    tqdm, _, app = small
+    folder = user.folder / "links"
+    for file in small:
+        put(folder / file.filename, file)
+    done = user.fetch("--pip", "demo-app", "--find-links", "links", "--json", env={"PIP_NO_INDEX": "1"})
+    assert done.code == 0, done.err
+    assert names(wheel_dir(user)) == {tqdm.filename, app.filename}
+    assert {artifact["verified_by"] for artifact in done.report["artifacts"]} == {"record"}
 
 
 # --- options and files ------------------------------------------------------------------------------------------------

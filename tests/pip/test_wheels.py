@@ -157,6 +157,43 @@ def test_a_wheel_that_waited_for_its_record(tmp_path, nginx_mirrors, wheels):
     assert wheels.names() == {file.filename}
 
 
+def test_a_wheel_that_was_pinned_and_had_no_name_yet(tmp_path, nginx_mirrors, wheels):
+    """A run that was killed between the two: the next one gives it its name."""
+    file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000)
+    write_index(tmp_path / "root", [file])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    artifact = artifact_of(file, nginx.base(), hashed=False)
+    wheels.pins.add(artifact, file.sha256)
+    put(wheels.folder / FOLDER / f"{artifact.key.removeprefix('url-')[:16]}-{file.filename}", file)
+    (done,) = wheels.fetch(artifact)
+    assert (done.error, done.verified_by) == (None, "pin")
+    assert nginx.body_bytes() == 0
+    assert wheels.names() == {file.filename}
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("field", ["hashes", "allowed", "md5"])
+def test_other_hashes(tmp_path, nginx_mirrors, wheels, field, right):
+    """A sha512 of the index, one of several that were asked for, an MD5 of old: it must fit; the sha256 is told."""
+    file = build_wheel(tmp_path / "built", "app", "1.0")
+    write_index(tmp_path / "root", [file])
+    data = file.path.read_bytes() if right else b"other"
+    other = {
+        "hashes": {"record": {"hashes": {"sha512": hashlib.sha512(data).hexdigest()}}},
+        "allowed": {"record": {"allowed": [f"sha256:{'0' * 64}", f"sha384:{hashlib.sha384(data).hexdigest()}"]}},
+        "md5": {"md5": hashlib.md5(data).hexdigest()},
+    }[field]
+    artifact = replace(artifact_of(file, nginx_mirrors([tmp_path / "root"]).base(), hashed=False), **other)
+    (done,) = wheels.fetch(artifact)
+    if right:
+        assert (done.error, done.verified_by, done.artifact.sha256) == (None, "digest", file.sha256)
+        assert first_seen([done]) == []
+    else:
+        assert isinstance(done.error, DigestMismatchError)
+        assert wheels.names() <= {FOLDER}
+        assert wheels.pins.find(replace(artifact, md5=None)) is None
+
+
 def test_a_pin_cannot_be_read(tmp_path, nginx_mirrors, wheels):
     """It is as if there were none."""
     file = build_wheel(tmp_path / "built", "app", "1.0")

@@ -48,8 +48,8 @@ class WheelDir:
         self._pins = pins
         self._reporter = reporter
         self._cancelled = cancelled
-        self._pinned: dict[str, Pin] = {}
-        """The pins that stand in for a digest, by the key that the artifact has with it."""
+        self._pinned: dict[str, tuple[Pin, Path]] = {}
+        """By the key that an artifact has with it: the pin that is its digest, and where it waited for its name."""
 
     def plan(self, artifacts: Sequence[Artifact]) -> list[Planned]:
         """What is here already; a file that was seen before is planned with its pinned hash as its sha256."""
@@ -58,7 +58,7 @@ class WheelDir:
             pin = self._pins.find(artifact) if artifact.digest is None else None
             if pin is not None:
                 held = changed(artifact, sha256=pin.sha256)
-                self._pinned[held.key] = pin
+                self._pinned[held.key] = pin, staged_path(self.folder, artifact)
                 known.append(held)
             else:
                 known.append(artifact)
@@ -92,8 +92,12 @@ class WheelDir:
 
             return Job(artifact, PartStore(self.folder / FOLDER), waiting, is_here)
         destination = self.folder / artifact.filename
+        waiting = self._pinned[artifact.key][1] if artifact.key in self._pinned else None
 
         def is_published() -> bool:
+            if waiting is not None and verify_file(waiting, digest, artifact.size):  # killed just before its end
+                replace(waiting, destination)
+                return True
             return verify_file(destination, digest, artifact.size)
 
         # an index page is not asked again: sources that seem to agree against it are compared to the end
@@ -114,17 +118,19 @@ class WheelDir:
         )
         if outcome.error is None and artifact.digest is None:
             return self._settle_unknown(result)
-        if isinstance(outcome.error, DigestMismatchError) and (pin := self._pinned.get(artifact.key)) is not None:
-            result.error = _changed(artifact, pin, outcome.error)
+        if isinstance(outcome.error, DigestMismatchError) and artifact.key in self._pinned:
+            result.error = _changed(artifact, self._pinned[artifact.key][0], outcome.error)
         return self._held(result)
 
     def _held(self, result: ArtifactResult) -> ArtifactResult:
-        """The result, its size as on the disk; marked where it was a pin that verified it."""
-        if result.path is not None and result.artifact.size is None:
-            with suppress(OSError):
-                result.artifact = changed(result.artifact, size=result.path.stat().st_size)
+        """The result, with what its record lacks as it is on the disk; marked where it was a pin that verified it."""
         if result.artifact.key in self._pinned:
             result.held_by = PIN
+        path, artifact = result.path, result.artifact
+        if path is not None:
+            with suppress(OSError):
+                size = path.stat().st_size
+                result.artifact = changed(artifact, size=size, sha256=artifact.sha256 or hash_file(path, "sha256"))
         return result
 
     def _settle_unknown(self, result: ArtifactResult) -> ArtifactResult:
@@ -137,7 +143,7 @@ class WheelDir:
             if result.status == "cached":  # it came in an earlier run, which ended before it was looked at
                 result.status, result.resumed = "resumed", waiting.stat().st_size
             result.artifact = self._take(artifact, waiting)
-            result.held_by = RECORD
+            result.held_by = "" if _promised(artifact) else RECORD
         except (ResumeDLError, OSError) as error:
             result.status, result.path = "failed", None
             result.error = error if isinstance(error, ResumeDLError) else _local(error, waiting)
@@ -163,13 +169,13 @@ class WheelDir:
         self._reporter.message(f"{artifact.filename}: no hash is published, reading all of it", level="info")
         check_itself(waiting, artifact.filename, cancelled=self._cancelled)
         known = changed(artifact, sha256=hash_file(waiting, "sha256"), size=waiting.stat().st_size)
-        _check_allowed(known, waiting)
-        replace(waiting, self.folder / artifact.filename)
-        sync_directory(self.folder)
-        try:
+        _check_promised(known, waiting)
+        try:  # before it has its name: a file without a pin would be fetched again
             self._pins.add(artifact, known.sha256 or "")
         except NotWritableError as error:
             self._reporter.message(f"the hash of {artifact.filename} is not kept: {error.message}", level="warning")
+        replace(waiting, self.folder / artifact.filename)
+        sync_directory(self.folder)
         return known
 
 
@@ -184,17 +190,28 @@ def first_seen(results: Sequence[ArtifactResult]) -> list[str]:
     return notes
 
 
-def _check_allowed(artifact: Artifact, path: Path) -> None:
-    """Refuse a file that none of several ``--hash`` asked for. Raises DigestMismatchError."""
-    allowed = [each.partition(":")[::2] for each in artifact.record.get("allowed", ())]
-    if not allowed or any(hash_file(path, kind) == value for kind, value in allowed):
+def _promised(artifact: Artifact) -> list[tuple[str, str]]:
+    """Algorithm and hex of every hash that the engine does not compare (sha512, or several) and one of which must fit.
+
+    They stand in the record of an artifact that was resolved: ``hashes``, the index's, and ``allowed``, those of
+    ``--hash``.
+    """
+    allowed = [(each.partition(":")[0], each.partition(":")[2]) for each in artifact.record.get("allowed", ())]
+    return allowed or list(artifact.record.get("hashes", {}).items())
+
+
+def _check_promised(artifact: Artifact, path: Path) -> None:
+    """Raise DigestMismatchError for a file that has none of the hashes that it may have."""
+    promised = _promised(artifact)
+    if not promised or any(hash_file(path, algorithm) == value for algorithm, value in promised):
         return
-    wanted, actual = " or ".join(":".join(each) for each in allowed), artifact.sha256 or ""
+    wanted = " or ".join(":".join(each) for each in promised)
+    actual = hash_file(path, promised[0][0])
     raise DigestMismatchError(
-        f"{artifact.filename} came with sha256 {actual}, --hash asks for {wanted}",
+        f"{artifact.filename} came with {promised[0][0]}:{actual}, it should have {wanted}",
         expected=wanted,
         actual=actual,
-        hint="correct the --hash if you trust the file; its index gives no hash to hold it by",
+        hint="correct the --hash if there is one and you trust the file; else try another mirror, or later",
     )
 
 
