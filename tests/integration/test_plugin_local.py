@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 
 import pytest
 
@@ -155,3 +156,24 @@ def test_a_missing_archive_is_left_to_conda(test_conda, tmp_path):
     tamper(channel.find("second").path)
     done = test_conda.run("create", "-p", tmp_path / "env", "second", "--json")
     assert json.loads(done.stdout)["exception_name"] == "LocalArchiveMismatchError"
+
+
+def test_what_conda_copied_unchecked_is_no_proof_for_another_address(test_conda, tmp_path, fault_server):
+    """A tampered archive, cached without us as a file: channel's with its digests: over HTTP the right one comes."""
+    right = build(tmp_path, [PackageSpec(name="first", version="1.0", subdir="noarch", files={"share/it": b"right"})])
+    wrong = build_channel(
+        tmp_path / "wrong", [PackageSpec(name="first", version="1.0", subdir="noarch", files={"share/it": b"wrong"})]
+    )
+    local = tmp_path / "local"
+    shutil.copytree(right.root, local)
+    shutil.copyfile(wrong.find("first").path, local / "noarch" / wrong.find("first").filename)
+    test_conda.configure(channels=[local.as_uri()])
+    assert test_conda.run("create", "-p", tmp_path / "before", "first", plugin=False).returncode == 0
+    assert (tmp_path / "before" / "share" / "it").read_bytes() == b"wrong"
+
+    server = fault_server()
+    server.mount(right.root)
+    test_conda.configure(channels=[server.base(0)])
+    done = test_conda.run("create", "-p", tmp_path / "env", "first")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "env" / "share" / "it").read_bytes() == b"right"

@@ -7,10 +7,10 @@ folder of that name aside, the folder, the archive, the line in ``urls.txt``. Ki
 sees either nothing new, or a whole extracted package, or that and its archive.
 
 **When is an extracted folder believed?** Its ``repodata_record.json`` names the artifact's file and its digests (conda
-and we write that file last, from verified bytes), and every path that ``info/paths.json`` (in old packages
-``info/files``) lists is there, regular files with their recorded size. That is more than conda asks of a folder whose
-URL fits, and needs no hashing; it does not detect a file altered in place at the same length, as conda does not.
-A bare archive is believed only after its whole content was hashed.
+and we write that file last, from verified bytes; ``same_bytes`` for file: channels), and every path that
+``info/paths.json`` (in old packages ``info/files``) lists is there, regular files with their recorded size. That is
+more than conda asks of a folder whose URL fits, and needs no hashing; it does not detect a file altered in place at the
+same length, as conda does not. A bare archive is believed only after its whole content was hashed.
 """
 
 from __future__ import annotations
@@ -132,13 +132,19 @@ def look(pkgs_dir: Path, artifact: Artifact) -> Entry | None:
 def same_bytes(record: Mapping[str, Any], artifact: Artifact) -> bool:
     """Whether a record speaks of the artifact's bytes: its file name, and every digest and size that both give.
 
-    At least one digest must be given by both.
+    At least one digest must be given by both. The record of a file: URL speaks for that URL alone: conda copies such an
+    archive without comparing it, and takes the digests from the channel's index (``CacheUrlAction._execute_local``).
     """
-    if record.get("fn") != artifact.filename:
+    if record.get("fn") != artifact.filename or _is_of_another_file(record, artifact):
         return False
     ours: dict[str, Any] = {"sha256": artifact.sha256, "md5": artifact.md5, "size": artifact.size}
     both = {name for name, value in ours.items() if value is not None and record.get(name) is not None}
     return bool(both - {"size"}) and all(record[name] == ours[name] for name in both)
+
+
+def _is_of_another_file(record: Mapping[str, Any], artifact: Artifact) -> bool:
+    url = str(record.get("url") or "")
+    return url.startswith("file:") and without_credentials(url) != client_url(artifact)
 
 
 def is_whole(extracted: Path) -> bool:
