@@ -92,11 +92,11 @@ class WheelDir:
 
             return Job(artifact, PartStore(self.folder / FOLDER), waiting, is_here)
         destination = self.folder / artifact.filename
-        waiting = self._pinned[artifact.key][1] if artifact.key in self._pinned else None
+        _, left = self._pinned.get(artifact.key, (None, None))
 
         def is_published() -> bool:
-            if waiting is not None and verify_file(waiting, digest, artifact.size):  # killed just before its end
-                replace(waiting, destination)
+            if left is not None and verify_file(left, digest, artifact.size):  # by a run that was killed at its end
+                replace(left, destination)
                 return True
             return verify_file(destination, digest, artifact.size)
 
