@@ -74,7 +74,9 @@ def test_each_damage_has_its_name(offer, pkgs):
         Finding(Trouble.WRONG_SIZE, short, size - 1, size),
     }
     assert set(examine([pkgs]).damage) == damage
-    (found,) = set(examine([pkgs], hashing=True).damage) - damage
+    thorough = examine([pkgs], hashing=True)
+    (found,) = set(thorough.damage) - damage
+    assert thorough.hashed == len(offer.wanted) - 2  # the half one has no record, the short one is wrong already
     assert (found.trouble, found.path) == (Trouble.WRONG_DIGEST, wrong)
     assert found.actual != found.expected
 

@@ -91,8 +91,10 @@ def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
             findings += _folder(folder, record)
             for archive in archives:
                 if record is not None and record.get("fn") == archive.name:
-                    hashed += hashing and _digest(record) is not None
-                    findings += _archive(archive, record, hashing=hashing)
+                    found = list(_archive(archive, record, hashing=hashing))
+                    is_other_size = any(each.trouble is Trouble.WRONG_SIZE for each in found)
+                    hashed += hashing and not is_other_size and _digest(record) is not None
+                    findings += found
     return Health(packages, hashed, (*findings, *unfinished(places)))
 
 
