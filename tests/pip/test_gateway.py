@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +99,8 @@ def test_only_who_knows_its_path(catalogue, offered):
     with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
         assert status(f"{gateway.proxy}/index/0/demo/") == 404
         assert status(f"{gateway.proxy}/") == 404
+        guessed = "x" * len(gateway.base.rpartition("/")[2])
+        assert status(f"{gateway.proxy}/{guessed}/index/0/demo/") == 404
         assert gateway.indexes()[0].startswith("http://127.0.0.1:")
     with Gateway(catalogue(f"{offered.base()}/simple")) as another:
         assert another.base.rpartition("/")[2] != gateway.base.rpartition("/")[2]
@@ -142,6 +147,25 @@ def test_it_is_no_proxy(catalogue, offered):
             tunnel.request("GET", "/")
         assert gateway.stray == {offered.base().removeprefix("http://"), "files.example:443"}
     assert offered.requests() == []
+
+
+def test_uv_is_kept_from_everything_else(catalogue, fault_server):
+    """An address of somebody's own reaches only the gateway, which refuses it."""
+    from resume_dl.resolve.uv import UvRefusedError, UvRequest, lock
+
+    server = fault_server()
+    server.put("/evil-1.0-py3-none-any.whl", b"x")
+    elsewhere = server.base().replace("127.0.0.1", "localhost")
+    with Gateway(catalogue()) as gateway:
+        request = UvRequest(
+            requirements=(f"evil @ {elsewhere}/evil-1.0-py3-none-any.whl",),
+            refusal=gateway.proxy,
+            interpreter=Path(sys.executable),
+        )
+        with pytest.raises(UvRefusedError):
+            lock(request, env=os.environ, cancelled=lambda: False)
+        assert gateway.stray == {elsewhere.removeprefix("http://")}
+    assert server.requests() == []
 
 
 def test_a_client_that_goes_away(catalogue, offered, capfd):
@@ -222,15 +246,29 @@ def test_one_says_no_and_one_says_nothing(catalogue, offered):
     assert [*wanted.unreached] == ["127.0.0.1:9"]
 
 
+@pytest.mark.parametrize(("origin", "known"), [("wheels:pytorch", True), ("pypi:simple", False)])
+def test_an_object_store_forbids_what_it_lacks(catalogue, offered, origin, known):
+    """pytorch's answers 403 for a project that is not there; at other indexes 403 is a refusal."""
+    offered.always(0, Status(403), path="*")
+    wanted = catalogue(f"{offered.base()}/whl", table=MirrorTable({origin: f"{offered.base()}/whl"}, ()))
+    if known:
+        assert wanted.project(0, "demo") is None
+    else:
+        with pytest.raises(ChannelUnavailableError, match="403"):
+            wanted.project(0, "demo")
+
+
 def test_a_login_goes_to_its_own_place_only(catalogue, fault_server, tmp_path):
     """Links to the same host keep it, links elsewhere do not get it."""
     server = fault_server(ports=2)
-    links = f'<a href="/a-1.0-py3-none-any.whl">a</a><a href="{server.base(1)}/a-2.0-py3-none-any.whl">a</a>'
+    places = ("", server.base(1), server.base(0))
+    links = "".join(f'<a href="{place}/a-{n}.0-py3-none-any.whl">a</a>' for n, place in enumerate(places))
     server.put("/simple/a/", links.encode())
     index = server.base(0).replace("//", "//me:pw@")
-    one, two = catalogue(f"{index}/simple").project(0, "a")
-    assert one.url == f"{index}/a-1.0-py3-none-any.whl"
-    assert two.url == f"{server.base(1)}/a-2.0-py3-none-any.whl"
+    relative, elsewhere, absolute = catalogue(f"{index}/simple").project(0, "a")
+    assert relative.url == f"{index}/a-0.0-py3-none-any.whl"
+    assert elsewhere.url == f"{server.base(1)}/a-1.0-py3-none-any.whl"
+    assert absolute.url == f"{index}/a-2.0-py3-none-any.whl"
 
 
 # --- metadata ---------------------------------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ def test_metadata_that_stands_first(tmp_path, nginx_mirrors, user):
     solution = user.resolve("demo", index=f"{nginx.base()}/simple")
     assert names(solution) == {wheel.filename, other.filename}
     assert nginx.body_bytes() < 100_000
+    assert len([request for request in nginx.requests() if request.uri.endswith(wheel.filename)]) == 2
 
 
 def test_a_server_without_ranges(tmp_path, nginx_mirrors, user):
@@ -198,6 +199,19 @@ def test_wheels_of_this_machine(tmp_path, nginx_mirrors, user):
     nginx = nginx_mirrors([tmp_path / "root"])
     solution = user.resolve("demo", index=f"{nginx.base()}/simple", platforms=("linux-64",))
     assert names(solution) == {wheels[0].filename}
+
+
+def test_a_python_that_uv_does_not_run(tmp_path, nginx_mirrors, user, monkeypatch):
+    """Its version counts, though another Python is asked about the machine."""
+    from resume_dl.settings.pip_find import TargetPython
+
+    tags = ["cp37-cp37m-manylinux_2_17_x86_64", f"{HERE}-{HERE}-manylinux_2_17_x86_64"]
+    wheels = [build_wheel(tmp_path / "built", "demo", "1.0", tag=tag) for tag in tags]
+    write_index(tmp_path / "root", wheels)
+    nginx = nginx_mirrors([tmp_path / "root"])
+    old = TargetPython(tmp_path / "python3.7", tmp_path, "3.7.9", has_pip=False)
+    monkeypatch.setattr("resume_dl.app.pip_resolving.find_python", lambda _: old)
+    assert names(user.resolve("demo", index=f"{nginx.base()}/simple")) == {wheels[0].filename}
 
 
 def test_no_wheel_for_the_platform(tmp_path, nginx_mirrors, user):
@@ -291,7 +305,8 @@ def test_a_requirement_by_address(tmp_path, nginx_mirrors, user):
     """Exactly that file, though the index has a newer one; its digest may stand behind it."""
     old, new = (build_wheel(tmp_path / "built", "demo", version, requires=["other"]) for version in ("1.0", "2.0"))
     other = build_wheel(tmp_path / "built", "other", "1.0", requires=["demo"])
-    write_index(tmp_path / "root", [new, other])
+    same = build_wheel(tmp_path / "same", "demo", "1.0", files={"demo/more.py": b""})
+    write_index(tmp_path / "root", [new, same, other])
     (tmp_path / "root" / "files").mkdir()
     (tmp_path / "root" / "files" / old.filename).write_bytes(old.path.read_bytes())
     nginx = nginx_mirrors([tmp_path / "root"])

@@ -288,6 +288,9 @@ class _Resolving:
         if told:
             return told[0]
         silent = "; ".join(f"{host} could not be asked ({why})" for host, why in self._catalogue.unreached.items())
+        if gateway.stray:
+            strays = ", ".join(sorted(gateway.stray))
+            silent = "; ".join(filter(None, (silent, f"{strays}: addresses count only in the request itself")))
         return refusal(gateway.shown(refused.explanation), self._catalogue.listed, unreached=silent)
 
     def _solution(self, platform: str, python: str, locked: Locked, gateway: Gateway) -> PipSolution:
