@@ -311,3 +311,18 @@ def test_the_command(tmp_path: Path, fault_server) -> None:
     assert report["settings"]["index-url"] == [index]
     assert [(each["name"], each["seconds"] is not None) for each in report["mirrors"]] == [("near", True)]
     assert f"index-url = {index}\n" in conf.read_text(encoding="utf-8")
+
+
+def test_the_users_own_defaults_hold(tmp_path: Path) -> None:
+    """config.toml, as for every command."""
+    user = User(tmp_path / "user")
+    table = user.write_mirrors({"near": {"pypi:simple": "https://near.invalid/simple"}})
+    user.own["config"].mkdir()
+    text = f"mirrors = '{table}'\noffline = true\nwheel-dir = '{user.folder / 'w'}'\njson = true\n"
+    (user.own["config"] / "config.toml").write_text(text, encoding="utf-8")
+    done = user.run("pip", "config", env={"PIP_CONFIG_FILE": os.devnull})
+    assert done.code == 0, done.err
+    assert done.report["settings"] == {
+        "index-url": ["https://near.invalid/simple"],
+        "find-links": [str(user.folder / "w")],
+    }

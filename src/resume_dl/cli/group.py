@@ -53,5 +53,10 @@ def cli(context: click.Context) -> None:
         return  # help must come beside a config.toml that is broken: it is what one looks into then
     defaults = load_config(find_paths(os.environ).config_file)
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
-    looking = {"status": as_json, "clean": as_json, "mirrors": {"list": as_json}, "pip": {"install": defaults}}
+    looking = {
+        "status": as_json,
+        "clean": as_json,
+        "mirrors": {"list": as_json},
+        "pip": {"install": defaults, "config": {**defaults, **as_json}},
+    }
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}

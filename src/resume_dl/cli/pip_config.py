@@ -16,7 +16,7 @@ _PATH = click.Path(path_type=Path)
 @click.command("config")
 @click.option("--apply", "do_apply", is_flag=True, help="Write them, by pip config set, for this user.")
 @option("--wheel-dir", "wheel_dir", type=_PATH, help="The folder of finished wheels.  [default: the one of fetch]")
-@option("--mirrors", "mirrors_file", type=_PATH, help="These mirrors instead of the shipped and your own.")
+@option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own.")
 @option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable.")
 @option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins.")
 @option("--offline", is_flag=True, help="Measure nothing: the mirrors in the table's order.")
@@ -25,7 +25,7 @@ def command(
     *,
     do_apply: bool,
     wheel_dir: Path | None,
-    mirrors_file: Path | None,
+    mirrors: Path | None,
     mirror: tuple[str, ...],
     no_upstream: bool,
     offline: bool,
@@ -37,7 +37,7 @@ def command(
         from resume_dl.app.pip_config import advise, apply  # noqa: PLC0415 - loaded when it runs, not for --help
         from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
 
-        options = TransferOptions(mirrors_file=mirrors_file, mirrors=mirror, upstream=not no_upstream, offline=offline)
+        options = TransferOptions(mirrors_file=mirrors, mirrors=mirror, upstream=not no_upstream, offline=offline)
         setup = load_setup(options, os.environ)
         wheels = (wheel_dir or setup.paths.wheels).absolute()
         stop = Stop()
