@@ -305,7 +305,7 @@ def test_a_requirement_by_address(tmp_path, nginx_mirrors, user):
     """Exactly that file, though the index has a newer one; its digest may stand behind it."""
     old, new = (build_wheel(tmp_path / "built", "demo", version, requires=["other"]) for version in ("1.0", "2.0"))
     other = build_wheel(tmp_path / "built", "other", "1.0", requires=["demo"])
-    same = build_wheel(tmp_path / "same", "demo", "1.0", files={"demo/more.py": b""})
+    same = build_wheel(tmp_path / "same", "demo", "1.0", tag=f"{HERE}-none-any")  # a closer match
     write_index(tmp_path / "root", [new, same, other])
     (tmp_path / "root" / "files").mkdir()
     (tmp_path / "root" / "files" / old.filename).write_bytes(old.path.read_bytes())
