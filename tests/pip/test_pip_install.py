@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,7 @@ def test_it_installs(tmp_path, nginx_mirrors, user, built):
     assert versions(user, "torch", "tqdm") == ["1.6.0+cu101", "4.66.0"]
     assert all(request.is_ours for request in nginx.requests())
     nginx.reset_log()
+    shutil.rmtree(user.own["cache"] / "wheels")
     again = install(user, "torch==1.6.0+cu101", "tqdm", env=settings)
     assert again.code == 0, again.err
     assert "already satisfied" in again.out
