@@ -562,14 +562,37 @@ def test_uv_reaches_nothing_but_the_gateway(tmp_path, user, fault_server):
     assert server.requests() == []
 
 
-def test_stopped(tmp_path, fault_server, user):
-    """A request that waits for an answer ends at once, and so does the resolver."""
+def test_stopped(tmp_path, fault_server, user, monkeypatch):
+    """A request that waits for an answer ends at once, and so does the resolver; nothing of it stays."""
     from faults.behaviours import NeverAnswer
 
     server = fault_server()
     server.always(0, NeverAnswer(), path="*")
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temp))
     with pytest.raises(Interrupted):
         user.resolve("demo", index=f"{server.base()}/simple", cancelled=lambda: bool(server.requests()))
+    assert list(temp.iterdir()) == []
+
+
+def test_stopped_while_sizes_are_asked_for(tmp_path, fault_server, user):
+    """The resolver has ended by then, and we wait for servers by ourselves."""
+    from faults.behaviours import NeverAnswer
+
+    wheel = build_wheel(tmp_path / "built", "demo", "1.0")
+    write_index(tmp_path / "root", [wheel], json=False)
+    server = fault_server()
+    server.put("/simple/demo/", (tmp_path / "root" / "simple" / "demo" / "index.html").read_bytes())
+    server.put(f"/{wheel.url_path}.metadata", wheel.metadata)
+    server.always(0, NeverAnswer(), path="*.whl")
+
+    def asked_for_the_size() -> bool:
+        return any(request.path.endswith(".whl") for request in server.requests())
+
+    with pytest.raises(Interrupted):
+        user.resolve("demo", index=f"{server.base()}/simple", cancelled=asked_for_the_size)
+    assert len([request for request in server.requests() if request.path.endswith(".whl")]) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +50,8 @@ _SIMPLE = "pypi:simple"
 _OLDEST = (3, 10)
 _SILENCE = 10.0
 """Seconds after which people want to know that it goes on."""
+_POLL = 0.1
+"""Seconds between two looks at whether the user has stopped us."""
 _AT_ONCE = 8
 """Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
 
@@ -296,7 +298,10 @@ class _Resolving:
     def _solution(self, platform: str, python: str, locked: Locked, gateway: Gateway) -> PipSolution:
         files = [(each, _file(gateway, each)) for each in locked.files]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            sizes = list(pool.map(lambda pair: self._catalogue.size(pair[1]), files))
+            asked = [pool.submit(self._catalogue.size, file) for _, file in files]
+            while wait(asked, timeout=_POLL).not_done and not self._stopped():
+                pass
+            sizes = [each.result() for each in asked]  # those that were stopped say so
         return solution_of(
             [Chosen(each, file, size) for (each, file), size in zip(files, sizes, strict=True)],
             locked.text,

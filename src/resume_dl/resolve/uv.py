@@ -38,9 +38,7 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
 """conda's subdir -> uv's name for it, and what that takes for granted of the machine."""
-_KEPT = frozenset(
-    ("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "TEMP", "TMP", "TMPDIR", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET")
-)
+_KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
 """Variables that a program needs to run (and compilers to be found, where source archives may be built)."""
 _POLL = 0.1
 """Seconds between two looks at whether the user has stopped us."""
@@ -186,6 +184,7 @@ def _arguments(request: UvRequest) -> list[str]:
 def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in env.items() if name.upper() in _KEPT}
     home = str(folder)  # nobody's netrc, nobody's stored logins
+    kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), home)  # a uv that is stopped leaves its cache behind
     kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
     kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
     # The gateway fails over and waits by itself: a second layer of patience would only double it.
