@@ -3,6 +3,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && { echo $$python; break; }; done)
 BIN := .venv/bin
 READY := .venv/.ready
+# Three at once: most of a test is waiting. Where a test has to be looked into, make test PARALLEL= runs one by one.
+PARALLEL ?= -n 3 --dist worksteal
 OLDEST := .rattler-venv/.ready
 OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 
@@ -12,7 +14,7 @@ demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, k
 	$(BIN)/resume-dl demo
 
 test: lint nginx oldest-rattler  ## everything that CI checks
-	$(BIN)/pytest --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+	$(BIN)/pytest $(PARALLEL) --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
@@ -28,7 +30,7 @@ bench: $(READY) nginx  ## half an hour; each prints its numbers and fails above 
 	@status=0; for file in benchmarks/*.py; do $(BIN)/python $$file || { status=1; echo "  failed: $$file"; }; done; exit $$status
 
 oldest-rattler: $(READY) $(OLDEST)  ## the tests of solver and rattler's cache with the oldest py-rattler that pyproject.toml allows
-	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/resolve -k "not conda"
+	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q $(PARALLEL) tests/resolve -k "not conda"
 	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/integration/test_rattler_cache.py -k rattler-venv
 
 $(OLDEST): pyproject.toml

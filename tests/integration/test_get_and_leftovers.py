@@ -132,7 +132,7 @@ def test_clean_leaves_what_is_at_work(user, tmp_path, nginx_mirrors):
     """A download that another process works on is named and not touched; it ends well."""
     root = tmp_path / "channels"
     build_pytorch_channels(root, large=8 * MIB, medium=MIB)
-    user.mirrors(one=nginx_mirrors([root], rate=2 * MIB).base(0))
+    user.mirrors(one=nginx_mirrors([root], rate=MIB).base(0))
     with user.start("fetch", *user.options, "pytorch=1.7", "--json") as process:
         while not any(row["done"] for row in unfinished(user)):
             assert process.poll() is None
