@@ -366,6 +366,22 @@ def test_a_lock_is_fetched_again(tmp_path, nginx_mirrors, user, small):
     assert nginx.requests() == []
 
 
+def test_a_lock_holds_no_made_up_hash(tmp_path, nginx_mirrors, user, small):
+    """A dry run cannot know the hash of a file that nobody publishes one for; once it was seen it can."""
+    tqdm, *_ = small
+    write_index(tmp_path / "root", small, hashes=False)
+    nginx = nginx_mirrors([tmp_path / "root"])
+    wanted = ["--pip", "tqdm", "--index-url", f"{nginx.base()}/simple", "--lock", "pylock.toml"]
+    done = user.fetch(*wanted, "--dry-run")
+    assert done.code == 2
+    assert tqdm.filename in done.err
+    assert not (user.folder / "pylock.toml").exists()
+    assert user.fetch(*wanted).code == 0
+    (user.folder / "pylock.toml").unlink()
+    assert user.fetch(*wanted, "--dry-run").code == 0
+    assert tqdm.sha256 in (user.folder / "pylock.toml").read_text()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -396,6 +412,16 @@ def test_a_dry_run(tmp_path, nginx_mirrors, user, small):
     }
     assert not wheel_dir(user).exists()
     assert nginx.body_bytes() == 0
+
+
+def test_what_waits_for_its_record_is_listed_and_removed(user, small):
+    """status and clean look into the wheel dir, and at whole wheels that have no name yet."""
+    tqdm, *_ = small
+    waiting = wheel_dir(user) / FOLDER / f"0123456789abcdef-{tqdm.filename}"
+    put(waiting, tqdm)
+    assert waiting.name in user.run("status").out
+    assert waiting.name in user.run("clean").out
+    assert not waiting.parent.exists()
 
 
 def test_settings_of_ours_and_of_pip(tmp_path, nginx_mirrors, user, small):

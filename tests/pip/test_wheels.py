@@ -18,6 +18,7 @@ from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
 from resume_dl.store.part import FOLDER
 from resume_dl.store.pins import Pins
+from resume_dl.store.wheel_record import check_itself
 from support.fetching import User
 from support.pip_index import build_wheel, put, write_index
 
@@ -168,6 +169,23 @@ def test_a_wheel_that_was_pinned_and_had_no_name_yet(tmp_path, nginx_mirrors, wh
     (done,) = wheels.fetch(artifact)
     assert (done.error, done.verified_by) == (None, "pin")
     assert nginx.body_bytes() == 0
+    assert wheels.names() == {file.filename}
+
+
+def test_another_process_takes_the_file_while_we_look_at_it(tmp_path, nginx_mirrors, wheels, monkeypatch):
+    """Two look at the same waiting file: the one that comes second finds it under its name, by its pin."""
+    file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000)
+    write_index(tmp_path / "root", [file])
+    artifact = artifact_of(file, nginx_mirrors([tmp_path / "root"]).base(), hashed=False)
+
+    def and_the_other_is_done(path, name, *, cancelled):
+        check_itself(path, name, cancelled=cancelled)
+        wheels.pins.add(artifact, file.sha256)
+        path.rename(wheels.folder / file.filename)
+
+    monkeypatch.setattr("resume_dl.app.wheels.check_itself", and_the_other_is_done)
+    (done,) = wheels.fetch(artifact)
+    assert (done.error, done.verified_by, done.artifact.sha256) == (None, "pin", file.sha256)
     assert wheels.names() == {file.filename}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -19,7 +20,7 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.shell import quoted
 from resume_dl.app.wheels import WheelDir, first_seen
-from resume_dl.errors import ConfigurationError
+from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipRequest, PipSolution
 from resume_dl.ports import Reporter
@@ -145,7 +146,7 @@ class FetchPip:
 
     def _bring(self, planned: Sequence[Planned], *, traced: bool) -> list[ArtifactResult]:
         setup = self._setup
-        offline = setup.options.offline
+        offline = setup.options.offline or setup.conda.offline
         if not traced:  # one file holds the story of one engine, and conda's has it
             setup = changed(setup, options=changed(setup.options, debug_trace=None))
         assert self._asked is not None  # noqa: S101 - resolve comes first
@@ -159,16 +160,10 @@ class FetchPip:
         """The lock that was asked for, and the command that installs exactly these files on this machine."""
         if result.exit_code != 0 or len(self._solutions) != 1:
             return result
-        solution, lock = self._solutions[0], self._request.pip.lock
-        if lock is not None and not solution.lock_text:
-            result.error = ConfigurationError(
-                "several lock files and requirements make no one lock file", hint="leave out --lock, or take one file"
-            )
-            return result
-        if lock is not None:
-            known = {each.artifact.filename: each.artifact.sha256 for each in done if each.artifact.sha256}
-            if (error := write_list(lock, with_digests(solution, known))) is not None:
-                result.error = error
+        solution = self._solutions[0]
+        if self._request.pip.lock is not None:
+            result.error = _write_lock(self._request.pip.lock, solution, [each.artifact for each in done])
+            if result.error is not None:
                 return result
         if self._request.dry_run or not done or solution.platform != native_subdir():
             return result
@@ -185,6 +180,20 @@ class FetchPip:
             install = f"conda run {environment} python -m {install}"
         result.next_command = " && ".join(filter(None, (result.next_command, install)))
         return result
+
+
+def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) -> ResumeDLError | None:
+    """Write the solution as a pylock.toml, with the hashes that ``files`` have; the error if it cannot be."""
+    if not solution.lock_text:
+        return ConfigurationError(
+            "several lock files and requirements make no one lock file", hint="leave out --lock, or take one file"
+        )
+    if unknown := [each.filename for each in files if each.digest is None and not each.record.get("hashes")]:
+        return ConfigurationError(
+            f"{lock} is not written: nobody publishes a hash for {', '.join(unknown)}, and a lock needs one (PEP 751)",
+            hint="leave out --dry-run: the hash is known when the file is here",
+        )
+    return write_list(lock, with_digests(solution, {each.filename: each.sha256 for each in files if each.sha256}))
 
 
 def _check_names(artifacts: Sequence[Artifact]) -> None:

@@ -138,13 +138,19 @@ class WheelDir:
         artifact, waiting = result.artifact, staged_path(self.folder, result.artifact)
         try:
             if result.status == "cached" and (arrived := self._arrived(artifact)) is not None:
-                result.artifact, result.held_by = arrived, PIN  # another process did all of it meanwhile
+                result.artifact, result.held_by = arrived, PIN  # another process did all of it before
                 return result
             if result.status == "cached":  # it came in an earlier run, which ended before it was looked at
                 result.status, result.resumed = "resumed", waiting.stat().st_size
             result.artifact = self._take(artifact, waiting)
             result.held_by = "" if _promised(artifact) else RECORD
         except (ResumeDLError, OSError) as error:
+            arrived = self._arrived(artifact) if isinstance(error, FileNotFoundError) else None
+            if arrived is not None:  # another process looked at it at the same time, and gave it its name
+                result.artifact, result.held_by = arrived, PIN
+                if not result.downloaded:
+                    result.status, result.resumed = "cached", 0
+                return result
             result.status, result.path = "failed", None
             result.error = error if isinstance(error, ResumeDLError) else _local(error, waiting)
             if isinstance(error, IntegrityError):
