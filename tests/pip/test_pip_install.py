@@ -211,6 +211,18 @@ def test_into_another_python(tmp_path, nginx_mirrors, user, built):
     assert done.code == 2
 
 
+def test_network_options_are_ours_too(tmp_path, nginx_mirrors, user, built):
+    """Behind a proxy that is not there nothing is reached, whatever NO_PROXY says."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    index = ["-i", f"{nginx.base()}/simple", "--give-up-after", "1s"]
+    done = install(user, "app", *index, "--proxy", "socks5://me:pass-word@127.0.0.1:9")
+    assert done.code == 6, done.err
+    assert "proxy" in done.err
+    assert "pass-word" not in done.err
+    assert nginx.requests() == []
+
+
 def test_a_lock_file(tmp_path, nginx_mirrors, user, built):
     """-r pylock.toml: its files, no index asked."""
     write_index(
