@@ -58,6 +58,15 @@ def test_the_end():
     assert next_to_ask(sources, 0.0, {}) is None
 
 
+def test_fewer_tries():
+    """For what can be done without."""
+    sources = two()
+    fail(sources[0], BROKEN, jitter=0.0)
+    assert next_to_ask(sources, 0.0, {}, tries=1) == Ask(1)
+    fail(sources[1], BROKEN, jitter=0.0)
+    assert next_to_ask(sources, 0.0, {}, tries=1) is None
+
+
 def test_a_host_that_fails_for_others_comes_last():
     sources = two()
     assert next_to_ask(sources, 0.0, {"one": 1}) == Ask(1)

@@ -338,6 +338,17 @@ def test_what_is_no_wheel(catalogue, offered, demo, content):
         wanted.metadata(file_of(wanted))
 
 
+def test_a_size_is_worth_one_question(catalogue, offered):
+    """Where the page has none and the server says none, the download goes without."""
+    wanted = catalogue(f"{offered.base()}/simple")
+    file = file_of(wanted)
+    assert wanted.size(file) is not None
+    offered.always(0, Status(500), path="*.whl")
+    before = len(offered.requests())
+    assert wanted.size(file) is None
+    assert len(offered.requests()) == before + 1
+
+
 def test_a_find_links_page_is_read_by_the_same_rules(catalogue, offered, demo):
     offered.put("/links.html", f'<a href="{demo.url_path}">x</a><a href="../">up</a>'.encode())
     wanted = catalogue(find_links=[RedactedUrl(f"{offered.base()}/links.html")])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Generic, TypeVar
 
-from resume_dl.core.asking import Ask, Rest, next_to_ask
+from resume_dl.core.asking import TRIES, Ask, Rest, next_to_ask
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.responses import check_head
@@ -86,8 +86,8 @@ class Reader:
         for exchange in exchanges:
             exchange.abort()
 
-    def ask(self, sources: Sequence[Source], attempt: Callable[[Source], T | Refused[T]]) -> T:
-        """What ``attempt`` gives for the first source that it works with.
+    def ask(self, sources: Sequence[Source], attempt: Callable[[Source], T | Refused[T]], *, tries: int = TRIES) -> T:
+        """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
 
         It may raise SourceError, which says the same as ``Refused``. Raises Unanswered, Interrupted.
         """
@@ -95,7 +95,7 @@ class Reader:
         while True:
             now = time.monotonic()
             with self._lock:
-                step = next_to_ask(states, now, self._illness)
+                step = next_to_ask(states, now, self._illness, tries=tries)
                 known = None if not isinstance(step, Ask) else self._illness.get(states[step.source].host, 0)
             if step is None:
                 told = [(source, state.last_failure) for source, state in zip(sources, states, strict=True)]
@@ -161,7 +161,7 @@ class Reader:
             return Body(data, head.headers.get("content-type", ""), head.final_url or source.url, source)
 
     def size(self, sources: Sequence[Source]) -> int:
-        """The length of a file in bytes. Raises Unanswered, Interrupted."""
+        """The length of a file in bytes; who does not answer is not asked again. Raises Unanswered, Interrupted."""
 
         def attempt(source: Source) -> int | Refused[int]:
             request = RangeRequest(source.url, 0, 1)
@@ -173,7 +173,7 @@ class Reader:
                 return Refused(Failure(FailureKind.CONTENT, "does not say how long the file is"))
             return verdict.size
 
-        return self.ask(sources, attempt)
+        return self.ask(sources, attempt, tries=1)
 
     def copy(self, source: Source, target: IO[bytes]) -> Failure | None:
         """One request for the whole file, into ``target``. Raises SourceError."""

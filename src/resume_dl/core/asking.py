@@ -26,12 +26,15 @@ class Rest:
     until: float
 
 
-def next_to_ask(sources: Sequence[SourceState], now: float, illness: Mapping[str, int]) -> Ask | Rest | None:
+def next_to_ask(
+    sources: Sequence[SourceState], now: float, illness: Mapping[str, int], *, tries: int = TRIES
+) -> Ask | Rest | None:
     """The source that has failed least often, in their order; None where none is left that might answer.
 
     ``illness``: host -> how often it has failed in a row, for whatever it was asked: one that is down is asked last.
+    ``tries``: fewer for what can be done without.
     """
-    left = [number for number, source in enumerate(sources) if source.usable and source.failures_in_a_row < TRIES]
+    left = [number for number, source in enumerate(sources) if source.usable and source.failures_in_a_row < tries]
     ready = [number for number in left if sources[number].not_before <= now]
     if ready:
         failed = [source.failures_in_a_row + illness.get(source.host, 0) for source in sources]
