@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from resume_dl.resolve.uv import find_uv
 from resume_dl.store.part import FOLDER, PartStore
 from support.channels import build_pytorch_channels
 from support.fetching import CHANNELS, TIMEOUT, User, finish
@@ -125,7 +125,7 @@ def test_uv_installs_from_the_same_folder(tmp_path, nginx_mirrors, user, small):
     done = user.fetch("--pip", "demo-app", "--index-url", f"{nginx.base()}/simple", "--json")
     assert done.code == 0, done.err
     python = new_environment(user, "--without-pip")
-    uv = Path(sys.executable).with_name("uv")
+    uv = find_uv()
     links = ["--no-index", "--find-links", wheel_dir(user), "--python", python]
     installed = offline(user, uv, "pip", "install", *links, "demo-app")
     assert installed.returncode == 0, installed.stderr
@@ -145,7 +145,7 @@ def test_another_platform(tmp_path, nginx_mirrors, user, small):
     assert done.code == 0, done.err
     assert names(wheel_dir(user)) == {tqdm.filename, colorama.filename}
     assert done.report["next_command"] == ""
-    uv = Path(sys.executable).with_name("uv")
+    uv = find_uv()
     target = ["--python-platform", "windows", "--python-version", "3.10", "--target", user.folder / "target"]
     installed = offline(user, uv, "pip", "install", "--no-index", "--find-links", wheel_dir(user), *target, "tqdm")
     assert installed.returncode == 0, installed.stderr

@@ -77,10 +77,16 @@ def test_what_is_no_requirement(help_text, tmp_path):
 
 @pytest.fixture
 def user(tmp_path):
-    """Somebody with an active environment, which has a pip; no mirrors."""
+    """Somebody with an active environment, which has no pip: it is served by ours. No mirrors."""
     found = User(tmp_path / "user")
-    subprocess.run([sys.executable, "-m", "venv", found.folder / "venv"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", found.folder / "venv"], check=True, timeout=120)
     return found
+
+
+@pytest.fixture
+def own_pip(user):
+    """The environment gets the pip that this Python carries along."""
+    subprocess.run([python_of(user.folder / "venv"), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture
@@ -104,6 +110,7 @@ def versions(user, *modules, folder=None):
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
 
 
+@pytest.mark.usefixtures("own_pip")
 def test_it_installs(tmp_path, nginx_mirrors, user, built):
     """From an index and a page without hashes, which pip.conf names; every byte is ours, pip asks nobody."""
     torch = big_wheel(built, size=3 * MIB)
@@ -169,6 +176,7 @@ def test_a_wrong_hash(tmp_path, nginx_mirrors, user, built):
     assert (done.code, done.out) == (4, "")
 
 
+@pytest.mark.usefixtures("own_pip")
 def test_pip_has_the_last_word(tmp_path, nginx_mirrors, user, built):
     """Its exit code is ours, its other options reach it."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0"), build_wheel(built, "lib", "1.0")])
@@ -198,7 +206,7 @@ def test_a_dry_run(tmp_path, nginx_mirrors, user, built):
 
 
 def test_into_another_python(tmp_path, nginx_mirrors, user, built):
-    """--python names an environment; one without a pip is served by ours."""
+    """--python names an environment."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
     index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
     other = user.folder / "other"
