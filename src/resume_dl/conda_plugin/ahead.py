@@ -104,10 +104,11 @@ def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) ->
     packed: list[Artifact] = []
     for result in results:
         artifact = result.artifact
-        pkgs_dir = compat.first_writable() if result.path is None else result.path.parent
-        if result.error is None and tell_conda(pkgs_dir, artifact.filename, records[client_url(artifact)]):
-            waiting.append(Ahead(pkgs_dir, artifact.filename, artifact.size or 0, compat.target_prefix()))
-        elif result.error is not None and not isinstance(result.error, Interrupted):
+        if result.error is None and result.path is not None:
+            if tell_conda(result.path.parent, artifact.filename, records[client_url(artifact)]):
+                prefix = compat.target_prefix()
+                waiting.append(Ahead(result.path.parent, artifact.filename, artifact.size or 0, prefix))
+        elif not isinstance(result.error, Interrupted):
             packed.append(artifact)
     note_ahead(waiting)
     handed = hand_over_all(survey(packed, compat.package_caches()).at_hand, records)
