@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
-from resume_dl.app.pip_catalogue import Catalogue, Wanted
-from resume_dl.app.pip_gateway import Gateway
-from resume_dl.app.pip_pages import Pages
-from resume_dl.app.pip_reading import Reader
+from resume_dl.app.pip.catalogue import Catalogue, Wanted
+from resume_dl.app.pip.gateway import Gateway
+from resume_dl.app.pip.pages import Pages
+from resume_dl.app.pip.reading import Reader
 from resume_dl.app.places import Places
 from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError
 from resume_dl.model.mirror import Mirror, MirrorTable

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Latency, NeverAnswer, Page
-from resume_dl.app import pip_config
-from resume_dl.app.pip_config import Timed, advise, apply, retired_mirrors
+from resume_dl.app.pip import config as pip_config
+from resume_dl.app.pip.config import Timed, advise, apply, retired_mirrors
 from resume_dl.app.setup import Setup, TransferOptions, load_setup
 from resume_dl.errors import ConfigurationError, Interrupted, NotWritableError
 from resume_dl.model.mirror import MirrorTable

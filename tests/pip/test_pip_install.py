@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.pip_arguments import read_arguments
+from resume_dl.app.pip.arguments import read_arguments
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.settings.pip_find import find_python, install_help
 from support.fetching import User

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from resume_dl.app.pip.wheels import WheelDir, first_seen
 from resume_dl.app.setup import TransferOptions, engine_for, load_setup
-from resume_dl.app.wheels import WheelDir, first_seen
 from resume_dl.errors import DigestMismatchError, IntegrityError, TransferError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -183,7 +183,7 @@ def test_another_process_takes_the_file_while_we_look_at_it(tmp_path, nginx_mirr
         wheels.pins.add(artifact, file.sha256)
         path.rename(wheels.folder / file.filename)
 
-    monkeypatch.setattr("resume_dl.app.wheels.check_itself", and_the_other_is_done)
+    monkeypatch.setattr("resume_dl.app.pip.wheels.check_itself", and_the_other_is_done)
     (done,) = wheels.fetch(artifact)
     assert (done.error, done.verified_by, done.artifact.sha256) == (None, "pin", file.sha256)
     assert wheels.names() == {file.filename}

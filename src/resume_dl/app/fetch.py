@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from resume_dl.app.caches import RattlerCache
 from resume_dl.app.destination import check_folder, check_lock, write_list
-from resume_dl.app.pip_meets_conda import has_pip_part, is_pip_file, pythons_of
+from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
@@ -34,7 +34,7 @@ from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.part import FOLDER
 
 if TYPE_CHECKING:
-    from resume_dl.app.fetch_pip import FetchPip
+    from resume_dl.app.pip.fetch import FetchPip
 
 __all__ = ["FetchRequest", "fetch"]
 
@@ -56,7 +56,7 @@ def fetch(
     parts = tuple(path for path in request.files if has_pip_part(path))
     pip: FetchPip | None = None
     if of_pip or parts or request.pip.requirements:
-        from resume_dl.app.fetch_pip import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
+        from resume_dl.app.pip.fetch import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
 
         pip = FetchPip(changed(request, files=of_pip + parts), setup, reporter, cancelled)
         request = changed(request, files=tuple(path for path in request.files if path not in of_pip))

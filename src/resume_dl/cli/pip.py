@@ -14,7 +14,7 @@ from resume_dl.cli.pip_config import command as config
 from resume_dl.cli.run import Cancelled, run, transfer_of
 
 if TYPE_CHECKING:
-    from resume_dl.app.pip_install import PipInstall
+    from resume_dl.app.pip.install import PipInstall
     from resume_dl.app.report import RunResult
     from resume_dl.ports import Reporter
 
@@ -50,7 +50,7 @@ def install(args: tuple[str, ...], **options: Any) -> int:
     job: PipInstall | None = None
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
-        from resume_dl.app.pip_install import PipInstall  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.pip.install import PipInstall  # noqa: PLC0415 - loaded when it runs, not for --help
         from resume_dl.app.setup import load_setup  # noqa: PLC0415
         from resume_dl.settings.pip_find import python_at  # noqa: PLC0415
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 
-from resume_dl.app.fetch_pip import FetchPip
-from resume_dl.app.pip_arguments import read_arguments
+from resume_dl.app.pip.arguments import read_arguments
+from resume_dl.app.pip.fetch import FetchPip
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest, PipOptions
 from resume_dl.app.setup import Setup

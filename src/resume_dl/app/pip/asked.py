@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from resume_dl.app.pip_catalogue import Wanted
+from resume_dl.app.pip.catalogue import Wanted
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.model.pip import PipFile, PipIndexes, PipRequest, PipRequirement
 from resume_dl.resolve.index_page import ListedFile, normalized

@@ -11,15 +11,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from resume_dl.app.destination import check_folder, check_lock, write_list
-from resume_dl.app.pip_asked import Asked
-from resume_dl.app.pip_resolving import read_request, resolve_pip
-from resume_dl.app.pip_solution import with_digests
+from resume_dl.app.pip.asked import Asked
+from resume_dl.app.pip.resolving import read_request, resolve_pip
+from resume_dl.app.pip.solution import with_digests
+from resume_dl.app.pip.wheels import WheelDir, first_seen
 from resume_dl.app.plan import Planned, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.shell import quoted
-from resume_dl.app.wheels import WheelDir, first_seen
 from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipRequest, PipSolution

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
-from resume_dl.app.pip_kept import KeptPages
-from resume_dl.app.pip_reading import Body, Reader, Unanswered
+from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.reading import Body, Reader, Unanswered
 from resume_dl.app.places import Places
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import CaptivePortalError, ChannelUnavailableError

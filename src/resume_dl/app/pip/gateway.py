@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import BinaryIO, cast
 from urllib.parse import quote, unquote
 
-from resume_dl.app.pip_catalogue import Catalogue
+from resume_dl.app.pip.catalogue import Catalogue
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
 

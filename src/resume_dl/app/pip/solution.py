@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from resume_dl.app.pip_asked import Asked
+from resume_dl.app.pip.asked import Asked
 from resume_dl.errors import DigestMismatchError, ResolutionError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import without_credentials

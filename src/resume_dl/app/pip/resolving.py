@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from resume_dl.app.pip_asked import Asked, asked
-from resume_dl.app.pip_catalogue import Catalogue
-from resume_dl.app.pip_explaining import refusal
-from resume_dl.app.pip_gateway import Gateway
-from resume_dl.app.pip_kept import KeptPages
-from resume_dl.app.pip_pages import Pages
-from resume_dl.app.pip_reading import Reader, Unanswered
-from resume_dl.app.pip_solution import Chosen, joined, solution_of
+from resume_dl.app.pip.asked import Asked, asked
+from resume_dl.app.pip.catalogue import Catalogue
+from resume_dl.app.pip.explaining import refusal
+from resume_dl.app.pip.gateway import Gateway
+from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.pages import Pages
+from resume_dl.app.pip.reading import Reader, Unanswered
+from resume_dl.app.pip.solution import Chosen, joined, solution_of
 from resume_dl.app.places import Places
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
