@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.behaviours import Rate
 from support.channels import build_pytorch_channels
 from support.fetching import User
 
@@ -197,3 +198,23 @@ def test_get_offline_what_is_there(user, offered):
     done = user.run("get", "http://127.0.0.1:9/data.bin", "--sha256", sha256, "--offline", "--json")
     assert (done.code, done.artifact("data.bin")["status"]) == (0, "cached")
     assert user.run("get", "http://127.0.0.1:9/other.bin", "--offline").code == 1
+
+
+def test_an_ignored_ctrl_c_stays_ignored(tmp_path, fault_server):
+    """In a script's background the shell has SIGINT ignored: it is no word to us."""
+    server = fault_server()
+    server.put("/file.bin", bytes(range(256)) * 8192)
+    server.always(0, Rate(1 << 20), path="/file.bin")
+    user = User(tmp_path / "user")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a child inherits it
+    try:
+        process = user.start("get", f"{server.base()}/file.bin")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        while not server.requests():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert (user.folder / "file.bin").stat().st_size == 256 * 8192

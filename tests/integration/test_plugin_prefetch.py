@@ -121,7 +121,7 @@ def test_what_is_left_to_conda(ready, offer, served, how):
     plugins = ready.settings["plugins"]
     env = {}
     if how == "never":
-        ready.configure(plugins={**plugins, "resume_dl_prefetch": "never"})
+        ready.configure(plugins={**plugins, "resume_dl_prefetch": False})  # what YAML makes of: off
     elif how == "too small":
         ready.configure(plugins={**plugins, "resume_dl_min_size": "10MB"})
     elif how == "environment":
@@ -179,9 +179,10 @@ def test_our_failure_changes_nothing_but_one_line(ready, offer, served, tmp_path
 
 
 def answer(conda: TestConda, answers: str, *arguments: str) -> tuple[int, str]:
-    """``conda create`` on a terminal of its own; ``answers`` is typed ahead. Exit code and all that it showed."""
+    """conda on a terminal of its own; ``answers`` is typed ahead. Exit code and all that it showed."""
     ours, theirs = pty.openpty()
-    command = [str(conda.python), "-m", "conda", "create", "-p", str(conda.folder / "env"), *SPEC, *arguments]
+    arguments = arguments or ("create", "-p", str(conda.folder / "env"), *SPEC)
+    command = [str(conda.python), "-m", "conda", *arguments]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=conda.environment(), cwd=conda.folder
     ) as process:
@@ -224,6 +225,42 @@ def test_no_to_us_is_left_to_conda(ready, offer, served):
     assert code == 0, shown
     assert not any(request.is_ours for request in served.archive_requests())
     assert len(served.archive_requests()) == len(offer.wanted)
+
+
+def test_it_asks_only_where_conda_asks(ready, served):
+    """``conda env create`` and an address get no question of conda's, so none of ours: they end by themselves."""
+    ready.configure(always_yes=None)
+    file = ready.folder / "environment.yml"
+    wanted = {"channels": ready.settings["channels"], "dependencies": ["libuv"]}
+    file.write_text(json.dumps(wanted), encoding="utf-8")
+    for arguments in (
+        ("env", "create", "-p", str(ready.folder / "env"), "-f", str(file)),
+        (
+            "create",
+            "-p",
+            str(ready.folder / "other"),
+            f"{served.base(0)}/pkgs/main/linux-64/ninja-1.10.2-py38hff7bd54_0.tar.bz2",
+        ),
+    ):
+        code, shown = answer(ready, "", *arguments)
+        assert code == 0, shown
+        assert "fetch them now" not in shown
+    asked = served.archive_requests()
+    assert len(asked) == 2
+    assert all(request.is_ours for request in asked)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux's")
+def test_a_stderr_that_cannot_be_written_is_no_failure(ready):
+    """Everything is installed, so conda's exit code is 0."""
+    arguments = [str(ready.python), "-m", "conda", "create", "-p", str(ready.folder / "env"), "libuv"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments, stdout=subprocess.DEVNULL, stderr=full, env=ready.environment(), cwd=ready.folder, check=False
+        )
+    assert done.returncode == 0
+    assert len(records(ready.folder / "env")) == 1
+    assert not list((ready.pkgs / FOLDER).glob("ahead-*"))
 
 
 def test_two_condas_and_a_fetch_at_once_download_everything_once(ready, offer, served, tmp_path):

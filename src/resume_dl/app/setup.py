@@ -40,6 +40,8 @@ class TransferOptions:
     per_host: int | None = None
     limit_rate: float | None = None
     give_up_after: float | None = None
+    unreached_give_up: float | None = None
+    """Where nobody could be reached from the start; else as ``give_up_after``."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None
@@ -52,7 +54,8 @@ class TransferOptions:
         if self.per_host is not None:
             policy = changed(policy, per_host=self.per_host, per_host_is_explicit=True)
         if self.give_up_after is not None:
-            policy = changed(policy, give_up_after=self.give_up_after, unreached_give_up=self.give_up_after)
+            unreached = self.give_up_after if self.unreached_give_up is None else self.unreached_give_up
+            policy = changed(policy, give_up_after=self.give_up_after, unreached_give_up=unreached)
         return policy
 
 

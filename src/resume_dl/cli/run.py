@@ -43,14 +43,18 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Catch SIGINT and SIGTERM (on Windows also Ctrl-Break) while the block runs."""
+        """Catch SIGINT and SIGTERM (on Windows also Ctrl-Break) while the block runs.
+
+        One that is ignored stays so: whoever started us in the background wanted it (POSIX shells, nohup).
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         numbers = [signal.SIGINT, signal.SIGTERM]
         if hasattr(signal, "SIGBREAK"):
             numbers.append(signal.SIGBREAK)
-        before = {number: signal.signal(number, self._handle) for number in numbers}
+        heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._handle) for number in heeded}
         try:
             yield
         finally:

@@ -108,6 +108,9 @@ def _command_line(arguments: tuple[str, ...]) -> int:
 
 
 def _say_left_to_conda(error: Exception) -> None:
-    import sys  # noqa: PLC0415
+    from contextlib import suppress  # noqa: PLC0415
 
-    sys.stderr.write(f"resume-dl: nothing is fetched ({type(error).__name__}: {error}); conda goes on by itself\n")
+    with suppress(Exception):  # an installation that is broken has not even this
+        from resume_dl.conda_plugin.saying import in_one_line, say  # noqa: PLC0415
+
+        say(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself")

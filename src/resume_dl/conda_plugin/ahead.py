@@ -6,20 +6,23 @@ on disk stays for the next run. Ctrl-C ends the command as it ends any conda com
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.app.reuse import survey
+from resume_dl.cli.run import Stop
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
 from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
-from resume_dl.conda_plugin.saying import in_one_line, say
+from resume_dl.conda_plugin.saying import in_one_line, say, settle
 from resume_dl.errors import Interrupted
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.ahead import Ahead, note_ahead
+from resume_dl.store.ahead import Ahead, note_ahead, read_ahead
 from resume_dl.store.cache_record import client_url
 
 if TYPE_CHECKING:
@@ -28,36 +31,40 @@ if TYPE_CHECKING:
     from resume_dl.app.setup import Setup
 
 
+PATIENCE = 120.0
+"""Seconds without progress after which conda goes on by itself, where the user has not set ``give_up_after``: less than
+for ``fetch``, because conda may still get through, and somebody waits for its plan."""
+
+
 def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> None:
     """Fetch what is not at hand, as far as the user wants it, and tell conda; ``records`` by ``client_url``.
 
     Raises KeyboardInterrupt only.
     """
-    stopped = 0
+    stop = Stop()
     try:
         wishes = read_preferences()
         sizes = [artifact.size for artifact in artifacts]
         is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
         if wishes.prefetch != NEVER and not is_small:
             full = [compat.in_full(artifact, records[client_url(artifact)]) for artifact in artifacts]
-            stopped = _fetch(full, records, wishes)
+            _fetch(full, records, wishes, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
         say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
-    if stopped:
-        signal.raise_signal(stopped)  # as if we had never caught it: conda ends as it does
+    settle()
+    if stop.number:
+        signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
 
 
-def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Preferences) -> int:
-    """Ask, fetch, tell; the number of the signal that stopped it, or 0."""
+def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Preferences, stop: Stop) -> None:
+    """Ask, fetch, tell."""
     from resume_dl.app.ahead import fetch_ahead, plan_ahead  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - as above
     from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
 
     setup = load_ours(wishes)
     plan = plan_ahead(artifacts, setup, compat.first_writable())
-    if wishes.prefetch != ALWAYS and compat.may_ask() and not _agreed(plan):
-        return 0
-    stop = Stop()
+    if wishes.prefetch != ALWAYS and compat.may_ask(records.values()) and not _agreed(plan):
+        return
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
     try:
         with stop.listening():
@@ -66,7 +73,6 @@ def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Pr
         reporter.close()
     _hand_over(results, records)
     _say_failures(results)
-    return stop.number
 
 
 def load_ours(wishes: Preferences) -> Setup:
@@ -75,8 +81,11 @@ def load_ours(wishes: Preferences) -> Setup:
     from resume_dl.cli.options import default_transfer  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.access import conda_access  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.context import conda_settings  # noqa: PLC0415 - as above
+    from resume_dl.core.policy import DEFAULTS  # noqa: PLC0415 - as above
 
     options = default_transfer(os.environ, mirrors=wishes.mirrors)
+    if options.give_up_after is None:
+        options = changed(options, give_up_after=PATIENCE, unreached_give_up=DEFAULTS.unreached_give_up)
     return load_setup(options, os.environ, conda=conda_settings(), access=conda_access())
 
 
@@ -111,6 +120,8 @@ def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) ->
         elif not isinstance(result.error, Interrupted):
             packed.append(artifact)
     note_ahead(waiting)
+    for pkgs_dir in {each.pkgs_dir for each in waiting}:
+        atexit.register(read_ahead, pkgs_dir)  # what conda has installed by then needs no note
     handed = hand_over_all(survey(packed, compat.package_caches()).at_hand, records)
     urls = {client_url(artifact) for artifact in handed.has}
     for result in results:

@@ -44,10 +44,17 @@ def is_offline() -> bool:
     return bool(context.offline)
 
 
-def may_ask() -> bool:
-    """Whether a person is there to answer, and has not answered in advance."""
+def may_ask(records: Iterable[Any]) -> bool:
+    """Whether conda itself will ask about these afterwards, and somebody is there who has not answered in advance.
+
+    It asks about what it has solved (not about lines of lists and addresses), and never in ``conda env``.
+    """
     said = context.always_yes or context.json or context.download_only
-    return not said and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    command = str(dict(context._argparse_args or {}).get("func", ""))  # noqa: SLF001 - as in listed_packages
+    solved = all(isinstance(record, PackageRecord) for record in records)
+    if said or not solved or ".main_env" in command or sys.stdin is None or sys.stderr is None:
+        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def target_prefix() -> Path:

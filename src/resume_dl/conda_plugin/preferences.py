@@ -16,6 +16,8 @@ PREFETCH = "resume_dl_prefetch"
 MIN_SIZE = "resume_dl_min_size"
 MIRRORS = "resume_dl_mirrors"
 ASK, ALWAYS, NEVER = "ask", "always", "never"
+_SWITCHES = {**dict.fromkeys(("false", "no", "off"), NEVER), **dict.fromkeys(("true", "yes", "on"), ALWAYS)}
+"""What YAML makes of them, and what people mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Preferences:
 def read_preferences() -> Preferences:
     """The user's, with the default for each that cannot be used."""
     prefetch = _text(PREFETCH, ASK).lower()
+    prefetch = _SWITCHES.get(prefetch, prefetch)
     if prefetch not in {ASK, ALWAYS, NEVER}:
         say(f"{PREFETCH} is {prefetch!r}, which is none of ask, always, never; taken as {ASK}")
         prefetch = ASK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 
@@ -13,7 +14,18 @@ def say(text: str) -> None:
     """One line; a closed stderr is no error, and no secret of any address is in it."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"resume-dl: {scrub(text)}\n")
+    settle()
+
+
+def settle() -> None:
+    """Have what was said written. What cannot be is given up: Python would end a good run with 120 for it."""
+    try:
         sys.stderr.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except (ValueError, AttributeError):
+        return
 
 
 def in_one_line(error: BaseException) -> str:
