@@ -275,6 +275,19 @@ def test_a_password_is_told_to_nobody(tmp_path, nginx_mirrors, user, small, trou
         assert b"pass-word" not in path.read_bytes(), path
 
 
+def test_the_files_of_a_private_index_are_asked_for_there_alone(tmp_path, nginx_mirrors, user, small):
+    """They are laid out as the default index's; no mirror is told their names, and --no-upstream leaves their place."""
+    write_index(tmp_path / "root", small)
+    nginx = nginx_mirrors([tmp_path / "root", tmp_path / "root"])
+    carries = {"pypi:simple": f"{nginx.base(1)}/simple", "pypi:files": f"{nginx.base(1)}/packages"}
+    mirrors = user.write_mirrors({"public": carries})
+    index = f"{nginx.base(0)}/simple"
+    done = user.fetch("--pip", "demo-app", "--index-url", index, "--mirrors", mirrors, "--no-upstream", "--json")
+    assert done.code == 0, done.err
+    assert nginx.requests(1) == []
+    assert done.artifact("demo-app")["status"] == "downloaded"
+
+
 def test_two_at_once(tmp_path, nginx_mirrors, user):
     """A wheel without a hash that two processes want: one brings it, the other waits and takes it."""
     wheel = build_wheel(tmp_path / "built", "app", "1.0", filler=12 * MIB)

@@ -72,9 +72,10 @@ class MirrorTable:
     ``aliases`` (base -> origin) are further addresses of origins that are recognised and never asked: where an origin
     was given another canonical base (``replaced_bases``), conda's own name for it still leads to it. ``own`` are the
     origins that the user's file names, and not the shipped one: mirrors may serve these even where a login is needed.
+    ``lone`` are hosts (``host[:port]``) whose files nobody else has, even where they look like an origin's.
     """
 
-    __slots__ = ("_bases", "aliases", "mirrors", "origins", "own")
+    __slots__ = ("_bases", "aliases", "lone", "mirrors", "origins", "own")
 
     def __init__(
         self,
@@ -82,9 +83,11 @@ class MirrorTable:
         mirrors: tuple[Mirror, ...] = (),
         aliases: Mapping[str, str] | None = None,
         own: Iterable[str] = (),
+        lone: Iterable[str] = (),
     ) -> None:
         self.aliases: Mapping[str, str] = dict(aliases or {})
         self.own = frozenset(own)
+        self.lone = frozenset(lone)
         self.origins: Mapping[str, str] = {name: base.rstrip("/") for name, base in origins.items()}
         self.mirrors: tuple[Mirror, ...] = tuple(mirrors)
         # Whoever is entered later wins: an active mirror over a retired one, a canonical address over both.
@@ -143,7 +146,7 @@ class MirrorTable:
                 return _Match(origin, below(length), mirror, mirror is None)
         if (host, ()) == _locate(CHANNEL_ALIAS) and segments:
             return _Match(_CONDA + segments[0], below(1), None, canonical=True)
-        file = _PYPI_FILE.search("/" + "/".join(segments))
+        file = None if host in self.lone else _PYPI_FILE.search("/" + "/".join(segments))
         return None if file is None else _Match(_PYPI_FILES, file[1], None, canonical=False)
 
     def base_of(self, origin: str) -> str | None:

@@ -75,9 +75,7 @@ class FetchPip:
             for artifact in solution.artifacts
             if has.get(canonicalize_name(artifact.name)) != artifact.version
         ]
-        places = setup.places
-        distinct = {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
-        artifacts = list(distinct.values())
+        artifacts = list({artifact.key: artifact for artifact in every}.values())
         _check_names(artifacts)
         self._planned = self._wheels.plan(artifacts)
         space = space_for(self._planned, self._wheels.folder, unpack=False)

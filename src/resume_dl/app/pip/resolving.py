@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +31,7 @@ from resume_dl.errors import (
     ResumeDLError,
     UnsatisfiableError,
 )
-from resume_dl.model.artifact import Source
+from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution
 from resume_dl.model.url import RedactedUrl
@@ -183,7 +183,12 @@ class _Resolving:
             solutions = self._solve_all()
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes):
             self._reporter.message(note, level="info")
-        return tuple(solutions)
+        return tuple(replace(solution, artifacts=self._placed(solution.artifacts)) for solution in solutions)
+
+    def _placed(self, artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
+        """With the places where each may be asked for: which index it came from counts."""
+        places, _ = self._where
+        return tuple(replace(artifact, sources=places.of(artifact.url)) for artifact in artifacts)
 
     def _solve_all(self) -> list[PipSolution]:
         solutions = []
@@ -229,9 +234,15 @@ class _Resolving:
             default = default_index(self._python, self._setup.env, uv=find_uv())
             index = index or default
             if _SIMPLE not in table.origins:
-                table = MirrorTable({**table.origins, _SIMPLE: default.reveal()}, table.mirrors, table.aliases)
-        self._name_retired(table, (*indexes.extra, index))
-        return replace(places, table=table), (*indexes.extra, index)
+                origins = {**table.origins, _SIMPLE: default.reveal()}
+                table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
+        every = (*indexes.extra, index)
+        self._name_retired(table, every)
+        # An index that is nobody's copy may lay its files out as the default one does: no mirror is told their names.
+        pages = (*every, *(place for place in indexes.find_links if isinstance(place, RedactedUrl)))
+        lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
+        table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)
+        return replace(places, table=table), every
 
     def _is_of_default(self, table: MirrorTable, index: RedactedUrl) -> bool:
         found = table.origin_of(index.reveal())
