@@ -74,7 +74,7 @@ def test_odd_records_are_written_as_conda_does(test_conda, nginx_mirrors, tmp_pa
     ]
     channel = build_channel(tmp_path / "root" / "odd", specs)
     wanted = {f"odd/{package.filename}": package for package in channel.packages}
-    extract_all(wanted.values(), tmp_path / "extracted")
+    extract_all((package.path for package in wanted.values()), tmp_path / "extracted")
     offer = Offer(tmp_path / "root", wanted, tmp_path / "extracted")
     served = nginx_mirrors([offer.root])
     test_conda.configure(channels=[f"{served.base(0)}/odd"], track_features=["mkl", "a", "b", "c", "x", "y"])

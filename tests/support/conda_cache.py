@@ -93,7 +93,7 @@ def build_offer(folder: Path) -> Offer:
     root, extracted = folder / "channels", folder / "extracted"
     channels = build_pytorch_channels(root, large=300_000, medium=100_000)
     wanted = _wanted(channels)
-    extract_all(wanted.values(), extracted)
+    extract_all((package.path for package in wanted.values()), extracted)
     return Offer(root, wanted, extracted)
 
 
@@ -111,8 +111,8 @@ def _wanted(channels: Mapping[str, ChannelInfo]) -> dict[str, BuiltPackage]:
     }
 
 
-def extract_all(packages: Iterable[BuiltPackage], folder: Path) -> None:
-    """Extract each package to ``folder/<file name>``."""
-    arguments = [str(path) for package in packages for path in (package.path, folder / package.filename)]
+def extract_all(archives: Iterable[Path], folder: Path) -> None:
+    """Extract each archive to ``folder/<file name>``, as conda does."""
+    arguments = [str(path) for archive in archives for path in (archive, folder / archive.name)]
     folder.mkdir()
     subprocess.run([str(bundled_python()), "-c", _EXTRACT, *arguments], check=True, capture_output=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,22 @@ _NO_SPACE = (f"os error {errno.ENOSPC}", "No space left", "os error 112")
 _DENIED = ("Permission denied", "Read-only file system", "os error 5)")
 
 
+def _umask() -> int:
+    """This process's umask: it can only be asked for by setting it, here to one that opens nothing to others."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+_UMASK = _umask()  # once, before there is an extraction whose threads make files
+
+
 def extract(args: Mapping[str, Any]) -> dict[str, Any]:
     """Unpack ``archive`` (.conda or .tar.bz2) into ``target``, which must not exist; it is removed on failure.
 
-    rattler lets no member out of the folder, by ``..``, absolute name or link. Answers with the archive's ``sha256``
-    and ``md5`` as hex, the ``unpacked`` size in bytes and the number of ``files``. Raises IntegrityError (not such an
+    rattler lets no member out of the folder, by ``..``, absolute name or link. Modes are those of the archive less the
+    umask, as conda's, but never setuid or setgid: rattler drops these. Answers with the archive's ``sha256`` and
+    ``md5`` as hex, the ``unpacked`` size in bytes and the number of ``files``. Raises IntegrityError (not such an
     archive), OutOfSpaceError or NotWritableError.
     """
     archive, target = Path(args["archive"]), Path(args["target"])
@@ -50,5 +63,25 @@ def extract(args: Mapping[str, Any]) -> dict[str, Any]:
         raise IntegrityError(
             f"{archive.name} cannot be unpacked: {text}", hint="the archive is damaged at its source, or hostile"
         ) from None
-    sizes = [Path(folder, name).lstat().st_size for folder, _, names in os.walk(target) for name in names]
-    return {"sha256": sha256.hex(), "md5": md5.hex(), "unpacked": sum(sizes), "files": len(sizes)}
+    unpacked, files = _settle(target)
+    return {"sha256": sha256.hex(), "md5": md5.hex(), "unpacked": unpacked, "files": files}
+
+
+def _settle(target: Path) -> tuple[int, int]:
+    """Take the umask from all modes below ``target``, which rattler leaves as archived; the files' bytes and number."""
+    unpacked = files = 0
+    for name, _, names in os.walk(target, topdown=False):  # a folder last: without its bits it may not be readable
+        folder = Path(name)
+        for path in map(folder.joinpath, names):
+            status = path.lstat()
+            _mask(path, status.st_mode)
+            unpacked += status.st_size
+            files += 1
+        _mask(folder, folder.lstat().st_mode)
+    return unpacked, files
+
+
+def _mask(path: Path, mode: int) -> None:
+    if mode & _UMASK and not stat.S_ISLNK(mode):  # never on Windows, where the umask is 0
+        with suppress(OSError):  # conda goes on too: some file systems have modes of their own
+            path.chmod(stat.S_IMODE(mode) & ~_UMASK)
