@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace as changed
+
 import pytest
 
 from core.line import Line
@@ -16,6 +20,7 @@ from resume_dl.core.sources import SourceState
 
 ONE = Policy(per_host=1)
 UNSYNCED = Policy(per_host=1, sync_seconds=1e9)
+SIZE = 40 * MIB
 
 
 def test_back_off_then_again() -> None:
@@ -75,8 +80,8 @@ def test_a_stall_is_closed_and_replaced() -> None:
 
 
 def test_first_bytes_have_longer() -> None:
-    """A connection that was never answered has twenty seconds; where nobody ever answered, they are the last."""
-    line = Line(policy=Policy(per_host=1, unreached_give_up=100.0))
+    """A connection that was never answered has twenty seconds."""
+    line = Line(policy=ONE)
     line.wait()
     assert (line.now, line.out) == (20.0, [act.CloseConnection(0)])
     line.close(0)
@@ -97,6 +102,98 @@ def test_a_source_that_never_answers_makes_way_once() -> None:
     assert line.of(act.CloseConnection, ever=True) == [act.CloseConnection(0), act.CloseConnection(1)]
 
 
+def arrival(line: Line, answers: Mapping[int, float]) -> float:
+    """When the file is all here; ``answers``: source -> seconds to its head, then each connection has 4 MiB a second.
+
+    A quarter of a second at a time, and as in a session idle connections may help.
+    """
+    while not line.download.complete:
+        line.wait_until(line.now + 0.25)
+        for number, one in list(line.download.connections.items()):
+            if one.closing:
+                line.close(number)
+            elif one.answered:
+                position = min(one.position + MIB, one.end(line.download.size))
+                if position == one.end(line.download.size):
+                    line.close(number, position)
+                else:
+                    line.bytes_to(number, position)
+            elif line.now - one.opened_at >= answers[one.source]:
+                line.respond(number, size=line.download.size or SIZE)
+        assert not line.download.over, line.of(act.Fail, ever=True)
+        line.keep(line.download.fill(line.now, help_out=True))
+    return line.now
+
+
+@pytest.mark.parametrize(("answer", "in_vain"), [(0.25, 0), (19.0, 0), (25.0, 1), (45.0, 2), (59.0, 2)])
+def test_a_server_that_is_slow_to_answer(answer: float, in_vain: int) -> None:
+    """The only source answers late, as one does that fetches the file itself first: no attempt in vain is repeated."""
+    line = Line(SIZE, policy=UNSYNCED)
+    arrival(line, {0: answer})
+    assert len(line.of(act.CloseConnection, ever=True)) == in_vain
+    assert [note.failure.message for note in line.of(act.NoteFailure, ever=True)] == [
+        "no byte for 20 s",
+        "no byte for 40 s",
+    ][:in_vain]
+    leases = len(line.of(act.OpenRange, ever=True)) - in_vain
+    assert leases == len({order.start for order in line.of(act.OpenRange, ever=True)}) > 1  # each was asked for once
+
+
+def test_how_slow_a_host_is_to_answer_is_learnt_once() -> None:
+    """The next file of that host waits long enough at once; not where the last answer came soon again."""
+    budget = Budget(UNSYNCED)
+    for answer, in_vain in ((25.0, 1), (25.0, 0), (0.25, 0), (25.0, 1)):
+        line = Line(MIB, policy=UNSYNCED, budget=budget)
+        arrival(line, {0: answer})
+        assert len(line.of(act.CloseConnection, ever=True)) == in_vain
+
+
+def test_a_source_that_answers_soon_again_has_no_longer_wait() -> None:
+    """Its answer ends what its silence began."""
+    line = Line(policy=ONE)
+    line.wait()
+    line.close(0)
+    line.wait()
+    assert line.download.connections[1].patience == 40.0
+    line.respond(1)
+    line.close(1, MIB, FailureKind.BROKEN)
+    line.wait()
+    assert line.download.connections[2].patience == 20.0
+
+
+@pytest.mark.parametrize("size", [400 * MIB, SIZE, 4 * MIB, None])
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_dead_source_costs_no_more_than_its_first_wait(size: int | None, dead: int) -> None:
+    """Beside a good one its longer waits hold nothing up."""
+    ends = []
+    for most in (0.0, 60.0):
+        line = Line(size, "ab", policy=changed(UNSYNCED, first_byte_most=most))
+        ends.append(arrival(line, {dead: math.inf, 1 - dead: 0.25}))
+    assert ends[1] <= ends[0]
+
+
+def test_waiting_for_a_host_that_is_slow_to_answer_others() -> None:
+    """While those who have the line still wait for its first answer, it is not called unreachable."""
+    first, second = two_on_one_host(ONE)
+    first.wait_until(20.0)
+    first.close(0)
+    first.keep(first.download.fill(20.25))
+    second.wait_until(60.0)
+    assert not second.download.over
+
+
+def test_who_keeps_silent_for_ever_is_given_up() -> None:
+    """Where nobody ever answered, after two and a half minutes; sooner where the user says so."""
+    for given_up, patience in ((150.0, 600.0), (100.0, 100.0)):
+        line = Line(policy=changed(UNSYNCED, give_up_after=patience))
+        while not line.download.over:
+            line.wait()
+            for number, one in list(line.download.connections.items()):
+                if one.closing:
+                    line.close(number)
+        assert (line.now, line.of(act.Fail)[0].reason) == (given_up, "unreachable")
+
+
 def test_give_up_without_progress() -> None:
     """Ten minutes without a new byte end the download; what came stays resumable."""
     line = Line(policy=UNSYNCED)
@@ -112,13 +209,13 @@ def test_give_up_without_progress() -> None:
 
 
 def test_give_up_soon_when_nobody_answers() -> None:
-    """A line that is down is said to be so after twenty seconds."""
+    """A line that is down is said to be so after twenty-five seconds."""
     line = Line(hosts="ab")
     while not line.download.over:
         for connection in list(line.download.connections):
             line.close(connection, kind=FailureKind.UNREACHABLE)
         line.wait()
-    assert line.now == 20.0
+    assert line.now == 25.0
     assert line.of(act.Fail)[0].reason == "unreachable"
 
 
@@ -207,7 +304,7 @@ def test_waiting_for_a_host_that_answers_nobody() -> None:
     _, second = two_on_one_host(ONE)
     assert second.leases == []
     second.wait()
-    assert (second.now, second.of(act.Fail)[0].reason) == (20.0, "unreachable")
+    assert (second.now, second.of(act.Fail)[0].reason) == (25.0, "unreachable")
 
 
 def test_waiting_for_the_run_s_last_connection() -> None:

@@ -291,6 +291,19 @@ def closed_when_silent(policy: Policy, *, answered: bool) -> float:
     return line.now if line.of(act.CloseConnection) else math.inf
 
 
+def waits(policy: Policy, most: int) -> list[float]:
+    """How long the first so many requests wait for an answer that never comes."""
+    line = Line(policy=policy)
+    waited: list[float] = []
+    while len(waited) < most and not line.download.over:
+        line.wait()
+        for number, one in list(line.download.connections.items()):
+            if one.closing:
+                waited.append(line.now - one.opened_at)
+                line.close(number)
+    return waited
+
+
 def pauses(policy: Policy, failures: int) -> float:
     """The last of the pauses after so many failures."""
     line = Line(policy=policy)
@@ -489,11 +502,13 @@ CASES: dict[str, Case] = {
     "stall_seconds": Case(lambda p: closed_when_silent(p, answered=True), 10.0, math.inf, math.inf),
     "first_answer_seconds": Case(source_asked_second, 6.0, math.inf, 21.0),
     "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
+    "first_byte_most": Case(lambda p: waits(p, 4), [20.0, 40.0, 60.0, 60.0], 0.0, [20.0] * 4),
     "backoff_first": Case(lambda p: pauses(p, 1), 0.25, 0.0, 0.0),
     "backoff_most": Case(lambda p: pauses(p, 12), 15.0, math.inf, 512.0),
     "retry_after_most": Case(asked_again_at, 120.0, math.inf, 3600.0),
     "give_up_after": Case(lambda p: given_up_at(p, reached=True), 600.0, math.inf, math.inf, value=600.0),
-    "unreached_give_up": Case(lambda p: given_up_at(p, reached=False), 20.0, math.inf, math.inf, value=20.0),
+    "unreached_give_up": Case(lambda p: given_up_at(p, reached=False), 25.0, math.inf, math.inf, value=25.0),
+    "silent_give_up": Case(lambda p: len(waits(p, 9)), 4, 0.0, 2, Policy(per_host=1)),
     "lock_retry": Case(lambda p: busy(p).download.next_deadline(), 0.5, math.inf, math.inf),
     "wait_for_lock": Case(lambda p: busy(p).download.over, True, True, False, value=False),
     "solo_failures": Case(lambda p: sources_tried(p, digest=False), {0, 1}, MANY, {0}),

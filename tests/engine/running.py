@@ -36,6 +36,7 @@ POLICY = Policy(
     sync_least_seconds=0.0,
     stall_seconds=0.4,
     first_byte_seconds=0.8,
+    first_byte_most=1.6,
     backoff_first=0.02,
     backoff_most=0.1,
     retry_after_most=0.2,

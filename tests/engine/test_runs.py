@@ -166,6 +166,15 @@ def test_a_stop_during_a_stall(fault_server, place):
     assert outcome.error.resumable_bytes in {1000, 2000}
 
 
+def test_a_server_that_is_slow_to_answer(fault_server, place):
+    """One that needs longer than the first attempt waits is waited for in the second."""
+    server, what = mirrors(fault_server, 1, Latency(1.2))
+    (outcome,) = place.run(what, small_file=1 << 30, unreached_give_up=1.0, give_up_after=30.0)
+    assert outcome.error is None
+    assert [event for event, _ in place.told.events].count("source_failed") == 1
+    assert len(server.requests()) == 2
+
+
 PROGRAM = """
 import sys
 from pathlib import Path

@@ -20,6 +20,8 @@ class HostState:
     """Fewer than ``limit`` while one more has been found to bring nothing."""
     not_before: float = 0.0
     reached: bool = False
+    silent: bool = False
+    """It has left a connection without an answer for as long as that waited."""
     speed: float | None = None
     steady: float | None = None
     """The same, once a connection had got over its start."""

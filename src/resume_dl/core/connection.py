@@ -20,6 +20,8 @@ class Connection:
     last_byte_at: float
     position: int
     meter: SpeedMeter
+    patience: float
+    """Its answer is waited for so many seconds."""
     norm: float | None = None
     """What its host's connections gave when it was opened."""
     mode: Mode = Mode.WRITE

@@ -101,8 +101,12 @@ class Crew:
         self._next += 1
         self._budget.take(source.host)
         meter = SpeedMeter(self._policy.speed_half_life, now)
-        norm = self._budget.host(source.host).steady
-        self.live[number] = Connection(index, source.host, lease, now, now, lease.start, meter, norm, mode)
+        host = self._budget.host(source.host)
+        longer = min(self._policy.first_byte_most, 2 * max(source.waited, host.latency))
+        patience = max(self._policy.first_byte_seconds, longer)
+        self.live[number] = Connection(
+            index, source.host, lease, now, now, lease.start, meter, patience, host.steady, mode
+        )
         self._out.append(
             act.OpenRange(number, index, lease.start, lease.end, lease.gaps, lease.whole, size, if_range, mode)
         )
@@ -189,8 +193,11 @@ class Crew:
         """Close what is silent or has long been slow."""
         for number, one in self.live.items():
             if now >= self._silence_ends(one):
-                one.stalled = not one.closing
+                one.stalled = True
                 self.close(number)
+                if not one.answered:
+                    self._sources[one.source].waited = one.patience
+                    self._budget.host(one.host).silent = True
             elif one.slow_since is not None and now >= one.slow_since + self._policy.slow_seconds:
                 one.slow = not one.closing
                 self.close(number)
@@ -272,7 +279,7 @@ class Crew:
             return math.inf
         if one.answered:
             return one.last_byte_at + self._policy.stall_seconds
-        return one.opened_at + self._policy.first_byte_seconds
+        return one.opened_at + one.patience
 
     # ------------------------------------------------------------------ duplicates
 

@@ -298,6 +298,7 @@ class Download:
         one.answered = True
         one.last_byte_at = now
         one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
+        self.sources[one.source].waited = now - one.opened_at
         self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
@@ -555,7 +556,11 @@ class Download:
         return self.done.total if bound and self._journaled else 0
 
     def _give_up_at(self) -> float:
-        patience = self._policy.give_up_after if self._reached else self._policy.unreached_give_up
+        patience = self._policy.give_up_after
+        if not self._reached:
+            silent = any(self._budget.host(source.host).silent for source in self.sources if source.usable)
+            longest = min(self._policy.silent_give_up, patience) if silent else 0.0
+            patience = max(self._policy.unreached_give_up, longest)
         return self._patience.ends(patience)
 
     @property

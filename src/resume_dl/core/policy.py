@@ -110,7 +110,10 @@ class Policy:
     """A connection that has not been answered for so long makes way for an idle source that has failed no more often.
     Mirrors far away and proxies take a second or two; all may be slow, so each makes way once."""
     first_byte_seconds: float = 20.0
-    """Connect (5) and first byte (15) together; the transport's own time-outs are shorter, this is the net below."""
+    """So long a connection waits for its answer at first: whoever is there answers sooner, nearly always."""
+    first_byte_most: float = 60.0
+    """A source that was silent for so long, or slow to answer, has twice as long the next time, up to what conda waits
+    (its ``remote_read_timeout_secs``): a proxy that fetches the whole file first answers late, at every attempt."""
     backoff_first: float = 0.5
     backoff_most: float = 30.0
     """Full jitter between 0 and min(most, first * 2**failures): spreads clients that were cut off together."""
@@ -118,8 +121,11 @@ class Policy:
     """A server's Retry-After is kept, but not beyond this: another hour's wait is the user's decision."""
     give_up_after: float = 600.0
     """Without progress; everything stays resumable."""
-    unreached_give_up: float = 20.0
-    """When no source ever answered in this run, the line is down or the address wrong: say so soon."""
+    unreached_give_up: float = 25.0
+    """When no source ever answered in this run, the line is down or the address wrong: say so soon. A little after
+    ``first_byte_seconds``, when it is known whether one of them keeps silent ..."""
+    silent_give_up: float = 150.0
+    """... which is no dead line: it has its 20, 40 and 60 s, and the rests between them."""
     lock_retry: float = 0.5
     """How often to look whether another process has let go of a file."""
     wait_for_lock: bool = True

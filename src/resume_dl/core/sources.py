@@ -44,6 +44,8 @@ class SourceState:
     """It cannot give ranges: only the whole file, from 0, over one connection."""
     not_before: float = 0.0
     failures_in_a_row: int = 0
+    waited: float = 0.0
+    """Seconds that we last waited for an answer of it, until it came or as long as our patience was."""
     received: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     last_failure: Failure | None = None

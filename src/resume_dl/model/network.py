@@ -32,7 +32,8 @@ class NetworkSettings:
     netrc_path: Path | None = None
     """The file to take logins from; None where there is none."""
     connect_timeout: float = 5.0
-    first_byte_timeout: float = 15.0
+    first_byte_timeout: float = 60.0
+    """Not shorter than what the core waits at most: it decides sooner, and by what it knows of the source."""
     read_timeout: float = 60.0
     user_agent: str = "resume-dl"
 
