@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 
 import pytest
 
-from faults.behaviours import Drop
+from faults.behaviours import Drop, NeverAnswer, Page, Stall, Status
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
+from resume_dl.demo.zstd import raw_frame
 from support.plugin import our_lines, records, use_mirrors
 
 pytestmark = pytest.mark.conda
@@ -294,3 +297,109 @@ def test_local_archives_are_compared_with_their_line_or_index(test_conda, tmp_pa
     done = create(test_conda, alone, name="alone")
     assert linked(test_conda, "alone") == {package.filename}
     assert "resume-dl" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a pipe has no path")
+@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0"])
+def test_a_list_that_comes_through_a_pipe_is_conda_s(test_conda, offer, served, name):
+    """It can be read once: the same environment as without us (a conda of 2026 reads it twice, and finds nothing)."""
+    listed = whole_list(test_conda, offer, served.base(0)).read_text(encoding="utf-8")
+    create(test_conda, "--file", name, answer=listed, name="plain", plugin=False)
+    shutil.rmtree(test_conda.pkgs, ignore_errors=True)
+    served.reset_log()
+    done = create(test_conda, "--file", name, answer=listed)
+    assert linked(test_conda) == linked(test_conda, "plain")
+    assert "resume-dl" not in done.stderr
+    assert [request for request in served.requests() if request.is_ours] == []
+    if test_conda.version() < OLD:
+        assert linked(test_conda) == {package.filename for package in offer.wanted.values()}
+
+
+def test_a_pipe_beside_an_archive_is_not_waited_for(test_conda, tmp_path):
+    """Nor is one in the archive's place: conda has its own words for it."""
+    if sys.platform == "win32":
+        pytest.skip("there a pipe has no path")
+    spec = PackageSpec(name="first", version="1.0", subdir="noarch", payload_size=5_000)
+    package = build_channel(tmp_path / "channel", [spec]).find("first")
+    index = package.path.with_name("repodata.json")
+    index.unlink()
+    os.mkfifo(index)
+    create(test_conda, package.path)
+    assert linked(test_conda) == {package.filename}
+    package.path.unlink()
+    os.mkfifo(package.path)
+    shutil.rmtree(test_conda.pkgs)
+    listed = write_list(test_conda, [f"{package.path.as_uri()}#{package.md5}"])
+    done = create(test_conda, "--file", listed, name="pipe", expect=1, timeout=60)
+    assert "resume-dl" not in done.stderr
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A channel of three packages, small as a lab's own."""
+    names = ("first", "second", "third")
+    specs = [PackageSpec(name=name, version="1.0", subdir="noarch", payload_size=20_000) for name in names]
+    return build_channel(tmp_path / "lab", specs)
+
+
+def grow(lab, size):
+    """Make the index so many bytes larger, packed or not."""
+    path = lab.root / "noarch" / "repodata.json"
+    document = {**json.loads(path.read_text(encoding="utf-8")), "padding": "0" * size}
+    data = json.dumps(document).encode()
+    path.write_bytes(data)
+    path.with_name(f"{path.name}.zst").write_bytes(raw_frame(data))
+
+
+def test_a_large_index_is_not_fetched_for_a_package(test_conda, lab, nginx_mirrors):
+    """A kept one is used, however large the channel's has become; without one the line is conda's."""
+    served = nginx_mirrors([lab.root])
+    first, second, third = (f"{served.base(0)}/{package.url_path}" for package in lab.packages)
+    create(test_conda, first)
+    assert_all_ours(served, 1)
+
+    grow(lab, 9_000_000)
+    served.reset_log()
+    create(test_conda, second, name="kept")
+    assert_all_ours(served, 1)
+    assert sum(request.bytes for request in served.requests() if not request.is_archive) < 100
+
+    for number in range(2):
+        served.reset_log()
+        shutil.rmtree(test_conda.pkgs)
+        elsewhere = {"RESUME_DL_CACHE_DIR": str(test_conda.folder / f"cache-{number}")}
+        done = create(test_conda, third, name=f"left-{number}", env=elsewhere)
+        assert linked(test_conda, f"left-{number}") == {lab.packages[2].filename}
+        assert [request.is_ours for request in served.archive_requests()] == [False]
+        asked = [request for request in served.requests() if request.is_ours]
+        assert len(asked) == 1 + number
+        assert sum(request.bytes for request in asked) < 1000
+        assert our_lines(done.stderr) == []
+        assert "repodata" not in done.stderr
+        (lab.root / "noarch" / "repodata.json.zst").unlink(missing_ok=True)  # the other one is as large
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "most"),
+    [
+        (Stall(0), 4),
+        (NeverAnswer(), 1),
+        (Status(500), 1),
+        (Status(429, retry_after=60), 1),
+        (Status(404), 2),
+        (Page(), 1),
+    ],
+    ids=str,
+)
+def test_an_index_that_is_not_had_is_not_waited_for(test_conda, lab, fault_server, behaviour, most):
+    """A few requests and seconds, no word, and conda's own download."""
+    server = fault_server()
+    server.mount(lab.root)
+    server.always(0, behaviour, path="*repodata*")
+    done = create(test_conda, f"{server.base(0)}/{lab.packages[0].url_path}", timeout=60)
+    assert linked(test_conda) == {lab.packages[0].filename}
+    (archive,) = server.requests(path="*.conda")
+    assert not archive.headers["user-agent"].startswith("resume-dl/")
+    assert 0 < len(server.requests(path="*repodata*")) <= most
+    assert our_lines(done.stderr) == []
+    assert "repodata" not in done.stderr

@@ -1,22 +1,33 @@
 """Addresses without a digest, as in ``@EXPLICIT`` lists: what their channels' indexes say of them.
 
 Nothing goes unverified into a package cache. A line that has no digest gets that of its channel's repodata, which is
-kept, and asked for again only where it has changed.
+kept, and asked for again only where it has changed. Who would download the package without an index must not wait for
+one: a large one is never fetched, and no other for long. Then the kept one is good enough.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from resume_dl.app.repodata import RepodataFetcher
+from resume_dl.app.index_sizes import index_sizes
+from resume_dl.app.repodata import RepodataFetcher, Wanted
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.errors import Interrupted, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import find_record
 from resume_dl.settings.channels import expand_channels
+
+LARGEST = 8_000_000
+"""Bytes on the wire of an index that is fetched for the digest of a few packages: a lab's own channel has less than one
+million, conda-forge's linux-64 forty."""
+ANSWER_WITHIN = 10.0
+"""Seconds in which servers must have said how large their indexes are, and in which some more of one must come."""
+IN_ALL = 30.0
+"""Seconds for all indexes of a command: 8 MB in that time is a line on which the package itself takes longer."""
 
 
 def look_up(
@@ -31,35 +42,57 @@ def look_up(
 
     ``offline``: only indexes that were kept. Raises Interrupted.
     """
-    folders = dict.fromkeys(_folder(artifact) for artifact in artifacts if artifact.digest is None)
-    if not folders:
+    wanted = _wanted(artifacts, setup, reporter)
+    if not wanted:
         return list(artifacts)
+    deadline = time.monotonic() + IN_ALL
     known: dict[str, Artifact] = {}
-    with engine_for(setup, reporter, cancelled) as engine:
-        indexes = RepodataFetcher(engine, setup.places, setup.paths.cache / "repodata", reporter, offline=offline)
-        for folder in folders:
-            base, _, subdir = folder.rpartition("/")
-            wanted = [each for each in artifacts if each.digest is None and _folder(each) == folder]
+    sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
+    with engine_for(_hurried(setup), reporter, lambda: cancelled() or time.monotonic() >= deadline) as engine:
+        folder = setup.paths.cache / "repodata"
+        fresh, kept = (RepodataFetcher(engine, setup.places, folder, reporter, offline=each) for each in (False, True))
+        for index, those in wanted.items():
+            for indexes in (fresh, kept) if index in sizes and sizes[index] <= LARGEST else (kept,):
+                try:
+                    known |= _found(indexes, index, those)
+                    break
+                except ResumeDLError as error:
+                    if isinstance(error, Interrupted) and cancelled():
+                        raise
+                    reporter.message(f"no index for {those[0].filename}: {error.message}", level="debug")
+    return [artifact if artifact.digest else known.get(_address(artifact), artifact) for artifact in artifacts]
+
+
+def _wanted(artifacts: Sequence[Artifact], setup: Setup, reporter: Reporter) -> dict[Wanted, list[Artifact]]:
+    """The indexes that may know the artifacts without a digest, and which artifacts each."""
+    wanted: dict[Wanted, list[Artifact]] = {}
+    for artifact in artifacts:
+        if artifact.digest is None:
+            base, _, subdir = _address(artifact).rpartition("/")[0].rpartition("/")
             try:
                 (channel,) = expand_channels((base,), setup.conda, setup.table, subdirs=(subdir,))
-                (index,) = indexes.fetch([(channel, subdir)])
-                records = [(each, find_record(index.path, each.filename)) for each in wanted]
-            except Interrupted:
-                raise
             except ResumeDLError as error:
-                reporter.message(f"no index for {wanted[0].filename}: {error.message}", level="debug")
+                reporter.message(f"no index for {artifact.filename}: {error.message}", level="debug")
                 continue
-            known |= {_address(each): _completed(each, record) for each, record in records if record is not None}
-    return [artifact if artifact.digest else known.get(_address(artifact), artifact) for artifact in artifacts]
+            wanted.setdefault((channel, subdir), []).append(artifact)
+    return wanted
+
+
+def _hurried(setup: Setup) -> Setup:
+    """The same surroundings with little patience."""
+    patience = min(ANSWER_WITHIN, setup.options.give_up_after or ANSWER_WITHIN)
+    return replace(setup, options=replace(setup.options, give_up_after=patience))
+
+
+def _found(indexes: RepodataFetcher, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
+    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``find_record``."""
+    (file,) = indexes.fetch([index])
+    records = [(artifact, find_record(file.path, artifact.filename)) for artifact in artifacts]
+    return {_address(each): _completed(each, record) for each, record in records if record is not None}
 
 
 def _address(artifact: Artifact) -> str:
     return (artifact.client_url or artifact.url).reveal()
-
-
-def _folder(artifact: Artifact) -> str:
-    """The address of its channel and subdir."""
-    return _address(artifact).rpartition("/")[0]
 
 
 def _completed(artifact: Artifact, record: Mapping[str, Any]) -> Artifact:

@@ -32,7 +32,7 @@ from resume_dl.resolve.repodata import newest_timestamp, unpack_zst
 from resume_dl.resolve.request import RepodataFile
 from resume_dl.store.part import PartStore
 
-_FORMATS = ("repodata.json.zst", "repodata.json")
+FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
 
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
@@ -62,7 +62,7 @@ class RepodataFetcher:
         found: dict[Wanted, RepodataFile] = {}
         missing = list(wanted)
         tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
-        for name in _FORMATS:
+        for name in FORMATS:
             indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
             for each, index in indexes.items():
                 tried[each] += [str(source.url) for source in index.sources]
@@ -95,7 +95,7 @@ class RepodataFetcher:
 
     def _freshest(self, file: RepodataFile, disputes: Mapping[str, str]) -> RepodataFile:
         best, rank = file, _rank(file.path, disputes)
-        for source in self._places.of(file.channel.file_url(file.subdir, _FORMATS[0])):
+        for source in self._places.of(file.channel.file_url(file.subdir, FORMATS[0])):
             copy = self._copy_of(source.mirror, file)
             if copy is None:
                 continue
@@ -113,7 +113,7 @@ class RepodataFetcher:
     def _copy_of(self, mirror: str, file: RepodataFile) -> RepodataFile | None:
         """One source's copy, as it is there now and not in a cache on the way; None where it cannot be had."""
         of = (file.channel, file.subdir)
-        for name in _FORMATS:
+        for name in FORMATS:
             for source in self._places.of(file.channel.file_url(file.subdir, name)):
                 if source.mirror == mirror:
                     index = replace(self._index(of, source.url, name), sources=(source,))

@@ -227,10 +227,17 @@ def local_path(url: str) -> Path:
 
 
 def _lines(file: Path) -> list[str]:
-    """A list's lines as conda counts them; none of what is no file that can be read: conda says so itself."""
+    """A list's lines as conda counts them; none of what is no file that can be read: conda says so itself.
+
+    A pipe gives its lines once (``<(...)``, ``/dev/stdin``), and they are conda's: only a regular file is opened. Under
+    ``/dev/fd`` some systems show one too, but who opens it there moves the place where conda will begin to read.
+    """
     try:
+        file = file.resolve(strict=True)
+        if not file.is_file() or file.parent == Path("/dev/fd"):
+            return []
         lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last one for a circle of links, before Python 3.13
         return []
     return [line for line in lines if line and not line.startswith("#")]
 

@@ -56,8 +56,9 @@ def _check_local(listed: Sequence[Listed]) -> None:
 
 def _indexed(listed: Listed) -> dict[str, Any] | None:
     """What the index in the archive's own folder says of it."""
+    index = compat.local_path(listed.url).parent / "repodata.json"
     try:
-        record = find_record(compat.local_path(listed.url).parent / "repodata.json", listed.fn)
+        record = find_record(index, listed.fn) if index.is_file() else None
     except ResumeDLError:
         return None
     return None if record is None else {**record, "url": listed.url}
@@ -119,7 +120,7 @@ def _with_digests(artifacts: Sequence[Artifact]) -> Sequence[Artifact]:
     wishes = read_preferences()
     offline = compat.is_offline() or wishes.prefetch == NEVER
     stop = Stop()
-    reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
+    reporter = choose(None, sys.stderr, quiet=True)  # an index that is not had is nothing that conda's user asked for
     try:
         with stop.listening():
             return look_up(artifacts, load_ours(wishes), reporter, offline=offline, cancelled=stop.cancelled)

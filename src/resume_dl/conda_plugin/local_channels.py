@@ -120,6 +120,8 @@ def _is_cached(record: Any, url: str, caches: Iterable[Path]) -> bool:
 
 def _compare(path: Path, size: int | None, digest: Digest | None) -> Difference | None:
     """The first difference between a file and its record, None where there is none. Raises OSError."""
+    if not path.is_file():
+        raise FileNotFoundError(path)  # from a pipe conda could not read again what we had read
     found = path.stat().st_size
     if size not in {None, found}:
         return Difference(str(path), "size", str(size), str(found))

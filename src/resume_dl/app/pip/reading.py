@@ -164,7 +164,7 @@ class Reader:
         """The length of a file in bytes; who does not answer is not asked again. Raises Unanswered, Interrupted."""
 
         def attempt(source: Source) -> int | Refused[int]:
-            request = RangeRequest(source.url, 0, 1)
+            request = RangeRequest(source.url, 0, 1, headers=source.headers)
             with self._opened(request) as (_, head):
                 verdict = check_head(replace(request, whole=True) if head.status == 200 else request, head, None)
             if isinstance(verdict, Failure):

@@ -1,0 +1,109 @@
+"""Addresses without a digest: what an index that is slow, dead or locked may cost who would do without it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import pytest
+
+from faults.behaviours import Demand, Latency, NeverAnswer, Rate
+from resume_dl.app import listed
+from resume_dl.app.listed import look_up
+from resume_dl.app.setup import TransferOptions, load_setup
+from resume_dl.demo.channel import build_channel
+from resume_dl.demo.package import PackageSpec
+from resume_dl.errors import Interrupted
+from resume_dl.model.access import Access
+from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.progress.console import Console
+from resume_dl.progress.none import NoneReporter
+from resume_dl.resolve.explicit import parse_line
+
+INDEXES = "*repodata*"
+
+
+@pytest.fixture
+def channel(tmp_path):
+    """Of ``first``, and an index of a megabyte."""
+    spec = PackageSpec(name="first", version="1.0", subdir="noarch", payload_size=5_000)
+    channel = build_channel(tmp_path / "channel", [spec])
+    path = channel.root / "noarch" / "repodata.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "padding": "0" * 1_000_000}), encoding="utf-8")
+    path.with_name("repodata.json.zst").unlink()
+    return channel
+
+
+@pytest.fixture
+def server(channel, fault_server):
+    server = fault_server(ports=3)
+    server.mount(channel.root)
+    return server
+
+
+class Looking:
+    """What a look-up asks, and what it says."""
+
+    def __init__(self, folder, server, filename):
+        self.folder, self.server, self.filename = folder, server, filename
+        self.told = io.StringIO()
+
+    def line(self, port=0):
+        return parse_line(f"{self.server.base(port)}/noarch/{self.filename}")
+
+    def look(self, *lines, access=None, cancelled=lambda: False, offline=False):
+        names = ("config", "cache", "state")
+        env = {**os.environ, **{f"RESUME_DL_{name.upper()}_DIR": str(self.folder / name) for name in names}}
+        setup = load_setup(TransferOptions(), env, conda=CondaSettings(), access=access or Access)
+        reporter = NoneReporter(Console(self.told, "info"))
+        return look_up(lines or [self.line()], setup, reporter, offline=offline, cancelled=cancelled)
+
+
+@pytest.fixture
+def looking(tmp_path, server, channel):
+    return Looking(tmp_path / "ours", server, channel.packages[0].filename)
+
+
+def test_servers_that_say_nothing_are_asked_once_each_and_waited_for_together(looking, server, monkeypatch):
+    monkeypatch.setattr(listed, "ANSWER_WITHIN", 1.0)
+    server.always(None, NeverAnswer(), path=INDEXES)
+    lines = [looking.line(port) for port in range(3)]
+    assert looking.look(*lines) == lines
+    assert [len(server.requests(port)) for port in range(3)] == [1, 1, 1]
+    assert looking.told.getvalue() == ""
+
+
+def test_an_index_that_trickles_is_left_and_goes_on_another_time(looking, server, channel, monkeypatch):
+    """Bytes keep coming, so that only the whole time ends it; what is kept of it is not fetched again."""
+    monkeypatch.setattr(listed, "IN_ALL", 3.0)
+    server.always(0, Rate(100_000), path=INDEXES)
+    assert looking.look() == [looking.line()]
+    came = server.body_bytes(path=INDEXES)
+    assert 0 < came < 900_000
+    assert looking.told.getvalue() == ""
+
+    monkeypatch.setattr(listed, "IN_ALL", 30.0)
+    server.always(0, Latency(0), path=INDEXES)
+    (found,) = looking.look()
+    assert found.sha256 == channel.packages[0].sha256
+    size = (channel.root / "noarch" / "repodata.json").stat().st_size
+    assert server.body_bytes(path=INDEXES) < size + came
+
+    server.always(0, NeverAnswer(), path=INDEXES)
+    monkeypatch.setattr(listed, "ANSWER_WITHIN", 1.0)
+    assert looking.look() == [found]  # by the kept one
+
+
+def test_a_header_that_logs_in_is_sent_with_every_request(looking, server, channel):
+    server.always(0, Demand("x-key", "sesame"), path=INDEXES)
+    assert looking.look() == [looking.line()]
+    (found,) = looking.look(access=lambda url: Access(url, {"x-key": "sesame"}, private=True))
+    assert found.sha256 == channel.packages[0].sha256
+
+
+def test_ctrl_c_ends_the_waiting(looking, server):
+    server.always(0, NeverAnswer(), path=INDEXES)
+    with pytest.raises(Interrupted):
+        looking.look(cancelled=lambda: bool(server.requests()))
+    assert len(server.requests()) == 1
