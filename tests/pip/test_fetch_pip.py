@@ -403,6 +403,8 @@ def test_a_lock_holds_no_made_up_hash(tmp_path, nginx_mirrors, user, small):
         ["--pip", "app", "--lock", "pylock.toml", "--lock", "pylock.b.toml"],
         ["--pip", "=="],
         ["--pip", "app", "--index-url", "http://["],
+        ["--pip", "app @ http://[bad/app-1.0-py3-none-any.whl"],
+        ["--pip", "app", "--python", "abc"],
     ],
 )
 def test_mistakes(user, arguments):

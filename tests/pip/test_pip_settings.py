@@ -227,6 +227,9 @@ def test_download_counts_too_and_install_counts_more(machine: Machine) -> None:
         ("[global]\nproxy = http://me:hush@a\nproxy = http://me:hush@b\n", "line 3"),
         ("[global]\ntimeout = hush\n", "timeout"),
         ("[global]\nno-index = hush\n", "no-index"),
+        ("[global]\nindex-url = https://me:hush@[bad/s\n", "index-url"),
+        ("[global]\nextra-index-url = https://me:hush@[bad/s\n", "extra-index-url"),
+        ("[global]\nfind-links = https://me:hush@[bad/s\n", "find-links"),
     ],
 )
 def test_a_file_that_pip_refuses_is_named_and_not_quoted(machine: Machine, text: str, said: str) -> None:

@@ -193,6 +193,8 @@ def test_the_address_of_a_wheel(text: str) -> None:
         ("git+https://me:hush@h.example/r.git@v1", "from version control"),
         ("r @ git+ssh://git@h.example/r.git", "from version control"),
         ("https://me:hush@h.example/archive/main.zip", "does not say which package"),
+        ("x @ https://me:hush@[bad/x-1.0-py3-none-any.whl", "cannot be read"),
+        ("https://me:hush@[bad/x-1.0-py3-none-any.whl", "cannot be read"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused_on_the_command_line(text: str, said: str) -> None:
@@ -250,6 +252,9 @@ def test_a_wrong_line_is_named_with_file_and_line_and_without_its_password(tmp_p
         ("-r ../{folder}/requirements.txt", "includes itself"),
         ("-c https://me:hush@h.example/c.txt", "not on this machine"),
         ("-f file://other.example", "names no file"),
+        ("\n--index-url https://me:hush@[bad/s", "line 2: an address that cannot be read"),
+        ("--extra-index-url https://me:hush@[bad/s", "line 1: an address that cannot be read"),
+        ("-f https://me:hush@[bad/s", "line 1: an address that cannot be read"),
     ],
 )
 def test_a_file_that_cannot_be_understood(tmp_path: Path, text: str, said: str) -> None:

@@ -462,12 +462,25 @@ def test_offline_after_online(tmp_path, nginx_mirrors, user):
 def test_a_login_page_is_no_index(tmp_path, fault_server, user):
     """A network that answers everything with its own page has no packages, which is not the package's fault."""
     from faults.behaviours import Page
-    from resume_dl.errors import CaptivePortalError
 
     server = fault_server()
     server.always(0, Page(), path="*")
-    with pytest.raises(CaptivePortalError):
+    with pytest.raises(ChannelUnavailableError, match="captive portal") as caught:
         user.resolve("demo", index=f"{server.base()}/simple")
+    assert caught.value.exit_code == 6
+
+
+def test_who_is_refused_reads_the_whole_hint(fault_server, user):
+    """The last net before a user reads it takes nothing of our own words for a password."""
+    from faults.behaviours import Status
+    from resume_dl.model.url import scrub
+
+    server = fault_server()
+    server.always(0, Status(401), path="*")
+    with pytest.raises(ChannelUnavailableError, match="401") as caught:
+        user.resolve("demo", index=f"{server.base()}/simple")
+    assert "in netrc or in its address" in caught.value.hint
+    assert scrub(caught.value.hint) == caught.value.hint
 
 
 # --- hashes -----------------------------------------------------------------------------------------------------------

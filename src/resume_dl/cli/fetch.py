@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from resume_dl.resolve.worker import RattlerWorker
 
 _PATH = click.Path(path_type=Path)
+_VERSION = re.compile(r"\d+(\.\d+){0,2}")
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 """The names that PEP 751 allows."""
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -162,7 +162,6 @@ def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
     """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
     from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
     from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415
-    from resume_dl.model.url import RedactedUrl  # noqa: PLC0415
 
     here = Path.cwd()
     index = options["index_url"]
@@ -173,16 +172,16 @@ def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
             find_links=tuple(place_from(word, here) for word in options["find_links"]),
             pre=options["pre"],
         )
-        for place in (indexes.index_url, *indexes.extra, *indexes.find_links):
-            if isinstance(place, RedactedUrl):
-                urlsplit(place.reveal())
     except ValueError:  # its own text may quote a password
         what = "--index-url, --extra-index-url or --find-links is no address"
         raise ConfigurationError(what, hint="as https://host/simple, or a folder") from None
+    python = options["python"]
+    if python is not None and not _VERSION.fullmatch(python):
+        raise ConfigurationError(f"--python {python!r} is no version of Python", hint="write it as 3.10 or 3.10.4")
     return PipOptions(
         requirements=tuple(options["pip"]),
         indexes=indexes,
-        python=options["python"],
+        python=python,
         wheel_dir=options["wheel_dir"],
         allow_sdist=options["allow_sdist"],
         lock=lock,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import is_loopback, is_trusted
@@ -172,17 +173,26 @@ class PipSolution:
 def place_from(word: str, folder: Path) -> FindLinks:
     """What a ``find-links`` value means: an address, or a path, which is meant from ``folder``; ``file:`` is a path.
 
-    Raises ValueError for a ``file:`` address that names none.
+    Raises ValueError for a ``file:`` address that names none, and for one that cannot be read (``http://[``); its text
+    may quote a password.
     """
     if word[:5].lower() == "file:":
         return Path(path_from_url(word, windows=isinstance(folder, PureWindowsPath)))
-    return RedactedUrl(word) if "://" in word else folder / word
+    return _address(word) if "://" in word else folder / word
 
 
 def index_from(word: str, folder: Path) -> RedactedUrl:
-    """An index's address without a slash at its end; that of a folder laid out like an index is a ``file:`` one."""
+    """An index's address without a slash at its end; that of a folder laid out like an index is a ``file:`` one.
+
+    Raises ValueError as ``place_from`` does.
+    """
     word = word.rstrip("/")
-    return RedactedUrl(word if "://" in word or word[:5].lower() == "file:" else (folder / word).as_uri())
+    return _address(word if "://" in word or word[:5].lower() == "file:" else (folder / word).as_uri())
+
+
+def _address(word: str) -> RedactedUrl:
+    urlsplit(word)  # raises ValueError where nobody could ask for it
+    return RedactedUrl(word)
 
 
 def _joined(first: tuple[_T, ...], later: tuple[_T, ...]) -> tuple[_T, ...]:

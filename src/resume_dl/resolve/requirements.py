@@ -102,6 +102,7 @@ class _Other:
 _INVALID = _Other(
     "no requirement", "write it as in torch==1.6.0, torch[extra]>=1.6; python_version < '3.9'", valid=False
 )
+_UNREADABLE = _Other("at an address that cannot be read", "write it as: name @ https://host/file.whl", valid=False)
 _NOT_FETCHED = "only what an index or an address offers is fetched; pip itself takes the rest"
 _PATH = _Other("a path on this machine", _NOT_FETCHED)
 
@@ -112,8 +113,11 @@ def _parse(text: str) -> PipRequirement | _Other:
     address, mark, marker = text.partition(" ;") if _SCHEME.match(text) else (text, "", "")
     try:
         requirement = Requirement(_named(address.strip()) + (f" ;{marker}" if mark else ""))
+        urlsplit(requirement.url or "")
     except InvalidRequirement:
         return _what_else(text)
+    except ValueError:
+        return _UNREADABLE
     if requirement.url is None:
         return _requirement(requirement)
     scheme = _SCHEME.match(requirement.url)
@@ -307,7 +311,10 @@ class _Reader:
                 pre=said.pre or ":all:" in said.all_releases,
             )
         except ValueError:
-            raise ConfigurationError(f"{where}: a file: address names no file", hint="write it as file:///…") from None
+            raise ConfigurationError(
+                f"{where}: an address that cannot be read, or a file: one that names no file",
+                hint="write it as https://host/simple, or file:///…",
+            ) from None
         self.indexes = PipFile(indexes=found).indexes_over(self.indexes)
         self.require_hashes = (self.require_hashes or said.require_hashes) and not said.no_require_hashes
         for option, names in (("--no-binary", said.no_binary), ("--only-final", said.only_final)):

@@ -176,8 +176,11 @@ class _Options:
         except ValueError:
             raise self._wrong(name, "an address") from None
 
-    def index(self, word: str) -> RedactedUrl:
-        return index_from(self._home(word), Path.cwd())
+    def index(self, name: str, word: str) -> RedactedUrl:
+        try:
+            return index_from(self._home(word), Path.cwd())
+        except ValueError:  # its own text may quote a password
+            raise self._wrong(name, "an address") from None
 
     def _home(self, word: str) -> str:
         return str(home(self.env) / word[2:]) if word == "~" or word.startswith(("~/", "~\\")) else word
@@ -196,8 +199,8 @@ def _settings(options: _Options, files: list[Path]) -> PipSettings:
     index, proxy = options.text("index-url"), options.text("proxy")
     return PipSettings(
         indexes=PipIndexes(
-            index_url=None if index is None else options.index(index),
-            extra=tuple(options.index(word) for word in options.words("extra-index-url")),
+            index_url=None if index is None else options.index("index-url", index),
+            extra=tuple(options.index("extra-index-url", word) for word in options.words("extra-index-url")),
             find_links=tuple(options.place("find-links", word) for word in options.words("find-links")),
             no_index=options.flag("no-index"),
             trusted_hosts=options.words("trusted-host"),

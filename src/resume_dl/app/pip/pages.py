@@ -12,7 +12,7 @@ from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.reading import Body, Reader, Unanswered
 from resume_dl.app.places import Places
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.errors import CaptivePortalError, ChannelUnavailableError
+from resume_dl.errors import ChannelUnavailableError
 from resume_dl.model.artifact import Source, safe_filename
 from resume_dl.model.mirror import UPSTREAM
 from resume_dl.model.url import RedactedUrl
@@ -132,12 +132,13 @@ class Pages:
         if self._kept is not None:
             self._kept.keep(beside, data)
 
-    def unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError | CaptivePortalError:
+    def unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError:
         """The error for ``what``, which nobody gave."""
         if unanswered.kinds == {FailureKind.PORTAL}:
-            return CaptivePortalError(
+            return ChannelUnavailableError(
                 f"{what} cannot be had: web pages come instead: this looks like the login page of this network "
                 "(a captive portal), or is no package index",
+                tried=tuple(str(source.url) for source, _ in unanswered.failures),
                 hint="open a browser and sign in to the network, or check the index's address",
             )
         if self._offline and not unanswered.failures:
@@ -146,7 +147,7 @@ class Pages:
         return ChannelUnavailableError(
             f"{what} cannot be had: {unanswered}",
             tried=tuple(str(source.url) for source, _ in unanswered.failures),
-            hint="check the login for this index (netrc, or user:password@ in its address)"
+            hint="check the login for this index, in netrc or in its address"
             if refused
             else "check the line and the proxy settings, then run it again",
         )
