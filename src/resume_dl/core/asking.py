@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from resume_dl.core.failures import FailureKind
+from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.sources import SourceState
 
 TRIES = 4
@@ -14,9 +17,10 @@ that comes and goes. Whoever waits for a page waits for all of it, and has nothi
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the source of this index now."""
+    """Ask the source of this index now; so many seconds may pass without a byte (None: as long as it may take)."""
 
     source: int
+    patience: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +31,32 @@ class Rest:
 
 
 def next_to_ask(
-    sources: Sequence[SourceState], now: float, illness: Mapping[str, int], *, tries: int = TRIES
+    sources: Sequence[SourceState],
+    now: float,
+    illness: Mapping[str, int],
+    *,
+    ends: float = math.inf,
+    tries: int = TRIES,
+    policy: Policy = DEFAULTS,
 ) -> Ask | Rest | None:
     """The source that has failed least often, in their order; None where none is left that might answer.
 
     ``illness``: host -> how often it has failed in a row, for whatever it was asked: one that is down is asked last.
-    ``tries``: fewer for what can be done without.
+    ``ends``: when it is given up; whoever was not asked by then is asked still. ``tries``: fewer for what can be done
+    without.
     """
     left = [number for number, source in enumerate(sources) if source.usable and source.failures_in_a_row < tries]
+    fresh = [number for number in left if sources[number].last_failure is None]
+    if now >= ends:
+        left = fresh
     ready = [number for number in left if sources[number].not_before <= now]
     if ready:
         failed = [source.failures_in_a_row + illness.get(source.host, 0) for source in sources]
-        return Ask(min(ready, key=lambda number: failed[number]))
-    return Rest(min(sources[number].not_before for number in left)) if left else None
+        chosen = min(ready, key=lambda number: failed[number])
+        patience = (ends - now) / max(1, len(fresh))  # there has to be time for all of them
+        if len(left) > 1 or tries < TRIES:
+            # A silent one makes way, with more time at each return: all of them may be slow.
+            silent = sources[chosen].failures[FailureKind.STALLED.value]
+            patience = min(patience, policy.stall_seconds * 2**silent)
+        return Ask(chosen, None if math.isinf(patience) else max(1.0, math.ceil(patience)))
+    return Rest(min(ends, *(sources[number].not_before for number in left))) if left else None

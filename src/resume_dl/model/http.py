@@ -15,6 +15,7 @@ class RangeRequest:
     ``if_range`` is a strong validator (RFC 9110 13.1.5); ``headers`` are further ones (conditional requests).
     With ``whole`` no Range header is sent at all (a source that ignores ranges, or one request for a small file).
     ``packed`` lets the body come in gzip, which the caller unpacks: for pages, never for files.
+    ``patience``: seconds that may pass without a byte, where the connection's own settings allow more.
     """
 
     url: RedactedUrl
@@ -24,6 +25,7 @@ class RangeRequest:
     if_range: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     packed: bool = False
+    patience: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -38,7 +39,7 @@ class HttpxExchange:
         self, request: RangeRequest, *, network: NetworkSettings, logins: Logins, route: Callable[[str], Route]
     ) -> None:
         self._request = request
-        self._network = network
+        self._network = network if request.patience is None else _hurried(network, request.patience)
         self._logins = logins
         self._route = route
         self._grip = Grip()
@@ -145,6 +146,15 @@ class HttpxExchange:
 
     def _stopped(self) -> SourceError:
         return NetworkError("the request was stopped", source=str(self._request.url))
+
+
+def _hurried(network: NetworkSettings, patience: float) -> NetworkSettings:
+    return replace(
+        network,
+        connect_timeout=min(network.connect_timeout, patience),
+        first_byte_timeout=min(network.first_byte_timeout, patience),
+        read_timeout=min(network.read_timeout, patience),
+    )
 
 
 class HttpxResponse:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.reading import Body, Reader, Unanswered
 from resume_dl.app.places import Places
+from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.model.artifact import Source, safe_filename
@@ -20,6 +21,9 @@ from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageErro
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
 """Names that are safe everywhere for certain: most are, and the thorough look is slow."""
+
+_TRIES_OF_EACH = 2
+"""Of a place whose copy is read beside the others': it can be done without."""
 
 
 class Pages:
@@ -81,7 +85,7 @@ class Pages:
         answered = False
         for source in sources:
             try:
-                files = self._copy_of_page([source])
+                files = self._copy_of_page([source], tries=_TRIES_OF_EACH if len(sources) > 1 else TRIES)
             except Unanswered as unanswered:
                 failures += unanswered.failures
             else:
@@ -92,7 +96,7 @@ class Pages:
             raise Unanswered(failures)
         return list(found.values())
 
-    def _copy_of_page(self, sources: Sequence[Source]) -> list[ListedFile]:
+    def _copy_of_page(self, sources: Sequence[Source], *, tries: int = TRIES) -> list[ListedFile]:
         read: dict[str, IndexPage] = {}
 
         def check(body: Body) -> Failure | None:
@@ -105,7 +109,7 @@ class Pages:
             read["page"] = page
             return None
 
-        body = self.reader.whole(sources, accept=ACCEPT, check=check)
+        body = self.reader.whole(sources, accept=ACCEPT, check=check, tries=tries)
         self.read += 1
         return [replace(file, url=self._canonical(file.url, body.url)) for file in read["page"].files if _is_safe(file)]
 

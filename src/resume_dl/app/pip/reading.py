@@ -77,6 +77,7 @@ class Reader:
         self._exchanges: set[Exchange] = set()
         self._ready = threading.BoundedSemaphore(policy.connections)
         self._illness: dict[str, int] = {}
+        self._attempt = _Attempt()
 
     def stop(self) -> None:
         """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
@@ -89,13 +90,15 @@ class Reader:
     def ask(self, sources: Sequence[Source], attempt: Callable[[Source], T | Refused[T]], *, tries: int = TRIES) -> T:
         """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
 
-        It may raise SourceError, which says the same as ``Refused``. Raises Unanswered, Interrupted.
+        It may raise SourceError, which says the same as ``Refused``. Once the policy's ``give_up_after`` is over,
+        nobody is asked again; an answer that is coming may still come. Raises Unanswered, Interrupted.
         """
         states = [SourceState(str(source.url), source.url.host) for source in sources]
+        ends = time.monotonic() + self._policy.give_up_after
         while True:
             now = time.monotonic()
             with self._lock:
-                step = next_to_ask(states, now, self._illness, tries=tries)
+                step = next_to_ask(states, now, self._illness, ends=ends, tries=tries, policy=self._policy)
                 known = None if not isinstance(step, Ask) else self._illness.get(states[step.source].host, 0)
             if step is None:
                 told = [(source, state.last_failure) for source, state in zip(sources, states, strict=True)]
@@ -106,14 +109,18 @@ class Reader:
                 continue
             host = states[step.source].host
             with self._host(sources[step.source]), self._ready:
+                ends += time.monotonic() - now  # the wait for our turn is nobody's silence
                 self._check()
                 if len(sources) > 1 and self._illness.get(host, 0) > (known or 0):
                     continue  # others have found out, while we waited for our turn, that it does not answer
+                self._attempt.patience = step.patience
                 try:
                     found = attempt(sources[step.source])
                 except SourceError as error:
                     self._check()
                     found = Refused(failure_of(error))
+                finally:
+                    self._attempt.patience = None
             if not isinstance(found, Refused):
                 self._heard(host, well=True)
                 return found
@@ -130,6 +137,7 @@ class Reader:
         *,
         accept: str = "*/*",
         check: Callable[[Body], Failure | None] = lambda _: None,
+        tries: int = TRIES,
     ) -> Body:
         """The file, whole, in memory; ``check`` refuses what is something else. Raises Unanswered, Interrupted."""
 
@@ -140,7 +148,7 @@ class Reader:
             failure = check(found)
             return found if failure is None else Refused(failure)
 
-        return self.ask(sources, attempt)
+        return self.ask(sources, attempt, tries=tries)
 
     def get(self, source: Source, *, accept: str = "*/*") -> Body | Failure:
         """One request for the whole file. Raises SourceError."""
@@ -213,7 +221,7 @@ class Reader:
             return self._hosts.setdefault(source.url.host, threading.BoundedSemaphore(max(1, most)))
 
     def _opened(self, request: RangeRequest) -> _Opened:
-        return _Opened(self, self._transport.exchange(request))
+        return _Opened(self, self._transport.exchange(replace(request, patience=self._attempt.patience)))
 
     def _enter(self, exchange: Exchange) -> Response:
         with self._lock:
@@ -224,6 +232,12 @@ class Reader:
     def _leave(self, exchange: Exchange) -> None:
         with self._lock:
             self._exchanges.discard(exchange)
+
+
+class _Attempt(threading.local):
+    """The attempt that this thread makes: its requests end after so many seconds of silence."""
+
+    patience: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
