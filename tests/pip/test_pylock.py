@@ -10,7 +10,8 @@ import pytest
 
 from resume_dl.errors import ConfigurationError, ResolutionError, ResumeDLError, UnsatisfiableError
 from resume_dl.model.pip import PipSolution
-from resume_dl.resolve.pylock import _tags, read_lock
+from resume_dl.resolve.pylock import read_lock
+from resume_dl.resolve.target import tags_for
 
 HASH = "a" * 64
 HEAD = 'lock-version = "1.0"\ncreated-by = "a test"\n'
@@ -35,7 +36,7 @@ def lock(
 ) -> PipSolution:
     path = folder / "pylock.toml"
     path.write_text(HEAD + "".join(packages), encoding="utf-8")
-    return read_lock(path, platform=platform, native=False, python=python, **options)  # type: ignore[arg-type]
+    return read_lock(path, platform=platform, python=python, **options)  # type: ignore[arg-type]
 
 
 def names(solution: PipSolution) -> list[str]:
@@ -146,7 +147,7 @@ def test_what_is_no_lock_file(tmp_path: Path, text: str, said: str) -> None:
     """Exit code 2, and what is wrong; a name that leads elsewhere is refused."""
     (tmp_path / "pylock.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ResumeDLError, match=said) as caught:
-        read_lock(tmp_path / "pylock.toml", platform="linux-64", native=False, python="3.8")
+        read_lock(tmp_path / "pylock.toml", platform="linux-64", python="3.8")
     assert caught.value.exit_code == 2
 
 
@@ -160,10 +161,8 @@ def test_a_platform_without_wheels(tmp_path: Path) -> None:
 def test_the_real_pip_takes_the_same_wheels_on_this_machine() -> None:
     """``pip debug`` lists its tags, for this Python and another; ours are those, in that order."""
     pytest.importorskip("pip")
-    from packaging.tags import platform_tags
-
     for version in ("3.10", ".".join(map(str, sys.version_info[:2]))):
         line = [sys.executable, "-m", "pip", "--isolated", "debug", "--verbose", "--python-version", version]
         shown = subprocess.run(line, check=True, capture_output=True, text=True).stdout
         theirs = [line.strip() for line in shown.partition("Compatible tags")[2].splitlines()[1:] if line.strip()]
-        assert [str(tag) for tag in _tags(version, [*platform_tags()])] == theirs
+        assert [str(tag) for tag in tags_for(version, None)] == theirs

@@ -1,12 +1,12 @@
 """Chooses from a pylock.toml (PEP 751): the files that one platform and Python need, without asking anybody.
 
-``packaging`` reads and chooses; what it is told of a platform other than this one (markers, wheel tags) is made here.
+``packaging`` reads and chooses; the markers of a platform other than this one are made here.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import unquote, urlsplit
@@ -21,35 +21,20 @@ from packaging.pylock import (
     PylockUnsupportedVersionError,
     PylockValidationError,
 )
-from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, platform_tags
+from packaging.tags import Tag
 
 from resume_dl.errors import ConfigurationError, ResolutionError, UnsatisfiableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipSolution
 from resume_dl.model.url import RedactedUrl, scrub
+from resume_dl.resolve.target import TARGETS, tags_for
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_GLIBC, _OLDEST = (2, 28), 5
-"""What is taken for granted of another Linux, as uv does for a requirement; and the minor version of manylinux1."""
-_MACOS = (13, 0)
-_LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_TARGETS = {
-    "linux-64": ("Linux", "x86_64"),
-    "linux-aarch64": ("Linux", "aarch64"),
-    "linux-riscv64": ("Linux", "riscv64"),
-    "osx-64": ("Darwin", "x86_64"),
-    "osx-arm64": ("Darwin", "arm64"),
-    "win-32": ("Windows", "x86"),
-    "win-64": ("Windows", "AMD64"),
-    "win-arm64": ("Windows", "ARM64"),
-}
-"""conda's subdir -> ``platform_system`` and ``platform_machine`` of PEP 508."""
 _SYS_PLATFORM = {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}
-_WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
 _SHOWN = 6
 
 
@@ -73,24 +58,25 @@ def read_lock(
     path: Path,
     *,
     platform: str,
-    native: bool,
     python: str,
+    tags: Sequence[Tag] = (),
     allow_sdist: bool = False,
     canonical: Callable[[str], str] = lambda url: url,
 ) -> PipSolution:
-    """The files for ``platform`` (conda's subdir; ``native``: this machine) and ``python`` (``3.10`` or ``3.10.4``).
+    """The files for ``platform`` (conda's subdir) and ``python`` (``3.10`` or ``3.10.4``).
 
+    ``tags``: what that takes, the best first; empty for CPython on a machine that we know nothing more of.
     ``canonical`` is ``MirrorTable.canonical``. Raises ConfigurationError for a file that is no lock, UnsatisfiableError
     where it holds nothing that fits, ResolutionError for a source archive that was not asked for.
     """
-    if platform not in _TARGETS:
+    if platform not in TARGETS:
         raise ConfigurationError(
-            f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(_TARGETS)}"
+            f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(TARGETS)}"
         )
     text, lock = _read(path)
-    tags = _tags(python, [*platform_tags()] if native else _platforms(platform))
+    takes = tags or tags_for(python, platform)
     try:
-        chosen = [*lock.select(environment=_environment(platform, python), tags=tags)]
+        chosen = [*lock.select(environment=_environment(platform, python), tags=takes)]
     except PylockSelectError as error:
         there = next((package for package in lock.packages if repr(package.name) in str(error)), None)
         raise UnsatisfiableError(f"{path}: {error}", hint=_what_there_is(there)) from error
@@ -159,7 +145,7 @@ def _what_there_is(package: Package | None) -> str:
 
 
 def _environment(platform: str, python: str) -> _Environment:
-    system, machine = _TARGETS[platform]
+    system, machine = TARGETS[platform]
     full = python if python.count(".") > 1 else f"{python}.0"
     return {
         "implementation_name": "cpython",
@@ -174,31 +160,3 @@ def _environment(platform: str, python: str) -> _Environment:
         "python_version": ".".join(full.split(".")[:2]),
         "sys_platform": _SYS_PLATFORM[system],
     }
-
-
-def _tags(python: str, platforms: Sequence[str]) -> list[Tag]:
-    """What CPython of this version takes, the best first."""
-    major, minor = (int(part) for part in python.split(".")[:2])
-    interpreter = f"cp{major}{minor}"
-    abi = f"{interpreter}m" if (major, minor) < (3, 8) else interpreter
-    return [
-        *cpython_tags((major, minor), [abi], platforms),
-        *compatible_tags((major, minor), interpreter, platforms),
-    ]
-
-
-def _platforms(platform: str) -> list[str]:
-    system, machine = _TARGETS[platform]
-    if system == "Windows":
-        return [_WINDOWS[machine]]
-    return [*(mac_platforms(_MACOS, machine) if system == "Darwin" else _linux(machine))]
-
-
-def _linux(machine: str) -> Iterator[str]:
-    major, newest = _GLIBC
-    oldest = _OLDEST if machine == "x86_64" else 17
-    for minor in range(newest, oldest - 1, -1):
-        yield f"manylinux_{major}_{minor}_{machine}"
-        if minor in _LEGACY:
-            yield f"{_LEGACY[minor]}_{machine}"
-    yield f"linux_{machine}"

@@ -16,11 +16,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import Package, Pylock, PylockUnsupportedVersionError, PylockValidationError
+from packaging.tags import Tag
 
 from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError
 from resume_dl.model.url import scrub
+from resume_dl.resolve.target import best_wheel
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -69,6 +72,8 @@ class UvRequest:
     python: str | None = None
     """``3.10``; None for the version of ``interpreter``."""
     interpreter: Path
+    tags: tuple[Tag, ...] = ()
+    """What the target takes, the best first: the resolver names every wheel of a version that fits."""
     allow_sdist: bool = False
     pre: bool = False
     no_deps: bool = False
@@ -81,14 +86,6 @@ class LockedFile:
     name: str
     version: str
     url: str
-
-
-@dataclass(frozen=True, slots=True)
-class Locked:
-    """What was chosen, and the pylock.toml that says so (with the gateway's addresses)."""
-
-    files: tuple[LockedFile, ...]
-    text: str
 
 
 class UvRefusedError(Exception):
@@ -132,8 +129,8 @@ def find_uv() -> Path:
     return Path(found)
 
 
-def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> Locked:
-    """What uv chooses. ``env`` is this process's environment, of which little is handed on.
+def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> tuple[LockedFile, ...]:
+    """What uv chooses, one file for each project. ``env`` is this process's environment, of which little is handed on.
 
     Raises UvRefusedError, ConfigurationError, Interrupted.
     """
@@ -152,7 +149,7 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
         )
     if code != 0:
         raise UvRefusedError(explanation(said))
-    return _read(out)
+    return _read(out, request)
 
 
 def _stopped() -> Interrupted:
@@ -243,17 +240,25 @@ def explanation(said: str) -> str:
     return "\n".join(sentences)
 
 
-def _read(text: str) -> Locked:
+def _read(text: str, request: UvRequest) -> tuple[LockedFile, ...]:
     try:
         pylock = Pylock.from_dict(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, PylockValidationError, PylockUnsupportedVersionError) as error:
         raise ResumeDLError(f"uv's answer cannot be read: {error}", hint="this is a bug: please report it") from error
-    return Locked(tuple(_file(package) for package in pylock.packages), text)
+    return tuple(_file(package, request) for package in pylock.packages)
 
 
-def _file(package: Package) -> LockedFile:
-    wheels = package.wheels or ()
-    url = wheels[0].url if wheels else None if package.sdist is None else package.sdist.url
+def _file(package: Package, request: UvRequest) -> LockedFile:
+    wheels = {
+        unquote(urlsplit(wheel.url).path.rpartition("/")[2]): wheel.url for wheel in package.wheels or () if wheel.url
+    }
+    best = best_wheel([*wheels], request.tags)
+    if best is not None:
+        url: str | None = wheels[best]
+    elif package.sdist is not None and request.allow_sdist:
+        url = package.sdist.url
+    else:  # uv knows a tag that we do not
+        url = next(iter(wheels.values()), None)
     if url is None:
         raise ResumeDLError(f"uv locked no file for {package.name}", hint="this is a bug: please report it")
     return LockedFile(package.name, str(package.version or ""), url)

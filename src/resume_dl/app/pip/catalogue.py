@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -91,6 +92,12 @@ class Catalogue:
         """A wheel's METADATA. Raises PackageNotFoundError where the wheel is nowhere, else what ``project`` raises."""
         return self._once.get(("metadata", file.url), lambda: self._metadata(file))
 
+    def requires_python(self, file: ListedFile) -> str:
+        """The Python that a file needs: its page's word, else its METADATA's. Raises what ``metadata`` raises."""
+        if file.requires_python or not file.is_wheel:
+            return file.requires_python
+        return str(BytesHeaderParser().parsebytes(self.metadata(file).data).get("Requires-Python", ""))
+
     def copy(self, file: ListedFile, target: IO[bytes]) -> None:
         """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""
 
@@ -106,7 +113,9 @@ class Catalogue:
             raise self._nowhere(file.filename, unanswered) from None
 
     def listed(self, name: str) -> tuple[ListedFile, ...]:
-        """What the pages that were read so far list of a project."""
+        """What the pages that were read so far list of a project; or the file that it was asked for by."""
+        if name in self._wanted.direct:
+            return (self._wanted.direct[name],)
         with self._lock:
             return tuple(self._listed.get(name, ()))
 

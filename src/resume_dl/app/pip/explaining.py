@@ -10,11 +10,15 @@ from packaging.version import Version
 
 from resume_dl.errors import PackageNotFoundError, ResolutionError, UnsatisfiableError
 from resume_dl.resolve.index_page import ListedFile
+from resume_dl.resolve.target import takes
 
-_UNKNOWN = re.compile(r"\b([A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)")
+_UNKNOWN = re.compile(
+    r"\b(?P<name>[A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)"
+)
 _NO_WHEELS = re.compile(r"\b(?P<name>[A-Za-z0-9][\w.-]*?)(?:==(?P<version>\S+))? has no (?:usable )?wheels")
 _NO_VERSION = re.compile(r"\bno versions? of (?P<name>[A-Za-z0-9][\w.-]*?)(?:\[[^\]]*\])?(?:[=<>!~{ ]|$)")
 _ONLY = re.compile(r"\bonly (?P<name>[A-Za-z0-9][\w.-]*?)(?:[=<>!~]\S*) is available")
+_ORDER = "name the one that is meant as --extra-index-url, which is asked first, and the other as --index-url"
 _MOST = 8
 """So many files or versions are named at most: the newest."""
 
@@ -22,15 +26,18 @@ Listed = Callable[[str], Iterable[ListedFile]]
 """What is listed of a project, by its normalized name."""
 
 
-def refusal(text: str, listed: Listed, *, unreached: str = "") -> ResolutionError:
-    """The error for an explanation whose addresses are real ones already; ``unreached``: who could not be asked."""
+def refusal(text: str, listed: Listed, *, python: str = "", unreached: str = "") -> ResolutionError:
+    """The error for an explanation whose addresses are real ones already.
+
+    ``python``: the version that it is for; ``unreached``: who could not be asked.
+    """
     lines = text.splitlines()
     told = [line for line in lines if not line.startswith("hint:") and not line.startswith("No solution found when")]
     message = "\n".join(told) or text
     hints = [hint for line in lines if line.startswith("hint:") and (hint := _hint(line.removeprefix("hint:").strip()))]
-    hints += [*_there_is(message, listed), *([unreached] if unreached else [])]
+    hints += [*_there_is(message, listed, python), *([unreached] if unreached else [])]
     unknown = _UNKNOWN.search(message)
-    if unknown is not None:
+    if unknown is not None and not any(listed(_normal(unknown[1]))):  # else none of its files is for this Python
         known = unreached or "check the name, and the indexes that were asked"
         return PackageNotFoundError(message, hint="; ".join(dict.fromkeys([*hints, known])))
     return UnsatisfiableError(message, hint="; ".join(dict.fromkeys(hints)))
@@ -41,11 +48,12 @@ def _hint(text: str) -> str:
     if "building from source is disabled" in text:
         return "--allow-sdist takes source archives too, and builds them here to know what they need"
     if "index-strategy" in text:
-        return f"{text.partition('By default')[0].strip()} A project is taken from the first index that has it, only."
+        found = text.partition("By default")[0].strip()
+        return f"{found} A project is taken from the first index that has it, and the others were not looked at: {_ORDER}"
     return text.replace("--prerelease=allow", "--pre").replace("--prerelease allow", "--pre")
 
 
-def _there_is(message: str, listed: Listed) -> list[str]:
+def _there_is(message: str, listed: Listed, python: str) -> list[str]:
     found = []
     for match in _NO_WHEELS.finditer(message):
         files = [file for file in listed(_normal(match["name"])) if _fits(file, match["version"])]
@@ -54,11 +62,23 @@ def _there_is(message: str, listed: Listed) -> list[str]:
             found.append(f"there is {_some(wheels)}")
         elif files:
             found.append(f"there is only source: {_some(file.filename for file in files)}")
-    for match in (*_NO_VERSION.finditer(message), *_ONLY.finditer(message)):
-        versions = {version for file in listed(_normal(match["name"])) if (version := _version(file)) is not None}
+    for match in (*_NO_VERSION.finditer(message), *_ONLY.finditer(message), *_UNKNOWN.finditer(message)):
+        name = match["name"]
+        versions: dict[Version, list[str]] = {}
+        for file in listed(_normal(name)):
+            if (version := version_of(file)) is not None:
+                versions.setdefault(version, []).append(file.requires_python)
         if versions:
-            found.append(f"versions of {match['name']}: {_some(str(version) for version in sorted(versions))}")
+            texts = (_with_python(version, versions[version], python) for version in sorted(versions))
+            found.append(f"versions of {name}: {_some(texts)}")
     return found
+
+
+def _with_python(version: Version, requires: list[str], python: str) -> str:
+    """The version; with the Python that it needs where each of its files refuses ours."""
+    if not python or any(takes(each, python) for each in requires):
+        return str(version)
+    return f"{version} (for Python {requires[0]})"
 
 
 def _some(texts: Iterable[str]) -> str:
@@ -71,10 +91,11 @@ def _normal(name: str) -> str:
 
 
 def _fits(file: ListedFile, version: str | None) -> bool:
-    return version is None or str(_version(file)) == version
+    return version is None or str(version_of(file)) == version
 
 
-def _version(file: ListedFile) -> Version | None:
+def version_of(file: ListedFile) -> Version | None:
+    """The version in a file's name; None where that says none."""
     try:
         return (parse_wheel_filename if file.is_wheel else parse_sdist_filename)(file.filename)[1]
     except (InvalidWheelFilename, InvalidSdistFilename):

@@ -1,8 +1,9 @@
 """The only index that uv sees: a small HTTP server on this machine, whose pages come from anywhere by our own ways.
 
 It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
-(PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It listens on
-127.0.0.1, below a path that nobody can guess. Used as a proxy it refuses, so that nothing gets past it.
+(PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It stands for one
+Python, whose files alone it offers. It listens on 127.0.0.1, below a path that nobody can guess. Used as a proxy it
+refuses, so that nothing gets past it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from urllib.parse import quote, unquote
 from resume_dl.app.pip.catalogue import Catalogue
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
+from resume_dl.resolve.target import takes
 
 _DIRECT = "direct"
 _METADATA = ".metadata"
@@ -34,9 +36,13 @@ _METADATA = ".metadata"
 class Gateway:
     """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
 
-    def __init__(self, catalogue: Catalogue, *, with_files: bool = False) -> None:
-        """``with_files``: give the files too, for what is built here."""
+    def __init__(self, catalogue: Catalogue, *, python: str = "", with_files: bool = False) -> None:
+        """``python``: leave out what refuses this version (the resolver heeds lower bounds alone); empty: offer all.
+
+        ``with_files``: give the files too, for what is built here.
+        """
         self._catalogue = catalogue
+        self._python = python
         self._with_files = with_files
         self._lock = threading.Lock()
         self._files: list[ListedFile] = []
@@ -48,6 +54,8 @@ class Gateway:
         self.errors: list[BaseException] = []
         self.stray: set[str] = set()
         """Hosts that were asked for through us as a proxy, in vain."""
+        self.left_out: dict[str, str] = {}
+        """Files that are offered no more: address -> the Python that they turned out to need."""
 
     def __enter__(self) -> Gateway:  # noqa: PYI034 - typing.Self is of 3.11
         self._thread.start()
@@ -143,6 +151,7 @@ class Gateway:
                 metadata={} if file.is_wheel else None,
             )
             for file in files
+            if file.url not in self.left_out and (not self._python or takes(file.requires_python, self._python))
         ]
 
     def _number(self, file: ListedFile) -> int:

@@ -12,10 +12,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
+
+from packaging.tags import Tag
 
 from resume_dl.app.pip.asked import Asked, asked
 from resume_dl.app.pip.catalogue import Catalogue
-from resume_dl.app.pip.explaining import refusal
+from resume_dl.app.pip.explaining import refusal, version_of
 from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.pages import Pages
@@ -39,13 +42,15 @@ from resume_dl.ports import Reporter
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.requirements import read_requirements
-from resume_dl.resolve.uv import Locked, LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
+from resume_dl.resolve.target import tags_for, tags_of, takes
+from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import TargetPython, default_index, find_python
 from resume_dl.settings.pip_network import pip_network
 
+_T = TypeVar("_T")
 _SIMPLE = "pypi:simple"
 _OLDEST = (3, 10)
 _SILENCE = 10.0
@@ -53,7 +58,7 @@ _SILENCE = 10.0
 _POLL = 0.1
 """Seconds between two looks at whether the user has stopped us."""
 _AT_ONCE = 8
-"""Sizes that are asked for at a time; how many connections a host gets is the reader's matter."""
+"""Sizes and metadata that are asked for at a time; how many connections a host gets is the reader's matter."""
 
 
 def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> Asked:
@@ -192,11 +197,10 @@ class _Resolving:
 
     def _solve_all(self) -> list[PipSolution]:
         solutions = []
-        with Gateway(self._catalogue, with_files=self._request.allow_sdist) as gateway:
-            for platform in self._platforms():
-                parts = [self._read(path, platform) for path in self._asked.locks]
-                parts += [self._solve(platform, gateway)] if self._asked.lines else []
-                solutions.append(joined(parts))
+        for platform in self._platforms():
+            parts = [self._read(path, platform) for path in self._asked.locks]
+            parts += [self._solve(platform)] if self._asked.lines else []
+            solutions.append(joined(parts))
         return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
@@ -205,7 +209,7 @@ class _Resolving:
         return read_lock(
             path,
             platform=platform,
-            native=native,
+            tags=self._tags(platform),
             python=self._request.python or (self._python.full_version if native else self._python.version),
             allow_sdist=self._request.allow_sdist,
             canonical=self._setup.table.canonical,
@@ -257,14 +261,28 @@ class _Resolving:
 
     # ------------------------------------------------------------------ one platform
 
-    def _solve(self, platform: str, gateway: Gateway) -> PipSolution:
+    def _solve(self, platform: str) -> PipSolution:
         foreign = platform != native_subdir()
         python = self._request.python or (self._python.version if foreign else None)
+        target = python or self._python.full_version
+        with Gateway(self._catalogue, python=target, with_files=self._request.allow_sdist) as gateway:
+            request = self._uv_request(platform, python, gateway)
+            while True:
+                try:
+                    locked = lock(request, env=self._setup.env, cancelled=self._stopped)
+                except UvRefusedError as refused:
+                    raise self._refusal(gateway, refused, target) from None
+                files = [(each, _file(gateway, each)) for each in locked]
+                if not self._leave_out(files, gateway, target):
+                    return self._solution(platform, python or self._python.version, files)
+
+    def _uv_request(self, platform: str, python: str | None, gateway: Gateway) -> UvRequest:
+        foreign = platform != native_subdir()
         interpreter = self._python.executable
         if not _knows_uv(self._python.version):  # for its version ours stands, which uv can ask about this machine
             python, interpreter = python or self._python.version, Path(sys.executable)
         indexes = gateway.indexes()
-        request = UvRequest(
+        return UvRequest(
             requirements=self._asked.lines,
             constraints=self._asked.constraints,
             index=indexes[-1] if indexes else None,
@@ -274,15 +292,30 @@ class _Resolving:
             platform=platform if foreign else None,
             python=python,
             interpreter=interpreter,
+            tags=tuple(self._tags(platform)),
             allow_sdist=self._request.allow_sdist,
             pre=self._asked.indexes.pre,
             no_deps=self._request.no_deps,
         )
-        try:
-            locked = lock(request, env=self._setup.env, cancelled=self._stopped)
-        except UvRefusedError as refused:
-            raise self._refusal(gateway, refused) from None
-        return self._solution(platform, python or self._python.version, locked, gateway)
+
+    def _tags(self, platform: str) -> list[Tag]:
+        """The wheel tags that count for a platform, the best first; for this machine those of the very Python."""
+        python = self._request.python or self._python.version
+        if platform != native_subdir():
+            return tags_for(python, platform)
+        own = [] if self._request.python else tags_of(self._python.executable, self._setup.env)
+        return own or tags_for(python, None)
+
+    def _leave_out(self, files: Sequence[tuple[LockedFile, ListedFile]], gateway: Gateway, python: str) -> bool:
+        """Take the versions away whose METADATA, which their page does not repeat, refuses this Python."""
+        found = self._each(self._catalogue.requires_python, [file for _, file in files])
+        wrong = [(*each, requires) for each, requires in zip(files, found, strict=True) if not takes(requires, python)]
+        for locked, file, requires in wrong:
+            text = f"passed over: {locked.name} {locked.version} is for Python {requires}, this is {python}"
+            self._reporter.message(text, level="info")
+            same = [each for each in self._catalogue.listed(locked.name) if version_of(each) == version_of(file)]
+            gateway.left_out.update({each.url: requires for each in (file, *same)})
+        return bool(wrong)
 
     def _stopped(self) -> bool:
         if self._cancelled():
@@ -295,7 +328,7 @@ class _Resolving:
             self._reporter.message(f"{text} in {now - self._started:.0f} s", level="info")
         return False
 
-    def _refusal(self, gateway: Gateway, refused: UvRefusedError) -> BaseException:
+    def _refusal(self, gateway: Gateway, refused: UvRefusedError, python: str) -> BaseException:
         """The error that people should see: what went wrong behind the gateway comes before what uv makes of it."""
         told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
         if told:
@@ -304,23 +337,32 @@ class _Resolving:
         if gateway.stray:
             strays = ", ".join(sorted(gateway.stray))
             silent = "; ".join(filter(None, (silent, f"{strays}: addresses count only in the request itself")))
-        return refusal(gateway.shown(refused.explanation), self._catalogue.listed, unreached=silent)
 
-    def _solution(self, platform: str, python: str, locked: Locked, gateway: Gateway) -> PipSolution:
-        files = [(each, _file(gateway, each)) for each in locked.files]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            asked = [pool.submit(self._catalogue.size, file) for _, file in files]
-            while wait(asked, timeout=_POLL).not_done and not self._stopped():
-                pass
-            sizes = [each.result() for each in asked]  # those that were stopped say so
+        def listed(name: str) -> list[ListedFile]:
+            return [
+                replace(file, requires_python=gateway.left_out.get(file.url, file.requires_python))
+                for file in self._catalogue.listed(name)
+            ]
+
+        return refusal(gateway.shown(refused.explanation), listed, python=python, unreached=silent)
+
+    def _solution(self, platform: str, python: str, files: Sequence[tuple[LockedFile, ListedFile]]) -> PipSolution:
+        sizes = self._each(self._catalogue.size, [file for _, file in files])
         return solution_of(
             [Chosen(each, file, size) for (each, file), size in zip(files, sizes, strict=True)],
-            locked.text,
             self._asked,
             platform=platform,
             python=python,
             read_whole=self._catalogue.read_whole,
         )
+
+    def _each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:
+        """What is asked about each of them, several at a time, while the user may stop it."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            asked = [pool.submit(ask, file) for file in files]
+            while wait(asked, timeout=_POLL).not_done and not self._stopped():
+                pass
+            return [each.result() for each in asked]  # those that were stopped say so
 
 
 def _file(gateway: Gateway, locked: LockedFile) -> ListedFile:

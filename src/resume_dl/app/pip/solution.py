@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,10 @@ from resume_dl.resolve.index_page import ListedFile, placeholder
 from resume_dl.resolve.uv import LockedFile, assumed
 from resume_dl.settings.condarc import native_subdir
 
+_STRONG = ("sha256", "sha384", "sha512")
+_WEAK = ("sha224", "sha1", "md5")
+"""Better than none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -27,14 +32,13 @@ class Chosen:
 
 def solution_of(
     chosen: Sequence[Chosen],
-    text: str,
     asked: Asked,
     *,
     platform: str,
     python: str,
     read_whole: Collection[str],
 ) -> PipSolution:
-    """The solution of one platform; ``text`` is the resolver's pylock.toml, ``read_whole`` names files.
+    """The solution of one platform; ``read_whole`` names files.
 
     Raises DigestMismatchError where a hash that was asked for contradicts the index's, ResolutionError where one of
     each was asked for and is not there.
@@ -45,7 +49,7 @@ def solution_of(
         python=python,
         artifacts=artifacts,
         notes=(*_of_target(platform, python), *_of_hashes(artifacts, asked), *_of_files(artifacts, read_whole)),
-        lock_text=_canonical_text(text, chosen),
+        lock_text=_lock_text(artifacts, python),
     )
 
 
@@ -107,12 +111,34 @@ def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
     return {**file.hashes, asked_for[0][0]: asked_for[0][1]}
 
 
-def _canonical_text(text: str, chosen: Sequence[Chosen]) -> str:
-    """The pylock.toml with canonical addresses, without logins; see ``with_digests`` for what has no digest."""
-    for each in chosen:
-        address = without_credentials(RedactedUrl(each.file.url)).reveal()
-        text = text.replace(f'"{each.locked.url}"', f'"{address}"')
-    return text
+def _lock_text(artifacts: Sequence[Artifact], python: str) -> str:
+    """A pylock.toml (PEP 751) of just these files, at canonical addresses without logins.
+
+    See ``with_digests`` for what has no digest. Any Python of the same minor version may use it.
+    """
+    lines = ['lock-version = "1.0"', 'created-by = "resume-dl"']
+    lines += [f'requires-python = ">={".".join(python.split(".")[:2])}"', *([] if artifacts else ["packages = []"])]
+    for each in artifacts:
+        size = "" if each.size is None else f", size = {each.size}"
+        hashes = ", ".join(f"{kind} = {_toml(value)}" for kind, value in _locked_hashes(each).items())
+        url = without_credentials(each.url).reveal()
+        file = f"{{ name = {_toml(each.filename)}, url = {_toml(url)}{size}, hashes = {{ {hashes} }} }}"
+        lines += ["", "[[packages]]", f"name = {_toml(each.name)}", f"version = {_toml(each.version)}"]
+        lines.append(f"wheels = [{file}]" if each.kind == "wheel" else f"sdist = {file}")
+    return "\n".join(lines) + "\n"
+
+
+def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
+    known = artifact.record["hashes"]
+    for kinds in (_STRONG, _WEAK):
+        if found := {kind: str(known[kind]) for kind in kinds if kind in known}:
+            return found
+    return {"sha256": placeholder(str(artifact.url))}
+
+
+def _toml(text: str) -> str:
+    """A basic string of TOML: JSON's escapes are among its own."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _of_target(platform: str, python: str) -> list[str]:

@@ -1,0 +1,126 @@
+"""Which files a Python takes, of this machine or another: wheel tags (PEP 425, 600) and Requires-Python (PEP 345, 440).
+
+The resolver knows by itself what fits; which of several files is the best, and which Python is too new for one, is
+pip's view and said here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import packaging
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, parse_tag, platform_tags, sys_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+_GLIBC, _OLDEST = (2, 28), 5
+"""What is taken for granted of another Linux, as uv does for a requirement; and the minor version of manylinux1."""
+_MACOS = (13, 0)
+_LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+TARGETS = {
+    "linux-64": ("Linux", "x86_64"),
+    "linux-aarch64": ("Linux", "aarch64"),
+    "linux-riscv64": ("Linux", "riscv64"),
+    "osx-64": ("Darwin", "x86_64"),
+    "osx-arm64": ("Darwin", "arm64"),
+    "win-32": ("Windows", "x86"),
+    "win-64": ("Windows", "AMD64"),
+    "win-arm64": ("Windows", "ARM64"),
+}
+"""conda's subdir -> ``platform_system`` and ``platform_machine`` of PEP 508."""
+_WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
+_ASK = "import sys; sys.path.insert(0, sys.argv[1]); from packaging.tags import sys_tags; print(*sys_tags(), sep='\\n')"
+_PATIENCE = 30.0
+"""Seconds for a Python to start and to look at its machine."""
+
+
+def takes(requires_python: str, python: str) -> bool:
+    """Whether ``python`` (``3.10`` or ``3.10.4``) may use a file of this Requires-Python; nonsense is no limit."""
+    return not requires_python or _takes(requires_python, python)
+
+
+@functools.lru_cache(maxsize=4096)
+def _takes(requires_python: str, python: str) -> bool:
+    try:
+        return SpecifierSet(requires_python).contains(python, prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
+    """The wheel that pip takes of one version's: by its best tag, then the highest build; None if none fits.
+
+    ``tags`` are what the target takes, the best first.
+    """
+    order = {tag: number for number, tag in reversed([*enumerate(tags)])}
+    best: tuple[tuple[int, tuple[int, str] | tuple[()]], str] | None = None
+    for filename in filenames:
+        try:
+            _, _, build, its_tags = parse_wheel_filename(filename)
+        except InvalidWheelFilename:
+            continue
+        ranks = [order[tag] for tag in its_tags if tag in order]
+        if ranks and (best is None or (-min(ranks), build) > best[0]):
+            best = ((-min(ranks), build), filename)
+    return None if best is None else best[1]
+
+
+def tags_for(python: str, platform: str | None) -> list[Tag]:
+    """What CPython of this version takes on ``platform`` (conda's subdir; None: this machine), the best first."""
+    platforms = [*platform_tags()] if platform is None else _platforms(platform)
+    major, minor = (int(part) for part in python.split(".")[:2])
+    interpreter = f"cp{major}{minor}"
+    abi = f"{interpreter}m" if (major, minor) < (3, 8) else interpreter
+    return [
+        *cpython_tags((major, minor), [abi], platforms),
+        *compatible_tags((major, minor), interpreter, platforms),
+    ]
+
+
+def tags_of(interpreter: Path, env: Mapping[str, str]) -> list[Tag]:
+    """What this very Python takes, the best first: it may be another implementation or a free-threaded one.
+
+    It is asked with the library that pip has in it too. Empty where it cannot say.
+    """
+    if interpreter == Path(sys.executable):
+        return [*sys_tags()]
+    library = str(Path(packaging.__file__).parents[1])
+    command = [str(interpreter), "-I", "-c", _ASK, library]
+    flags: int = 0x08000000 if os.name == "nt" else 0  # CREATE_NO_WINDOW
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PATIENCE,
+            check=True,
+            creationflags=flags,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [tag for line in done.stdout.split() for tag in parse_tag(line)]
+
+
+def _platforms(platform: str) -> list[str]:
+    system, machine = TARGETS[platform]
+    if system == "Windows":
+        return [_WINDOWS[machine]]
+    return [*(mac_platforms(_MACOS, machine) if system == "Darwin" else _linux(machine))]
+
+
+def _linux(machine: str) -> Iterator[str]:
+    major, newest = _GLIBC
+    oldest = _OLDEST if machine == "x86_64" else 17
+    for minor in range(newest, oldest - 1, -1):
+        yield f"manylinux_{major}_{minor}_{machine}"
+        if minor in _LEGACY:
+            yield f"{_LEGACY[minor]}_{machine}"
+    yield f"linux_{machine}"
