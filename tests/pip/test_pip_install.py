@@ -46,11 +46,11 @@ def test_arguments_are_read_as_pip_reads_them(help_text, tmp_path):
 
 def test_what_pip_takes_from_elsewhere_is_left_to_it(help_text, tmp_path):
     """Folders, archives here, version control; a wheel at an address is fetched."""
-    words = ["-e", ".", "./a-1.0-py3-none-any.whl", "git+https://h/r", "http://h/b-1.0-py3-none-any.whl"]
-    found = read_arguments(words, help_text, tmp_path)
+    elsewhere = ("./a-1.0-py3-none-any.whl", "c-1.0-py3-none-any.whl", "git+https://h/r")
+    found = read_arguments(["-e", ".", *elsewhere, "http://h/b-1.0-py3-none-any.whl"], help_text, tmp_path)
     assert found.requirements == ("http://h/b-1.0-py3-none-any.whl",)
-    assert found.passed == ("--editable", ".", "./a-1.0-py3-none-any.whl", "git+https://h/r")
-    assert found.unfetched == (".", "./a-1.0-py3-none-any.whl", "git+https://h/r")
+    assert found.passed == ("--editable", ".", *elsewhere)
+    assert found.unfetched == (".", *elsewhere)
 
 
 def test_network_options_hold_for_both(help_text, tmp_path):
@@ -240,5 +240,160 @@ def test_a_lock_file(tmp_path, nginx_mirrors, user, built):
     options = ["--mirrors", user.write_mirrors({}), "--index-url", f"{nginx.base()}/simple"]
     assert user.run("fetch", "--pip", "app", *options, "--lock", "pylock.toml", "--dry-run").code == 0
     done = install(user, "-r", "pylock.toml")
+    assert done.code == 0, done.err
+    assert versions(user, "app", "lib") == ["1.0", "1.0"]
+
+
+# --- what is left to pip ----------------------------------------------------------------------------------------------
+
+
+BACKEND = """
+import zipfile
+from pathlib import Path
+
+import build_tool
+
+
+def get_requires_for_build_editable(config=None):
+    return []
+
+
+def build_wheel(folder, config=None, metadata=None):
+    name = "project-1-py3-none-any.whl"
+    with zipfile.ZipFile(Path(folder) / name, "w") as archive:
+        archive.writestr("project.py", f"VERSION = {build_tool.VERSION!r}")
+        info = "project-1.dist-info"
+        archive.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: project\\nVersion: 1\\n")
+        archive.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(info + "/RECORD", "")
+    return name
+
+
+build_editable = build_wheel
+"""
+
+
+@pytest.fixture
+def project(user):
+    """A folder that is built with build-tool, whose version becomes its own."""
+    folder = user.folder / "project"
+    folder.mkdir()
+    (folder / "backend.py").write_text(BACKEND)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["build-tool<3"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "project"\nversion = "1"\n'
+    )
+    return folder
+
+
+def test_lines_of_a_file_reach_pip(tmp_path, nginx_mirrors, user, built):
+    """A wheel here is taken, and not the index's newer version; a variable in its line is put in."""
+    write_index(
+        tmp_path / "root", [build_wheel(built, "app", "1.0", requires=["lib"]), build_wheel(built, "lib", "2.0")]
+    )
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    local = build_wheel(user.folder / "wheels", "lib", "1.0").path
+    (user.folder / "below").mkdir()
+    file = user.folder / "below" / "requirements.txt"
+    file.write_text(f"${{WHERE}}/{local.name}\napp\n")
+    done = install(user, "-r", file, *index, env={"WHERE": "./wheels"})
+    assert done.code == 0, done.err
+    assert versions(user, "app", "lib") == ["1.0", "1.0"]
+
+
+def test_a_limit_that_only_pip_understands(tmp_path, nginx_mirrors, user, built):
+    """A constraints file that names a wheel here."""
+    write_index(tmp_path / "root", [build_wheel(built, "lib", "2.0")])
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    local = build_wheel(user.folder / "wheels", "lib", "1.0").path
+    (user.folder / "limits.txt").write_text(f"lib @ {local.as_uri()}\n")
+    done = install(user, "lib", "-c", "limits.txt", *index)
+    assert done.code == 0, done.err
+    assert versions(user, "lib") == ["1.0"]
+
+
+def test_version_control_in_a_file_is_asked_by_pip(user):
+    """It fails there, for nobody serves it; its password is neither shown nor in a command."""
+    (user.folder / "requirements.txt").write_text("git+http://me:${TOKEN}@127.0.0.1:9/project.git\n")
+    done = install(user, "-r", "requirements.txt", env={"TOKEN": "hush"})
+    assert done.code == 1
+    assert "git clone" in done.out + done.err
+    assert "hush" not in done.out + done.err
+
+
+@pytest.mark.parametrize("own", [["-e", "./project"], ["./project"], ["-r", "local.txt"]])
+def test_a_project_is_built_with_what_was_fetched(tmp_path, nginx_mirrors, user, project, own):
+    """Twice in a row; its tools come by us, in the version that it asks for, whatever the file beside it asks for."""
+    tools = [build_wheel(tmp_path / "built" / version, "build-tool", version) for version in ("1.0", "2.0", "3.0")]
+    write_index(tmp_path / "root", tools)
+    nginx = nginx_mirrors([tmp_path / "root"])
+    (user.folder / "local.txt").write_text(f"-e ./{project.name}\n")
+    (user.folder / "requirements.txt").write_text("build-tool==3.0\n")
+    words = ["-i", f"{nginx.base()}/simple", *own]
+    alone = install(user, *words)
+    assert alone.code == 0, alone.err + alone.out
+    assert versions(user, "project") == ["2.0"]
+    for _ in range(2):
+        done = install(user, *words, "-r", "requirements.txt")
+        assert done.code == 0, done.err + done.out
+        assert versions(user, "project", "build_tool") == ["2.0", "3.0"]
+    assert all(request.is_ours for request in nginx.requests())
+
+
+def test_tools_that_nobody_has_are_told_and_pip_decides(tmp_path, nginx_mirrors, user, built, project):
+    """The project is not built; nor is that an error where nothing is built in isolation."""
+    tool = build_wheel(built, "build-tool", "9.0")
+    write_index(tmp_path / "root", [tool])
+    words = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple", f"./{project.name}"]
+    done = install(user, *words)
+    assert done.code == 1
+    assert "is built with is not fetched" in done.err
+    assert install(user, *words[:2], "build-tool").code == 0
+    done = install(user, *words, "--no-build-isolation")
+    assert done.code == 0, done.err + done.out
+    assert versions(user, "project") == ["9.0"]
+
+
+def test_a_line_that_pip_refuses(user):
+    """Exit 2 with file and line, and pip is not run."""
+    (user.folder / "requirements.txt").write_text("\ndep @ https://me:hush@h.example/dep-1.0-py3-none-any.whl extra\n")
+    done = install(user, "-r", "requirements.txt")
+    assert (done.code, done.out) == (2, "")
+    assert "requirements.txt, line 2" in done.err
+    assert "hush" not in done.err
+
+
+# --- settings that are options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("own_pip")
+@pytest.mark.parametrize("setting", ["PIP_TARGET", "PIP_FORCE_REINSTALL", "PIP_IGNORE_INSTALLED", "target"])
+def test_a_setting_that_wants_files_of_what_is_installed(tmp_path, nginx_mirrors, user, built, setting):
+    """As the option of that name: the file is fetched again, and pip finds it."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    assert install(user, "app", *index).code == 0
+    elsewhere = setting.lower().endswith("target")
+    value = str(user.folder / "target") if elsewhere else "yes"
+    conf = user.folder / "pip.conf"
+    conf.write_text(f"[install]\ntarget = {value}\n")
+    env = {"PIP_CONFIG_FILE": str(conf)} if setting == "target" else {setting: value}
+    done = install(user, "app", *index, env=env)
+    assert done.code == 0, done.err
+    assert "Successfully installed app-1.0" in done.out
+    assert (user.folder / "target" / "app").is_dir() == elsewhere
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_requirements_files_of_the_settings(tmp_path, nginx_mirrors, user, built, by_file):
+    """They are read as -r is."""
+    write_index(tmp_path / "root", [build_wheel(built, "app", "1.0"), build_wheel(built, "lib", "1.0")])
+    index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
+    file = user.folder / "requirements.txt"
+    file.write_text("lib\n")
+    conf = user.folder / "pip.conf"
+    conf.write_text(f"[global]\nrequirement = {file}\n")
+    env = {"PIP_CONFIG_FILE": str(conf)} if by_file else {"PIP_REQUIREMENT": str(file)}
+    done = install(user, "app", *index, env=env)
     assert done.code == 0, done.err
     assert versions(user, "app", "lib") == ["1.0", "1.0"]

@@ -13,7 +13,7 @@ import pytest
 from resume_dl.errors import ConfigurationError, InvalidSpecError, ResumeDLError
 from resume_dl.model.pip import PipFile, PipIndexes, PipRequirement
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.requirements import parse_requirement, read_requirements
+from resume_dl.resolve.requirements import build_requirements, parse_requirement, read_requirements
 
 A, B = "a" * 64, "b" * 64
 WHEEL = "torch-1.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl"
@@ -228,7 +228,25 @@ def test_what_no_index_can_answer_is_reported_by_name(tmp_path: Path) -> None:
     ):
         assert f"requirements.txt, line {number}: " in told
         assert words in told
-    assert "hush" not in told
+    assert "hush" not in told + repr(found)
+    assert [each.line for each in found.left] == [
+        "-e .",
+        "git+https://me:hush@h.example/r.git",
+        "./local",
+        "x-1.0-py3-none-any.whl",
+        "r @ git+https://hush@h.example/r.git",
+    ]
+    assert [each.place for each in found.left][:2] == [".", "git+https://me:hush@h.example/r.git"]
+
+
+@pytest.mark.parametrize(
+    "line", ["dep @ https://me:hush@h.example/dep-1-py3-none-any.whl extra words", "dep[a] @ ./x y"]
+)
+def test_words_behind_an_address_are_a_mistake(tmp_path: Path, line: str) -> None:
+    """And no path on this machine: pip refuses such a line."""
+    with pytest.raises(InvalidSpecError, match=r"requirements\.txt, line 2: .* is no requirement") as caught:
+        read(tmp_path, f"a\n{line}\n")
+    assert "hush" not in caught.value.message + caught.value.part
 
 
 def test_a_wrong_line_is_named_with_file_and_line_and_without_its_password(tmp_path: Path) -> None:
@@ -349,6 +367,25 @@ def test_a_pyproject_that_says_nothing_useful(tmp_path: Path, text: str, said: s
     with pytest.raises(ResumeDLError, match=said) as caught:
         read_requirements(write(tmp_path, text, "pyproject.toml"), env={})
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "tools"),
+    [
+        ("", ("setuptools>=40.8.0", "wheel")),
+        ("[project]\nname = 'x'\n", ("setuptools>=40.8.0", "wheel")),
+        ("[build-system\n", ("setuptools>=40.8.0", "wheel")),
+        ("[build-system]\nrequires = []\n", ()),
+        ("[build-system]\nrequires = ['flit-core<4', 'x @ file:///x', 1]\n", ("flit-core<4",)),
+        ("[build-system]\nrequires = ['setuptools>=61', 'wheel']\n", ("setuptools>=61", "wheel")),
+        ("[build-system]\nrequires = ['hatchling']\n", ("hatchling", "editables")),
+    ],
+)
+def test_what_a_project_is_built_with(tmp_path: Path, text: str, tools: tuple[str, ...]) -> None:
+    """PEP 518, with what some backends ask for later."""
+    if text:
+        write(tmp_path, text, "pyproject.toml")
+    assert build_requirements(tmp_path) == tools
 
 
 @pytest.mark.parametrize(("name", "lock"), [("pylock.toml", True), ("pylock.dev.toml", True), ("mypylock.toml", False)])

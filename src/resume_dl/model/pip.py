@@ -111,6 +111,18 @@ class PipRequirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftToPip:
+    """A line that pip takes from elsewhere than an index; not in ``repr``, for there may be a password in it."""
+
+    line: str = field(repr=False)
+    """All of it, as pip will read it, with the variables put in. Paths are meant from the current folder."""
+    place: str = field(repr=False)
+    """What it names: ``./project[extra]``, ``git+https://…``."""
+    constraint: bool = False
+    """It stands in a constraints file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipFile:
     """What one requirements.txt (with all that it includes), pyproject.toml or pylock.toml asks for."""
 
@@ -121,6 +133,8 @@ class PipFile:
     require_hashes: bool = False
     passed_over: tuple[str, ...] = ()
     """Lines that no index can answer (editable, from version control, a local path), each with its place, redacted."""
+    left: tuple[LeftToPip, ...] = ()
+    """Those of them that pip itself takes, for the pip that installs."""
     lock: Path | None = None
     """The pylock.toml that this is: resolved already (PEP 751), nothing else here is filled."""
 

@@ -26,7 +26,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from resume_dl.errors import ConfigurationError, InvalidSpecError
-from resume_dl.model.pip import FindLinks, PipFile, PipIndexes, PipRequirement, index_from, place_from
+from resume_dl.model.pip import FindLinks, LeftToPip, PipFile, PipIndexes, PipRequirement, index_from, place_from
 from resume_dl.model.url import RedactedUrl, scrub
 from resume_dl.resolve.environment_file import read_environment_file
 
@@ -50,7 +50,13 @@ _COMMENT = re.compile(r"(^|\s+)#.*$")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _LOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
+_NAMED = re.compile(r"[A-Za-z0-9][-\w.]*\s*(?:\[[^\]]*\])?(?:\s+@|@\s)")
+"""``name @ …``, which is never a path."""
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+_BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
+"""For a project that names nothing (PEP 517, and pip's own choice)."""
+_ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
+"""What a backend wants only when it is asked: wheel by setuptools before 70.1, editables for ``-e``."""
 _HASH = re.compile(r"sha(?:256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
 
 
@@ -89,6 +95,12 @@ def parse_requirement(text: str, where: str = "") -> PipRequirement:
     )
 
 
+def is_left_to_pip(text: str) -> bool:
+    """Whether only pip can say what it is: a path, an archive here, version control, an archive without a name."""
+    found = _parse(text.strip())
+    return isinstance(found, _Other) and found.valid
+
+
 @dataclass(frozen=True, slots=True)
 class _Other:
     """What is no requirement that an index could answer."""
@@ -115,7 +127,7 @@ def _parse(text: str) -> PipRequirement | _Other:
         requirement = Requirement(_named(address.strip()) + (f" ;{marker}" if mark else ""))
         urlsplit(requirement.url or "")
     except InvalidRequirement:
-        return _what_else(text)
+        return _INVALID if _NAMED.match(text) else _what_else(text)
     except ValueError:
         return _UNREADABLE
     if requirement.url is None:
@@ -223,6 +235,7 @@ class _Reader:
     requirements: list[PipRequirement] = field(default_factory=list)
     constraints: list[PipRequirement] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
+    left: list[LeftToPip] = field(default_factory=list)
     indexes: PipIndexes = field(default_factory=PipIndexes)
     require_hashes: bool = False
     _open: list[str] = field(default_factory=list)
@@ -235,6 +248,7 @@ class _Reader:
             indexes=self.indexes,
             require_hashes=self.require_hashes,
             passed_over=tuple(self.passed_over),
+            left=tuple(self.left),
         )
 
     def read(self, place: FindLinks, shown: str, *, constraint: bool) -> None:
@@ -273,20 +287,23 @@ class _Reader:
             if rest:
                 self.passed_over.append(f"{where}: {scrub(line)} (pip takes no heed of what is behind the options)")
             if requirement:
-                self._take(requirement, said, line, where, constraint=constraint)
+                if self._take(requirement, said, line, where, constraint=constraint):
+                    self.left.append(LeftToPip(line=expanded, place=requirement, constraint=constraint))
             elif said.editable:
+                self.left.append(LeftToPip(line=expanded, place=said.editable[0], constraint=constraint))
                 self.passed_over.append(f"{where}: {scrub(line)} (editable; {_NOT_FETCHED})")
             else:
                 self._obey(said, base, where)
 
-    def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> None:
+    def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> bool:
+        """Keep the requirement; True if only pip itself can take it."""
         found = _parse(text)
         if isinstance(found, _Other):
             if not found.valid:
                 quoted = scrub(line)
                 raise InvalidSpecError(f"{where}: {quoted!r} is {found.what}", part=quoted, hint=found.hint)
             self.passed_over.append(f"{where}: {scrub(line)} ({found.what}; {found.hint})")
-            return
+            return True
         hashes = tuple(one.lower() for one in said.hash)
         for one in hashes:
             if not _HASH.fullmatch(one):
@@ -295,6 +312,7 @@ class _Reader:
                 )
         taken = changed(found, hashes=found.hashes + hashes, where=where)
         (self.constraints if constraint else self.requirements).append(taken)
+        return False
 
     def _obey(self, said: Any, base: FindLinks, where: str) -> None:
         for names, constraint in ((said.requirement, False), (said.constraint, True)):
@@ -415,3 +433,24 @@ def _read_project(path: Path) -> PipFile:
             f"{path}: project.dependencies is no list of texts", hint="PEP 621 says how it is written"
         )
     return PipFile(requirements=tuple(parse_requirement(text, f"{path}, project.dependencies") for text in listed))
+
+
+def build_requirements(folder: Path) -> tuple[str, ...]:
+    """What pip wants for building the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
+
+    A file that cannot be read is pip's to explain; it counts as none.
+    """
+    try:
+        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        document = {}
+    table = document.get("build-system")
+    listed = table.get("requires") if isinstance(table, dict) else None
+    if not isinstance(listed, list):
+        return _BUILT_BY_DEFAULT
+    wanted: list[str] = []
+    for text in listed:
+        found = _parse(text) if isinstance(text, str) else None
+        if isinstance(found, PipRequirement):
+            wanted += [text, *_ASKED_WHILE_BUILDING.get(found.name.lower(), ())]
+    return tuple(dict.fromkeys(wanted))

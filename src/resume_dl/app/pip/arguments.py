@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.model.pip import PipIndexes, index_from, place_from
-from resume_dl.resolve.requirements import parse_requirement
+from resume_dl.resolve.requirements import is_left_to_pip, parse_requirement
 
 _OPTION = re.compile(
     r"^ +(?P<names>(?:-\w|--[\w-]+)(?:, (?:-\w|--[\w-]+))*)(?P<value> <[^>]+>)?(?= {2}|$)", re.MULTILINE
@@ -23,7 +23,7 @@ _OPTION = re.compile(
 _VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout")
 """They mean for our requests what they mean for pip's, which reads them from ``PIP_*`` too."""
 _OTHER_MACHINE = ("--platform", "--abi", "--implementation")
-_ANEW = ("--force-reinstall", "--ignore-installed", "--target", "--prefix", "--root")
+ANEW = ("--force-reinstall", "--ignore-installed", "--target", "--prefix", "--root")
 """With these pip looks for files also of what is installed."""
 
 
@@ -40,6 +40,8 @@ class PipArguments:
     """Words for pip: its other options, and what it builds itself."""
     unfetched: tuple[str, ...]
     """Those of ``passed`` that name something to install: folders, archives here, version control."""
+    isolated: bool
+    """Whether what is built gets its tools in an environment of its own (PEP 517), which is what pip does."""
     variables: Mapping[str, str]
     """``PIP_PROXY`` and the like, which hold for our requests too."""
     python: str | None
@@ -97,7 +99,8 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
         python=next(iter(values("--python-version")), None),
         no_deps="--no-deps" in names,
         dry_run="--dry-run" in names,
-        anew=any(name in names for name in _ANEW),
+        isolated="--no-build-isolation" not in names,
+        anew=any(name in names for name in ANEW),
     )
 
 
@@ -108,7 +111,7 @@ def _sorted(positional: Sequence[str]) -> tuple[list[str], list[str]]:
         try:
             parse_requirement(word)
         except InvalidSpecError:
-            if not (word.startswith(".") or "/" in word or "\\" in word):
+            if not is_left_to_pip(word):
                 raise
             elsewhere.append(word)
         else:

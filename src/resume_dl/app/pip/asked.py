@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -12,7 +13,7 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 
 from resume_dl.app.pip.catalogue import Wanted
 from resume_dl.errors import ConfigurationError, InvalidSpecError
-from resume_dl.model.pip import PipFile, PipIndexes, PipRequest, PipRequirement
+from resume_dl.model.pip import LeftToPip, PipFile, PipIndexes, PipRequest, PipRequirement
 from resume_dl.resolve.index_page import ListedFile, normalized
 from resume_dl.resolve.requirements import parse_requirement
 
@@ -33,6 +34,13 @@ class Asked:
     """Each a pylock.toml, which says itself what it needs."""
     require_hashes: bool = False
     notes: tuple[str, ...] = ()
+    left: tuple[LeftToPip, ...] = ()
+    """Lines of the files that only pip can take."""
+
+    @property
+    def solvable(self) -> bool:
+        """Whether anything is to be resolved, beside what is left to pip."""
+        return bool(self.lines or self.locks)
 
 
 def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[PipFile]) -> Asked:
@@ -45,7 +53,9 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
     limits = [each for file in files for each in file.constraints]
     limits += [each for file in constraints for each in (*file.requirements, *file.constraints)]
     locks = tuple(file.lock for file in files if file.lock is not None)
-    if not requirements and not locks:
+    left = tuple(each for file in files for each in file.left)
+    left += tuple(changed(each, constraint=True) for file in constraints for each in file.left)
+    if not requirements and not locks and not left:
         raise ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
     indexes = request.indexes
     for file in files:
@@ -60,6 +70,7 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
         locks=locks,
         require_hashes=any(file.require_hashes for file in files),
         notes=tuple(f"passed over: {line}" for file in files for line in file.passed_over),
+        left=left,
     )
 
 

@@ -22,7 +22,7 @@ from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.shell import quoted
 from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.pip import PipRequest, PipSolution
+from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
@@ -35,8 +35,16 @@ from resume_dl.store.pins import Pins
 class FetchPip:
     """One run of it: ``resolve``, then ``fetch``."""
 
-    def __init__(self, request: FetchRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
-        """``request.files`` are pip's alone. Raises NotWritableError."""
+    def __init__(
+        self,
+        request: FetchRequest,
+        setup: Setup,
+        reporter: Reporter,
+        cancelled: Callable[[], bool],
+        *,
+        indexes: PipIndexes | None = None,
+    ) -> None:
+        """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError."""
         self._request = request
         self._setup = setup
         self._reporter = reporter
@@ -49,10 +57,15 @@ class FetchPip:
             check_lock(request.pip.lock.absolute())
         python = find_python(setup.env)
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
-        self._indexes = self._settings.indexes.then(request.pip.indexes)
+        self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
         self._asked: Asked | None = None
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
+
+    def read(self) -> Asked:
+        """What the request comes to with its files read. Raises what ``read_request`` does."""
+        self._asked = read_request(self._pip_request(None, ()), self._setup, self._reporter)
+        return self._asked
 
     def resolve(self, pythons: Mapping[str, str] | None = None, *, installed: Mapping[str, str] | None = None) -> None:
         """Find the files and what of them is here. ``pythons``: platform -> version, where conda brings the Python.
@@ -62,7 +75,9 @@ class FetchPip:
         """
         setup, reporter = self._setup, self._reporter
         requests = [self._pip_request(python, platforms) for python, platforms in self._targets(pythons or {})]
-        wanted = self._asked = read_request(requests[0], setup, reporter)  # they differ in their target alone
+        wanted = self._asked or self.read()  # the requests differ in their target alone
+        if not wanted.solvable:
+            raise ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
         self._solutions = tuple(
             solution
             for request in requests

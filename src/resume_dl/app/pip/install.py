@@ -11,16 +11,20 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.pip.arguments import read_arguments
+from resume_dl.app.pip.building import is_built, tools_of
 from resume_dl.app.pip.fetch import FetchPip
+from resume_dl.app.pip.said import files_said, wants_anew
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest, PipOptions
 from resume_dl.app.setup import Setup
-from resume_dl.errors import ConfigurationError
+from resume_dl.errors import ConfigurationError, PackageNotFoundError, UnsatisfiableError
+from resume_dl.model.pip import LeftToPip, PipIndexes
+from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
 from resume_dl.settings.pip_find import TargetPython, find_python, install_help
 
@@ -49,9 +53,12 @@ class PipInstall:
         self._setup = changed(setup, env={**setup.env, **self.arguments.variables})
         self._wheel_dir = wheel_dir
         self._allow_sdist = allow_sdist
+        self._files = (*self.arguments.files, *files_said(self._setup.env, self._python.prefix))
+        self._anew = self.arguments.anew or wants_anew(self._setup.env, self._python.prefix)
         self._fetched: tuple[ArtifactResult, ...] = ()
         self._lines: tuple[str, ...] = ()
         self._constraints: tuple[str, ...] = ()
+        self._left: tuple[LeftToPip, ...] = ()
 
     def _asked(self) -> TargetPython:
         """The Python whose pip is run."""
@@ -61,41 +68,79 @@ class PipInstall:
         """Resolve, and bring what is not installed already. Raises what ``FetchPip`` does."""
         arguments, result = self.arguments, RunResult(COMMAND)
         for word in arguments.unfetched:
-            reporter.message(f"{word}: pip takes it from where it is; what it needs is not fetched", level="warning")
-        if not arguments.requirements and not arguments.files:
-            return result
-        request = FetchRequest(
-            files=arguments.files,
-            no_deps=arguments.no_deps,
+            text = f"{scrub(word)}: pip takes it from where it is; what it needs is not fetched"
+            reporter.message(text, level="warning")
+        jobs: list[FetchPip] = []
+        indexes: PipIndexes | None = None
+        if arguments.requirements or self._files:
+            pip = FetchPip(self._request(arguments.requirements, self._files), self._setup, reporter, cancelled)
+            wanted = pip.read()
+            self._left, indexes = wanted.left, wanted.indexes
+            if wanted.solvable:
+                # pip builds with files of what is installed, too
+                pip.resolve(installed={} if self._anew or self._built() else _installed(self._python, self._setup.env))
+                self._lines, self._constraints = pip.asked_for()
+                jobs.append(pip)
+            else:
+                self._constraints = wanted.constraints
+                for note in wanted.notes:
+                    reporter.message(note, level="warning")
+        for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
+            pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes)
+            try:
+                pip.resolve()
+            except (PackageNotFoundError, UnsatisfiableError) as error:
+                text = f"what a project here is built with is not fetched: {error.message}"
+                reporter.message(text, level="warning")
+            else:
+                jobs.append(pip)
+        for job in jobs:
+            result = job.fetch(result)
+            if result.exit_code != 0:
+                break
+        self._fetched = tuple(result.artifacts)
+        return result
+
+    def _request(self, requirements: tuple[str, ...], files: tuple[Path, ...] | None = None) -> FetchRequest:
+        """For what was asked for, with its ``files``; without them for what it takes to build something."""
+        arguments, building = self.arguments, files is None
+        return FetchRequest(
+            files=files or (),
+            no_deps=arguments.no_deps and not building,
             dry_run=arguments.dry_run,
             pip=PipOptions(
-                requirements=arguments.requirements,
+                requirements=requirements,
                 indexes=arguments.indexes,
-                constraints=arguments.constraints,
+                constraints=() if building else arguments.constraints,
                 python=arguments.python,
                 wheel_dir=self._wheel_dir,
                 allow_sdist=self._allow_sdist,
             ),
         )
-        pip = FetchPip(request, self._setup, reporter, cancelled)
-        pip.resolve(installed={} if arguments.anew else _installed(self._python, self._setup.env))
-        self._lines, self._constraints = pip.asked_for()
-        result = pip.fetch(result)
-        self._fetched = tuple(result.artifacts)
-        return result
+
+    def _built(self) -> list[str]:
+        """What pip has to build, of what is left to it."""
+        left = [each.place for each in self._left if not each.constraint]
+        return [place for place in (*self.arguments.unfetched, *left) if is_built(place)]
 
     def install(self) -> int:
         """Run pip, its output as it is; its exit code. Raises ConfigurationError where it cannot be started."""
         with tempfile.TemporaryDirectory(prefix="resume-dl-") as name:
             folder = Path(name)
-            page = _write(folder / "files.html", [_link(each) for each in self._fetched])
-            command = [*self._pip, "install", "--no-index", *self.arguments.passed]
-            if self._lines:
-                command += ["-r", str(_write(folder / "requirements.txt", self._lines))]
-            if self._constraints:
-                command += ["-c", str(_write(folder / "constraints.txt", self._constraints))]
+            page = _write(folder / "files.html", dict.fromkeys(_link(each) for each in self._fetched))
             # as a variable: it takes the place of what pip.conf says, to which an option would only add
             env = {**self._setup.env, "PIP_FIND_LINKS": page.as_uri()}
+            env.pop("PIP_REQUIREMENT", None)  # its files were read
+            lines, limits = list(self._lines), list(self._constraints)
+            for number, each in enumerate(self._left):
+                # pip puts variables in itself; so a password in the line is neither in a file nor in a command
+                env[f"RESUME_DL_LINE_{number}"] = each.line
+                (limits if each.constraint else lines).append(f"${{RESUME_DL_LINE_{number}}}")
+            command = [*self._pip, "install", "--no-index", *self.arguments.passed]
+            if lines:
+                command += ["-r", str(_write(folder / "requirements.txt", lines))]
+            if limits:
+                command += ["-c", str(_write(folder / "constraints.txt", limits))]
             try:
                 return subprocess.run(command, env=env, check=False).returncode
             except OSError as error:
@@ -127,7 +172,7 @@ def _installed(python: TargetPython, env: Mapping[str, str]) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(path: Path, lines: Sequence[str]) -> Path:
+def _write(path: Path, lines: Iterable[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
