@@ -345,6 +345,18 @@ def test_a_project_belongs_to_one_index(user, two_indexes):
     assert "/simple/ours/" not in [request.uri for request in nginx.requests(1)]
 
 
+def test_who_was_taken_is_named_where_another_index_may_have_it(user, two_indexes):
+    """With the way out, which is one: the other order."""
+    nginx = two_indexes
+    private, public = (f"{nginx.base(number)}/simple" for number in (0, 1))
+    with pytest.raises(UnsatisfiableError) as caught:
+        user.resolve("ours==9.9", index=public, extra=(private,))
+    assert f"was found on {private}" in caught.value.hint
+    assert "others were not looked at" in caught.value.hint
+    assert "--extra-index-url" in caught.value.hint
+    assert names(user.resolve("ours==9.9", index=private, extra=(public,))) == {"ours-9.9-py3-none-any.whl"}
+
+
 def test_a_private_index_that_is_down_is_not_passed_over(user, two_indexes):
     """Else whoever can cut it off decides what is installed."""
     nginx = two_indexes

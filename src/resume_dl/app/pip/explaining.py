@@ -49,7 +49,7 @@ def _hint(text: str) -> str:
         return "--allow-sdist takes source archives too, and builds them here to know what they need"
     if "index-strategy" in text:
         found = text.partition("By default")[0].strip()
-        return f"{found} A project is taken from the first index that has it, and the others were not looked at: {_ORDER}"
+        return f"{found} A project is taken from the first index that has it; others were not looked at: {_ORDER}"
     return text.replace("--prerelease=allow", "--pre").replace("--prerelease allow", "--pre")
 
 
