@@ -312,6 +312,17 @@ def test_a_limit_that_only_pip_understands(tmp_path, nginx_mirrors, user, built)
     assert versions(user, "lib") == ["1.0"]
 
 
+def test_limits_hold_where_all_is_left_to_pip(user):
+    """pip refuses a wheel here that a constraints file excludes."""
+    local = build_wheel(user.folder, "lib", "1.0").path
+    (user.folder / "limits.txt").write_text("lib>1\n")
+    assert install(user, f"./{local.name}", "-c", "limits.txt").code == 1
+    (user.folder / "limits.txt").write_text("# none\n")
+    done = install(user, local.name, "-c", "limits.txt")
+    assert done.code == 0, done.err
+    assert versions(user, "lib") == ["1.0"]
+
+
 def test_version_control_in_a_file_is_asked_by_pip(user):
     """It fails there, for nobody serves it; its password is neither shown nor in a command."""
     (user.folder / "requirements.txt").write_text("git+http://me:${TOKEN}@127.0.0.1:9/project.git\n")
@@ -397,3 +408,10 @@ def test_requirements_files_of_the_settings(tmp_path, nginx_mirrors, user, built
     done = install(user, "app", *index, env=env)
     assert done.code == 0, done.err
     assert versions(user, "app", "lib") == ["1.0", "1.0"]
+
+
+def test_a_file_without_requirements(user):
+    """Nothing to do is no mistake, as for pip."""
+    (user.folder / "requirements.txt").write_text("# later\n")
+    done = install(user, "-r", "requirements.txt")
+    assert done.code == 0, done.err

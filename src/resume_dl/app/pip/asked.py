@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from resume_dl.app.pip.catalogue import Wanted
-from resume_dl.errors import ConfigurationError, InvalidSpecError
+from resume_dl.errors import InvalidSpecError
 from resume_dl.model.pip import LeftToPip, PipFile, PipIndexes, PipRequest, PipRequirement
 from resume_dl.resolve.index_page import ListedFile, normalized
 from resume_dl.resolve.requirements import parse_requirement
@@ -46,7 +46,7 @@ class Asked:
 def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[PipFile]) -> Asked:
     """The request with its files and constraints files, which were read by the caller.
 
-    Raises InvalidSpecError for what is no requirement, ConfigurationError where nothing is asked for.
+    Raises InvalidSpecError for what is no requirement.
     """
     requirements = [parse_requirement(text, "the command line") for text in request.requirements]
     requirements += [requirement for file in files for requirement in file.requirements]
@@ -55,8 +55,6 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
     locks = tuple(file.lock for file in files if file.lock is not None)
     left = tuple(each for file in files for each in file.left)
     left += tuple(changed(each, constraint=True) for file in constraints for each in file.left)
-    if not requirements and not locks and not left:
-        raise ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
     indexes = request.indexes
     for file in files:
         indexes = file.indexes_over(indexes)

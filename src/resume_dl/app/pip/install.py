@@ -72,7 +72,7 @@ class PipInstall:
             reporter.message(text, level="warning")
         jobs: list[FetchPip] = []
         indexes: PipIndexes | None = None
-        if arguments.requirements or self._files:
+        if arguments.requirements or self._files or arguments.constraints:
             pip = FetchPip(self._request(arguments.requirements, self._files), self._setup, reporter, cancelled)
             wanted = pip.read()
             self._left, indexes = wanted.left, wanted.indexes
@@ -137,7 +137,7 @@ class PipInstall:
                 env[f"RESUME_DL_LINE_{number}"] = each.line
                 (limits if each.constraint else lines).append(f"${{RESUME_DL_LINE_{number}}}")
             command = [*self._pip, "install", "--no-index", *self.arguments.passed]
-            if lines:
+            if lines or self._files:  # pip has nothing against an empty file
                 command += ["-r", str(_write(folder / "requirements.txt", lines))]
             if limits:
                 command += ["-c", str(_write(folder / "constraints.txt", limits))]
