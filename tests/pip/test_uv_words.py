@@ -87,7 +87,8 @@ def test_only_the_newest_are_named():
             (
                 "`a` was found on http://one, but not at the requested version (a==2). A compatible version may be "
                 "available on a subsequent index (e.g., http://two). A project is taken from the first index "
-                "that has it, only."
+                "that has it; others were not looked at: name the one that is meant as --extra-index-url, which is "
+                "asked first, and the other as --index-url"
             ),
         ),
     ],
