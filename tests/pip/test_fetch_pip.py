@@ -405,6 +405,7 @@ def test_a_lock_holds_no_made_up_hash(tmp_path, nginx_mirrors, user, small):
         ["--pip", "app", "--index-url", "http://["],
         ["--pip", "app @ http://[bad/app-1.0-py3-none-any.whl"],
         ["--pip", "app", "--python", "abc"],
+        ["--pip", "app", "--python", "3"],
     ],
 )
 def test_mistakes(user, arguments):

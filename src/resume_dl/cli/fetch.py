@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resume_dl.resolve.worker import RattlerWorker
 
 _PATH = click.Path(path_type=Path)
-_VERSION = re.compile(r"\d+(\.\d+){0,2}")
+_VERSION = re.compile(r"\d+(\.\d+){1,2}")
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 """The names that PEP 751 allows."""
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

@@ -74,7 +74,7 @@ class Catalogue:
     def project(self, index: int, name: str) -> tuple[ListedFile, ...] | None:
         """The files of a project (its name normalized) at an index; None where that does not have it.
 
-        Raises ChannelUnavailableError, CaptivePortalError, Interrupted.
+        Raises ChannelUnavailableError, Interrupted.
         """
         if name in self._wanted.direct:
             return None
