@@ -15,7 +15,6 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.app.reuse import survey
-from resume_dl.cli.run import Stop
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
 from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from resume_dl.app.ahead import AheadPlan
     from resume_dl.app.report import ArtifactResult
     from resume_dl.app.setup import Setup
+    from resume_dl.cli.run import Stop
 
 
 PATIENCE = 120.0
@@ -41,14 +41,17 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
 
     Raises KeyboardInterrupt only.
     """
+    wishes = read_preferences()
+    sizes = [artifact.size for artifact in artifacts]
+    is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
+    if wishes.prefetch == NEVER or is_small:
+        return
+    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
+
     stop = Stop()
     try:
-        wishes = read_preferences()
-        sizes = [artifact.size for artifact in artifacts]
-        is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
-        if wishes.prefetch != NEVER and not is_small:
-            full = [compat.in_full(artifact, records[client_url(artifact)]) for artifact in artifacts]
-            _fetch(full, records, wishes, stop)
+        full = [compat.in_full(artifact, records[client_url(artifact)]) for artifact in artifacts]
+        _fetch(full, records, wishes, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
         say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
     settle()
