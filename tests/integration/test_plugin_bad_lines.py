@@ -44,6 +44,15 @@ def create(conda, *arguments, expect=0, **options):
     return done
 
 
+def wait_for_half(conda, server, torch):
+    """Until half of the large archive has left the server, with this conda still at work."""
+    deadline = time.monotonic() + 60
+    while sent(server) < torch.size // 2:
+        assert conda.poll() is None, conda.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_line_that_drops_every_8_mb_and_a_mirror_that_stalls(test_conda, offer, server):
     """With the plugin the environment is made and little comes twice; without it the same command fails."""
     server.always(0, Drop(8 * MB), path="*.conda")
@@ -62,11 +71,7 @@ def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
     server.always(None, Rate(2 * MB), path="*.conda")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
-        deadline = time.monotonic() + 60
-        while sent(server) < torch.size // 2:
-            assert conda.poll() is None, conda.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for_half(conda, server, torch)
         conda.kill()
         assert conda.wait(20) == -signal.SIGKILL
     assert sent(server) < total(offer)
@@ -81,11 +86,7 @@ def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, 
     server.always(None, Rate(2 * MB), path="*.conda")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
-        deadline = time.monotonic() + 60
-        while sent(server) < torch.size // 2:
-            assert conda.poll() is None, conda.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for_half(conda, server, torch)
         conda.send_signal(signal.SIGINT)
         _, err = conda.communicate(timeout=20)
     assert conda.returncode == 1

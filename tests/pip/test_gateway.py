@@ -18,8 +18,8 @@ from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.pages import Pages
-from resume_dl.app.pip.reading import Reader
 from resume_dl.app.places import Places
+from resume_dl.app.reading import Reader
 from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings

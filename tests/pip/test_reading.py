@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults.behaviours import NeverAnswer, Rate, Stall, Status
-from resume_dl.app.pip.reading import Body, Reader, Refused, Unanswered
+from resume_dl.app.reading import Body, Reader, Refused, Unanswered
 from resume_dl.core.failures import Failure
 from resume_dl.core.policy import Policy
 from resume_dl.errors import SourceError

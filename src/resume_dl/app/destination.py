@@ -1,11 +1,13 @@
-"""Whether what a run will write can be written: found out, without writing, before anything is downloaded."""
+"""Whether what a run will write can be written, and in one folder: found out before anything is downloaded."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from resume_dl.errors import NotWritableError
+from resume_dl.model.artifact import Artifact
 
 
 def check_folder(folder: Path, option: str) -> Path:
@@ -44,4 +46,14 @@ def write_list(lock: Path, text: str) -> NotWritableError | None:
     except OSError as error:
         why = f"{lock} cannot be written: {error.strerror}"
         return NotWritableError(why, hint="choose another file with --lock")
+    return None
+
+
+def clash(artifacts: Iterable[Artifact]) -> tuple[Artifact, Artifact] | None:
+    """Two that have one name and other bytes, which one folder cannot hold; None where there are none."""
+    named: dict[str, Artifact] = {}
+    for artifact in artifacts:
+        other = named.setdefault(artifact.filename, artifact)
+        if other.key != artifact.key:
+            return artifact, other
     return None

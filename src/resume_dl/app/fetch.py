@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resume_dl.app.caches import RattlerCache
-from resume_dl.app.destination import check_folder, check_lock, write_list
+from resume_dl.app.destination import check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
@@ -264,12 +264,10 @@ def _check_kind_of_lock(request: FetchRequest, *, has_conda: bool, has_pip: bool
 
 def _check_names(artifacts: Sequence[Artifact]) -> None:
     """Refuse other bytes under one name: platforms that are fetched together share a folder."""
-    named: dict[str, Artifact] = {}
-    for artifact in artifacts:
-        other = named.setdefault(artifact.filename, artifact)
-        if other.key != artifact.key:
-            raise ConfigurationError(
-                f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "
-                f"{artifact.filename}, and one folder cannot hold both",
-                hint="fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
-            )
+    if (two := clash(artifacts)) is not None:
+        artifact, other = two
+        raise ConfigurationError(
+            f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "
+            f"{artifact.filename}, and one folder cannot hold both",
+            hint="fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
+        )

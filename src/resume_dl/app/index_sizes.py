@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from resume_dl.app.pip.reading import Reader, Unanswered
+from resume_dl.app.reading import Reader, Unanswered
 from resume_dl.app.repodata import FORMATS, Wanted
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import FailureKind

@@ -108,7 +108,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
 def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWorker) -> int:
     from resume_dl.app.fetch import FetchRequest, fetch  # noqa: PLC0415 - as above
-    from resume_dl.app.setup import load_setup  # noqa: PLC0415
+    from resume_dl.app.setup import load_setup  # noqa: PLC0415 - see above
 
     locks = _locks(options["lock"])
     request = FetchRequest(
@@ -161,7 +161,7 @@ def _check_rattler_cache(options: Mapping[str, Any]) -> None:
 def _pip_options(options: Mapping[str, Any], lock: Path | None) -> PipOptions:
     """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
     from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
-    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415
+    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415 - see above
 
     here = Path.cwd()
     index = options["index_url"]

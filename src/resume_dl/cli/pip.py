@@ -51,8 +51,8 @@ def install(args: tuple[str, ...], **options: Any) -> int:
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
         from resume_dl.app.pip.install import PipInstall  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.app.setup import load_setup  # noqa: PLC0415
-        from resume_dl.settings.pip_find import python_at  # noqa: PLC0415
+        from resume_dl.app.setup import load_setup  # noqa: PLC0415 - see above
+        from resume_dl.settings.pip_find import python_at  # noqa: PLC0415 - see above
 
         nonlocal job
         env = dict(os.environ)

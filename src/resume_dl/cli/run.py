@@ -92,7 +92,7 @@ def run(
 ) -> tuple[RunResult | None, int]:
     """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code."""
     from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - see above
-    from resume_dl.progress.choose import choose  # noqa: PLC0415
+    from resume_dl.progress.choose import choose  # noqa: PLC0415 - see above
 
     reporter = choose(options["progress"], sys.stderr, quiet=options["quiet"], verbose=options["verbose"])
     stop = Stop()

@@ -27,7 +27,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
     def call() -> None:
         from resume_dl.app.leftovers import ahead, find, folders  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
+        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
 
         places = folders(load_setup(TransferOptions(), os.environ), pkgs_dir)
         show("status", find(places), ahead(places), as_json=as_json)

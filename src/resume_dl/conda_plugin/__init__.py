@@ -14,20 +14,20 @@ from conda.plugins import hookimpl
 from conda.plugins.types import CondaHealthCheck, CondaPostSolve, CondaPreCommand, CondaSetting, CondaSubcommand
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_post_solves() -> Iterator[CondaPostSolve]:
     """Act before conda prints its plan, asks, and downloads."""
     yield CondaPostSolve(name="resume-dl", action=_after_solve)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_pre_commands() -> Iterator[CondaPreCommand]:
     """Act before conda installs packages that are named by their addresses: it solves nothing then."""
     commands = {"create", "install", "update", "env_update"}  # env create is "create" where it reads such lists
     yield CondaPreCommand(name="resume-dl", action=_before_command, run_for=commands)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_settings() -> Iterator[CondaSetting]:
     """What users may set under ``plugins:``; all are texts, so that a wrong one is told by us and stops nobody."""
     text = {
@@ -39,44 +39,44 @@ def conda_settings() -> Iterator[CondaSetting]:
         yield CondaSetting(name, description, PrimitiveParameter(default, element_type=str))
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_subcommands() -> Iterator[CondaSubcommand]:
     """``conda resume-dl …`` is the command line: conda hands over all that follows, unread."""
     summary = "Fetch packages over bad lines: resumable, from every mirror, verified."
     yield CondaSubcommand(name="resume-dl", summary=summary, action=_command_line)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_health_checks() -> Iterator[CondaHealthCheck]:
     """What ``conda doctor`` says of the package caches; no other command asks."""
-    from resume_dl.conda_plugin.doctor import health_check  # noqa: PLC0415
+    from resume_dl.conda_plugin.doctor import health_check  # noqa: PLC0415 - only when it is called
 
     yield health_check()
 
 
-@hookimpl(optionalhook=True)  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl(optionalhook=True)  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_error_hints(error: Any) -> Iterator[Any]:
     """What goes on after conda's own error; condas before 26 do not know this hook, and do not ask."""
-    from resume_dl.conda_plugin.hints import hints  # noqa: PLC0415
+    from resume_dl.conda_plugin.hints import hints  # noqa: PLC0415 - only when it is called
 
     yield from hints(error)
 
 
 def _before_command(command: str) -> None:
     """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
-    from conda.base.context import context  # noqa: PLC0415
-    from conda.exceptions import CondaError  # noqa: PLC0415
+    from conda.base.context import context  # noqa: PLC0415 - only when it is called
+    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
 
     try:
         arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
         named = " ".join(arguments.get("packages") or ())
         if arguments.get("file") or ".conda" in named or ".tar.bz2" in named:
-            from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415
+            from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415 - only when it is called
 
             before_command(command)
     except CondaError:
         raise
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
         _say_left_to_conda(error)
 
 
@@ -85,32 +85,32 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
     del repodata_fn, unlink_precs
     if not link_precs:
         return
-    from conda.base.context import context  # noqa: PLC0415
-    from conda.exceptions import CondaError  # noqa: PLC0415
+    from conda.base.context import context  # noqa: PLC0415 - only when it is called
+    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
 
     try:
-        from resume_dl.conda_plugin.glance import unsettled  # noqa: PLC0415
+        from resume_dl.conda_plugin.glance import unsettled  # noqa: PLC0415 - only when it is called
 
         if records := unsettled(link_precs, context.pkgs_dirs):
-            from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415
+            from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415 - only when it is called
 
             after_solve(records)
     except CondaError:
         raise
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
         _say_left_to_conda(error)
 
 
 def _command_line(arguments: tuple[str, ...]) -> int:
-    from resume_dl.conda_plugin.subcommand import run  # noqa: PLC0415
+    from resume_dl.conda_plugin.subcommand import run  # noqa: PLC0415 - only when it is called
 
     return run(arguments)
 
 
 def _say_left_to_conda(error: Exception) -> None:
-    from contextlib import suppress  # noqa: PLC0415
+    from contextlib import suppress  # noqa: PLC0415 - only when it is called
 
     with suppress(Exception):  # an installation that is broken has not even this
-        from resume_dl.conda_plugin.saying import in_one_line, say  # noqa: PLC0415
+        from resume_dl.conda_plugin.saying import in_one_line, say  # noqa: PLC0415 - only when it is called
 
         say(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself")

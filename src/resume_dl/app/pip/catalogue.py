@@ -25,7 +25,7 @@ from packaging.utils import (
 
 from resume_dl.app.pip.metadata import Metadata, read_metadata
 from resume_dl.app.pip.pages import Pages
-from resume_dl.app.pip.reading import Refused, Unanswered
+from resume_dl.app.reading import Refused, Unanswered
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import PackageNotFoundError, ResumeDLError
 from resume_dl.model.artifact import Source

@@ -11,7 +11,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-from resume_dl.app.pip.reading import Reader
+from resume_dl.app.reading import Reader
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import Failure
 from resume_dl.errors import Interrupted, NotWritableError, SourceError

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from resume_dl.app.destination import check_folder, check_lock, write_list
+from resume_dl.app.destination import check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.asked import Asked
 from resume_dl.app.pip.resolving import read_request, resolve_pip
 from resume_dl.app.pip.solution import with_digests
@@ -211,11 +211,9 @@ def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) ->
 
 def _check_names(artifacts: Sequence[Artifact]) -> None:
     """Refuse other bytes under one name: platforms that are fetched together share a folder."""
-    named: dict[str, Artifact] = {}
-    for artifact in artifacts:
-        other = named.setdefault(artifact.filename, artifact)
-        if other.key != artifact.key:
-            raise ConfigurationError(
-                f"{artifact.url} and {other.url} are two files of one name, and one folder cannot hold both",
-                hint="fetch them one after another, each into a folder of its own (--wheel-dir)",
-            )
+    if (two := clash(artifacts)) is not None:
+        artifact, other = two
+        raise ConfigurationError(
+            f"{artifact.url} and {other.url} are two files of one name, and one folder cannot hold both",
+            hint="fetch them one after another, each into a folder of its own (--wheel-dir)",
+        )

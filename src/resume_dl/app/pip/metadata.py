@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, canonicalize_version, parse_wheel_filename
 
-from resume_dl.app.pip.reading import Body, Part, Reader, Refused, Unanswered
+from resume_dl.app.reading import Body, Part, Reader, Refused, Unanswered
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl

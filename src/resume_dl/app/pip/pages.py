@@ -9,8 +9,8 @@ from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from resume_dl.app.pip.kept import KeptPages
-from resume_dl.app.pip.reading import Body, Reader, Unanswered
 from resume_dl.app.places import Places
+from resume_dl.app.reading import Body, Reader, Unanswered
 from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import ChannelUnavailableError

@@ -22,9 +22,9 @@ from resume_dl.app.pip.explaining import refusal, version_of
 from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.pages import Pages
-from resume_dl.app.pip.reading import Reader, Unanswered
 from resume_dl.app.pip.solution import Chosen, joined, solution_of
 from resume_dl.app.places import Places
+from resume_dl.app.reading import Reader, Unanswered
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,

@@ -261,14 +261,14 @@ class _Opened:
         try:
             self._response = self._reader._enter(self._exchange)  # noqa: SLF001 - two halves of one thing
         except BaseException:
-            self._reader._leave(self._exchange)  # noqa: SLF001
+            self._reader._leave(self._exchange)  # noqa: SLF001 - one of its own
             raise
         return self._response, self._response.head
 
     def __exit__(self, *_: object) -> None:
         if self._response is not None:
             self._response.close()
-        self._reader._leave(self._exchange)  # noqa: SLF001
+        self._reader._leave(self._exchange)  # noqa: SLF001 - one of its own
 
 
 def _told(source: Source, failure: Failure) -> str:
