@@ -49,8 +49,8 @@ asyncio.run(main(*sys.argv[1:]))
 sys.stdout.flush()
 os._exit(0)
 """
-"""Where the packages are cached is the default that py-rattler finds by itself. py-rattler's own threads sometimes crash
-an interpreter that shuts down (0.23.2: SIGSEGV after all was installed and printed), so it ends without that."""
+"""Where the packages are cached is the default that py-rattler finds by itself. Its own threads sometimes crash an
+interpreter that shuts down (0.23.2: SIGSEGV after all was installed and printed), so this one ends without that."""
 
 
 @pytest.fixture
