@@ -13,6 +13,8 @@ COMMANDS = {
     "fetch": "Resolve conda packages, download, verify, put them into conda's package cache.",
     "get": "Download any URL, resumable and verified.",
     "pip": "pip install with the files fetched first; the lines of pip.conf for it.",
+    "bundle": "Offline bundles: prepared here, verified and installed on a machine without a net.",
+    "probe": "This machine's profile, as a file for who prepares a bundle for it.",
     "status": "Unfinished downloads: what is safe on disk, what is left.",
     "clean": "Remove unfinished downloads.",
     "mirrors": "The mirrors and what they carry.",
@@ -58,5 +60,6 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
+        "bundle": dict.fromkeys(("create", "verify", "install", "inventory", "split", "join"), defaults),
     }
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}
