@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from resume_dl.model.pip import PipIndexes
+from resume_dl.model.target import TargetMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class FetchRequest:
     channels: tuple[str, ...] = ()
     override_channels: bool = False
     platforms: tuple[str, ...] = ()
+    machines: Mapping[str, TargetMachine] = field(default_factory=dict)
+    """Platform -> a machine of it that is not this one; its values count where no option says otherwise."""
     no_deps: bool = False
     only_deps: bool = False
     virtual_packages: tuple[str, ...] = ()

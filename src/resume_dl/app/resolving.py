@@ -13,6 +13,7 @@ from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError, PackageNotFoundError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
+from resume_dl.model.target import TargetMachine
 from resume_dl.ports import Reporter
 from resume_dl.resolve.conda_solver import solve_with_conda
 from resume_dl.resolve.environment_file import read_environment_file
@@ -166,13 +167,15 @@ class Resolver:
         conda = self._setup.conda
         prefix = self.prefix()
         installed = Installed() if prefix is None else read_installed(prefix)
+        machine = self._request.machines.get(platform, TargetMachine(platform=platform))
         return SolveRequest(
             specs=tuple(specs),
             channels=channels,
             platform=platform,
             channel_priority=self._request.channel_priority or conda.channel_priority,
-            virtual_packages=self._request.virtual_packages,
-            cuda=self._request.cuda,
+            elsewhere=platform in self._request.machines,
+            virtual_packages=(*machine.virtual_packages, *self._request.virtual_packages),
+            cuda=self._request.cuda or machine.cuda,
             pinned=conda.pinned_packages,
             add_pip=conda.add_pip_as_python_dependency,
             use_only_tar_bz2=conda.use_only_tar_bz2,

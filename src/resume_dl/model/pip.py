@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import is_loopback, is_trusted
+from resume_dl.model.target import TargetMachine
 from resume_dl.model.url import RedactedUrl, path_from_url
 
 _T = TypeVar("_T")
@@ -163,6 +164,8 @@ class PipRequest:
     """conda's subdirs (``win-64``); empty for this machine."""
     python: str | None = None
     """``3.10``; None for the Python that will install."""
+    machines: Mapping[str, TargetMachine] = field(default_factory=dict)
+    """Platform -> a machine of it that is not this one, even where the platform is."""
     allow_sdist: bool = False
     """Source archives too, which are built to be resolved."""
     no_deps: bool = False

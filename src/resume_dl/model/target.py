@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -19,3 +20,9 @@ class TargetMachine:
     """``3.10.4``: the Python that its pip installs for; None where there is none."""
     channels: tuple[str, ...] = ()
     """The channels that its conda is configured for; without those that only it can reach."""
+
+    @property
+    def glibc(self) -> tuple[int, int] | None:
+        """Major and minor version of its C library; None where it is not known or another one."""
+        named = (re.fullmatch(r"__glibc=(\d+)\.(\d+).*", text) for text in self.virtual_packages)
+        return next(((int(found[1]), int(found[2])) for found in named if found is not None), None)

@@ -39,6 +39,8 @@ class SolveRequest:
     add_pip: bool = True
     """``add_pip_as_python_dependency``"""
     use_only_tar_bz2: bool = False
+    elsewhere: bool = False
+    """For another machine: what this one has does not count, even where its platform is the same."""
     installed: Installed = field(default_factory=Installed)
     """What the environment of ``-p``/``-n`` holds (``read_installed``); empty for a new one."""
     aggressive_updates: tuple[str, ...] = ()

@@ -89,7 +89,7 @@ def _target(request: SolveRequest, worker: RattlerWorker, env: Mapping[str, str]
     host = worker.request("virtual_packages", {}, timeout)
     return target(
         request.platform,
-        host=host["subdir"],
+        host="" if request.elsewhere else host["subdir"],
         detected=[(name, version, build) for name, version, build in host["packages"]],
         overrides=request.virtual_packages,
         cuda=request.cuda,

@@ -70,9 +70,12 @@ def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
     return None if best is None else best[1]
 
 
-def tags_for(python: str, platform: str | None) -> list[Tag]:
-    """What CPython of this version takes on ``platform`` (conda's subdir; None: this machine), the best first."""
-    platforms = [*platform_tags()] if platform is None else _platforms(platform)
+def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = None) -> list[Tag]:
+    """What CPython of this version takes on ``platform`` (conda's subdir; None: this machine), the best first.
+
+    ``glibc``: that of another Linux, where it is known.
+    """
+    platforms = [*platform_tags()] if platform is None else _platforms(platform, glibc or _GLIBC)
     major, minor = (int(part) for part in python.split(".")[:2])
     interpreter = f"cp{major}{minor}"
     abi = f"{interpreter}m" if (major, minor) < (3, 8) else interpreter
@@ -109,15 +112,15 @@ def tags_of(interpreter: Path, env: Mapping[str, str]) -> list[Tag]:
     return [tag for line in done.stdout.split() for tag in parse_tag(line)]
 
 
-def _platforms(platform: str) -> list[str]:
+def _platforms(platform: str, glibc: tuple[int, int]) -> list[str]:
     system, machine = TARGETS[platform]
     if system == "Windows":
         return [_WINDOWS[machine]]
-    return [*(mac_platforms(_MACOS, machine) if system == "Darwin" else _linux(machine))]
+    return [*(mac_platforms(_MACOS, machine) if system == "Darwin" else _linux(machine, glibc))]
 
 
-def _linux(machine: str) -> Iterator[str]:
-    major, newest = _GLIBC
+def _linux(machine: str, glibc: tuple[int, int]) -> Iterator[str]:
+    major, newest = glibc
     oldest = _OLDEST if machine == "x86_64" else 17
     for minor in range(newest, oldest - 1, -1):
         yield f"manylinux_{major}_{minor}_{machine}"

@@ -41,6 +41,8 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
 """conda's subdir -> uv's name for it, and what that takes for granted of the machine."""
+_MANYLINUX = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
+"""The C libraries that uv has names for (``uv pip compile --help``, --python-platform)."""
 _KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
 """Variables that a program needs to run (and compilers to be found, where source archives may be built)."""
 _POLL = 0.1
@@ -69,6 +71,8 @@ class UvRequest:
     """A proxy for everything that is not the gateway's: it lets nothing through."""
     platform: str | None = None
     """conda's subdir; None for the machine of ``interpreter``."""
+    glibc: tuple[int, int] | None = None
+    """Of the machine that ``platform`` means, where it is known."""
     python: str | None = None
     """``3.10``; None for the version of ``interpreter``."""
     interpreter: Path
@@ -96,20 +100,27 @@ class UvRefusedError(Exception):
         self.explanation = explanation
 
 
-def assumed(platform: str) -> str:
+def assumed(platform: str, glibc: tuple[int, int] | None = None) -> str:
     """What is taken for granted of a machine of this platform, in a few words; perhaps nothing.
 
-    Raises ConfigurationError for a platform that there are no wheels for.
+    ``glibc``: that of the machine, where it is known. Raises ConfigurationError for a platform that there are no
+    wheels for.
     """
-    return _platform(platform)[1]
+    return _platform(platform, glibc)[1]
 
 
-def _platform(platform: str) -> tuple[str, str]:
+def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
+    """The name that uv has for it, and what that takes for granted."""
     if platform not in _PLATFORMS:
         raise ConfigurationError(
             f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(_PLATFORMS)}"
         )
-    return _PLATFORMS[platform]
+    name, told = _PLATFORMS[platform]
+    if glibc is None or "manylinux" not in name:
+        return name, told
+    # the newest that uv knows and the machine has; for one that is older than all of them the tags say the rest
+    major, minor = max([each for each in _MANYLINUX if each <= glibc], default=_MANYLINUX[0])
+    return f"{name.partition('-')[0]}-manylinux_{major}_{minor}", f"glibc {glibc[0]}.{glibc[1]}"
 
 
 def find_uv() -> Path:
@@ -166,7 +177,7 @@ def _arguments(request: UvRequest) -> list[str]:
     args += ["--no-python-downloads", "--no-managed-python", "--python", str(request.interpreter)]
     args += ["--keyring-provider", "disabled", "--index-strategy", "first-index"]
     args += [] if request.python is None else ["--python-version", request.python]
-    args += [] if request.platform is None else ["--python-platform", _platform(request.platform)[0]]
+    args += [] if request.platform is None else ["--python-platform", _platform(request.platform, request.glibc)[0]]
     args += [] if request.allow_sdist else ["--only-binary", ":all:"]
     args += ["--prerelease", "allow"] if request.pre else []
     args += ["--no-deps"] if request.no_deps else []

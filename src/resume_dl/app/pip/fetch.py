@@ -131,6 +131,7 @@ class FetchPip:
             indexes=self._indexes,
             platforms=platforms,
             python=python,
+            machines=self._request.machines,
             allow_sdist=options.allow_sdist,
             no_deps=self._request.no_deps,
         )

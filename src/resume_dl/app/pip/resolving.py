@@ -205,7 +205,7 @@ class _Resolving:
 
     def _read(self, path: Path, platform: str) -> PipSolution:
         """What a pylock.toml has for a platform."""
-        native = platform == native_subdir()
+        native = not self._is_elsewhere(platform)
         return read_lock(
             path,
             platform=platform,
@@ -217,7 +217,7 @@ class _Resolving:
 
     def _platforms(self) -> tuple[str, ...]:
         for platform in self._request.platforms:
-            assumed(platform)
+            assumed(platform)  # refuses one that there are no wheels for
         return self._request.platforms or (native_subdir(),)
 
     def _places(self, indexes: PipIndexes) -> tuple[Places, tuple[RedactedUrl, ...]]:
@@ -261,8 +261,24 @@ class _Resolving:
 
     # ------------------------------------------------------------------ one platform
 
+    def _is_elsewhere(self, platform: str) -> bool:
+        """Whether it is resolved for another machine: nothing that this one has counts there."""
+        return platform != native_subdir() or platform in self._request.machines
+
+    def _glibc(self, platform: str) -> tuple[int, int] | None:
+        machine = self._request.machines.get(platform)
+        return None if machine is None else machine.glibc
+
+    def _about(self, platform: str, python: str) -> str:
+        """What to tell of another machine."""
+        if not self._is_elsewhere(platform):
+            return ""
+        taken = assumed(platform, self._glibc(platform))
+        where = "another machine" if platform == native_subdir() else "not this machine"
+        return f"{platform} is {where}: assumed Python {python}{f' and {taken}' if taken else ''}"
+
     def _solve(self, platform: str) -> PipSolution:
-        foreign = platform != native_subdir()
+        foreign = self._is_elsewhere(platform)
         python = self._request.python or (self._python.version if foreign else None)
         target = python or self._python.full_version
         with Gateway(self._catalogue, python=target, with_files=self._request.allow_sdist) as gateway:
@@ -277,7 +293,7 @@ class _Resolving:
                     return self._solution(platform, python or self._python.version, files)
 
     def _uv_request(self, platform: str, python: str | None, gateway: Gateway) -> UvRequest:
-        foreign = platform != native_subdir()
+        foreign = self._is_elsewhere(platform)
         interpreter = self._python.executable
         if not _knows_uv(self._python.version):  # for its version ours stands, which uv can ask about this machine
             python, interpreter = python or self._python.version, Path(sys.executable)
@@ -290,6 +306,7 @@ class _Resolving:
             find_links=gateway.find_links(),
             refusal=gateway.proxy,
             platform=platform if foreign else None,
+            glibc=self._glibc(platform),
             python=python,
             interpreter=interpreter,
             tags=tuple(self._tags(platform)),
@@ -301,8 +318,8 @@ class _Resolving:
     def _tags(self, platform: str) -> list[Tag]:
         """The wheel tags that count for a platform, the best first; for this machine those of the very Python."""
         python = self._request.python or self._python.version
-        if platform != native_subdir():
-            return tags_for(python, platform)
+        if self._is_elsewhere(platform):
+            return tags_for(python, platform, self._glibc(platform))
         own = [] if self._request.python else tags_of(self._python.executable, self._setup.env)
         return own or tags_for(python, None)
 
@@ -354,6 +371,7 @@ class _Resolving:
             platform=platform,
             python=python,
             read_whole=self._catalogue.read_whole,
+            told=self._about(platform, python),
         )
 
     def _each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:

@@ -13,8 +13,7 @@ from resume_dl.model.channel import without_credentials
 from resume_dl.model.pip import PipSolution
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile, placeholder
-from resume_dl.resolve.uv import LockedFile, assumed
-from resume_dl.settings.condarc import native_subdir
+from resume_dl.resolve.uv import LockedFile
 
 _STRONG = ("sha256", "sha384", "sha512")
 _WEAK = ("sha224", "sha1", "md5")
@@ -37,8 +36,9 @@ def solution_of(
     platform: str,
     python: str,
     read_whole: Collection[str],
+    told: str,
 ) -> PipSolution:
-    """The solution of one platform; ``read_whole`` names files.
+    """The solution of one platform; ``read_whole`` names files, ``told`` is what to say of the machine.
 
     Raises DigestMismatchError where a hash that was asked for contradicts the index's, ResolutionError where one of
     each was asked for and is not there.
@@ -48,7 +48,7 @@ def solution_of(
         platform=platform,
         python=python,
         artifacts=artifacts,
-        notes=(*_of_target(platform, python), *_of_hashes(artifacts, asked), *_of_files(artifacts, read_whole)),
+        notes=(*filter(None, [told]), *_of_hashes(artifacts, asked), *_of_files(artifacts, read_whole)),
         lock_text=_lock_text(artifacts, python),
     )
 
@@ -139,13 +139,6 @@ def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
 def _toml(text: str) -> str:
     """A basic string of TOML: JSON's escapes are among its own."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _of_target(platform: str, python: str) -> list[str]:
-    if platform == native_subdir():
-        return []
-    taken = assumed(platform)
-    return [f"{platform} is not this machine: assumed Python {python}{f' and {taken}' if taken else ''}"]
 
 
 def _of_hashes(artifacts: Sequence[Artifact], asked: Asked) -> list[str]:
