@@ -1,0 +1,204 @@
+"""One tar of a bundle, written as a stream, the same bytes for the same files wherever and whenever it is made.
+
+The headers are made here and not by ``tarfile``, whose bytes have differed between versions of Python. The format is
+POSIX.1-2001's (pax): a ustar header, and a record before it for what does not fit there (a name that is long or not
+ASCII, a file of 8 GiB or more). GNU tar, bsdtar (macOS, Windows 10 and newer) and ``tarfile`` read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.bundle.unfinished import Unfinished, check_room, writing
+from resume_dl.errors import ConfigurationError, DigestMismatchError, Interrupted, SizeMismatchError, StoreError
+from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS
+
+MTIME = 315532800
+"""1980-01-01 in seconds since 1970: the first moment that a ZIP and a FAT file system know as well."""
+_FIRST = (MANIFEST, SIGNATURE, SUMS)
+_BLOCK = 512
+_CHUNK = 1024 * 1024
+_HEADER = struct.Struct("100s8s8s8s12s12s8sc100s6s2s32s32s8s8s155s12x")
+_LONGEST_NAME = 100
+_LARGEST = 8**11
+"""The first number with more than eleven octal digits."""
+_END = bytes(2 * _BLOCK)
+_PAX_NAME = b"././@PaxHeader"
+_AGAIN = "nothing was written; run bundle create again, which fetches anew what is damaged"
+
+Cancelled = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file of the tar: its path there (relative, with ``/``), where it lies now, its bytes and their sha256."""
+
+    path: str
+    source: Path
+    size: int
+    sha256: str
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """As they stand in a bundle's tar: manifest, signature and sums, by which the rest is judged, then by path."""
+    return sorted(
+        members, key=lambda each: (_FIRST.index(each.path) if each.path in _FIRST else len(_FIRST), each.path)
+    )
+
+
+def mtime_of(env: Mapping[str, str]) -> int:
+    """The time that every file of a tar gets: SOURCE_DATE_EPOCH (reproducible-builds.org), else ``MTIME``.
+
+    Raises ConfigurationError.
+    """
+    text = env.get("SOURCE_DATE_EPOCH", "")
+    if not text:
+        return MTIME
+    if not (text.isascii() and text.isdigit() and int(text) < _LARGEST):
+        raise ConfigurationError("SOURCE_DATE_EPOCH is no number of seconds since 1970", hint="correct or unset it")
+    return int(text)
+
+
+def tar_size(members: Iterable[Member]) -> int:
+    """How many bytes ``tar_blocks`` will give for them; no file is looked at."""
+    return sum(len(_headers(each, MTIME)) + each.size + _padding(each.size) for each in members) + len(_END)
+
+
+def tar_blocks(
+    members: Iterable[Member], *, mtime: int = MTIME, cancelled: Cancelled = lambda: False
+) -> Iterator[bytes | memoryview]:
+    """The tar piece by piece; a piece is to be used before the next is asked for.
+
+    Each file is hashed as it passes. Raises DigestMismatchError or SizeMismatchError where it is not as the member
+    says, StoreError where it cannot be read, Interrupted once ``cancelled``.
+    """
+    for member in members:
+        yield _headers(member, mtime)
+        yield from _contents(member, cancelled)
+        yield bytes(_padding(member.size))
+    yield _END
+
+
+def write_tar(
+    members: Sequence[Member],
+    path: Path,
+    *,
+    mtime: int = MTIME,
+    told: Callable[[int], object] = lambda _: None,
+    cancelled: Cancelled = lambda: False,
+) -> int:
+    """Write the tar to ``path`` and return its bytes; a file of that name is replaced, at the end.
+
+    ``told`` gets the number of bytes with each piece. Raises as ``tar_blocks``, and OutOfSpaceError, NotWritableError
+    or StoreError; ``path`` is then as it was.
+    """
+    total = tar_size(members)
+    with writing(path.parent):
+        file = Unfinished(path)
+        try:
+            check_room(path.parent, total)
+            for block in tar_blocks(members, mtime=mtime, cancelled=cancelled):
+                file.write(block)
+                told(len(block))
+            file.finish()
+            file.publish()
+        finally:
+            file.discard()
+    return total
+
+
+def _contents(member: Member, cancelled: Cancelled) -> Iterator[memoryview]:
+    digest, left = hashlib.sha256(), member.size
+    for chunk in read_chunks(member.source):
+        left -= len(chunk)
+        if left < 0:
+            break
+        if cancelled():
+            raise Interrupted("stopped", hint="run the same command again")
+        digest.update(chunk)
+        yield chunk
+    if left:
+        raise SizeMismatchError(
+            f"{member.source} has not the {member.size} bytes that it had",
+            expected=member.size,
+            actual=member.source.stat().st_size,
+            hint=_AGAIN,
+        )
+    if digest.hexdigest() != member.sha256:
+        raise DigestMismatchError(
+            f"{member.source} is not what was verified: it has changed since",
+            expected=member.sha256,
+            actual=digest.hexdigest(),
+            hint=_AGAIN,
+        )
+
+
+def read_chunks(path: Path) -> Iterator[memoryview]:
+    """A file's bytes, a MiB at a time, each to be used before the next is asked for; raises StoreError."""
+    buffer = bytearray(_CHUNK)
+    view = memoryview(buffer)
+    try:
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                yield view[:count]
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _padding(size: int) -> int:
+    return -size % _BLOCK
+
+
+def _headers(member: Member, mtime: int) -> bytes:
+    """The ustar header, after a pax one where it cannot say all."""
+    name, size, records = member.path.encode(), member.size, b""
+    if len(name) > _LONGEST_NAME or not name.isascii():
+        records += _record("path", name)
+        name = member.path.encode("ascii", "replace")[:_LONGEST_NAME]
+    if size >= _LARGEST:
+        records += _record("size", str(size).encode())
+        size = 0
+    header = _header(name, b"0", size, mtime)
+    if not records:
+        return header
+    return _header(_PAX_NAME, b"x", len(records), mtime) + records + bytes(_padding(len(records))) + header
+
+
+def _record(key: str, value: bytes) -> bytes:
+    """``<length> <key>=<value>`` and a line's end, the length counting its own digits too (POSIX.1-2001, pax)."""
+    rest = b" " + key.encode() + b"=" + value + b"\n"
+    length = len(rest)
+    while length != len(rest) + len(str(length)):
+        length = len(rest) + len(str(length))
+    return str(length).encode() + rest
+
+
+def _header(name: bytes, kind: bytes, size: int, mtime: int) -> bytes:
+    """One ustar header: a plain file of mode 0644, of nobody's."""
+    number = b"%07o\0"
+
+    def pack(checksum: bytes) -> bytes:
+        return _HEADER.pack(
+            name,
+            number % 0o644,
+            number % 0,
+            number % 0,
+            b"%011o\0" % size,
+            b"%011o\0" % mtime,
+            checksum,
+            kind,
+            b"",
+            b"ustar\0",
+            b"00",
+            b"",
+            b"",
+            number % 0,
+            number % 0,
+            b"",
+        )
+
+    return pack(b"%06o\0 " % sum(pack(b" " * 8)))

@@ -1,0 +1,101 @@
+"""Files that get their name when they are whole: until then they are called ``<name>.unfinished``, in the same folder.
+
+A killed run leaves that file behind; the next one for the same name begins anew and removes it first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from resume_dl.errors import LockedError, NotWritableError, OutOfSpaceError, StoreError
+from resume_dl.standalone.join import replace
+
+SUFFIX = ".unfinished"
+_NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+
+class Unfinished:
+    """One file on its way to ``path``. Raises OSError as it comes; ``writing`` makes errors of ours of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._temporary = path.with_name(path.name + SUFFIX)
+        self._temporary.unlink(missing_ok=True)
+        self._file = self._temporary.open("xb")
+        self._left = True
+        """Whether the temporary name is still there, and this file's."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append ``data``."""
+        self._file.write(data)
+
+    def finish(self) -> None:
+        """Wait until all of it is on the disk; raises LockedError where another process has taken the name over."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._close()
+        if not self._left:
+            raise LockedError(
+                f"another process writes {self.path} too", hint="wait until it has ended, or choose another name"
+            )
+
+    def publish(self) -> None:
+        """Give the finished file its name; a file that has it is replaced."""
+        replace(self._temporary, self.path)
+        self._left = False
+
+    def discard(self) -> None:
+        """Remove what was not published."""
+        with suppress(OSError):  # what could not be written cannot be flushed either
+            self._close()
+        if self._left:
+            with suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._file.closed:
+            return
+        try:
+            self._left = os.path.samestat(os.fstat(self._file.fileno()), self._temporary.lstat())
+        except FileNotFoundError:
+            self._left = False
+        self._file.close()
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn the operating system's errors into ours while files of ``folder`` are written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise OutOfSpaceError(
+                f"no space left in {folder}", needed=0, free=0, hint="free some space there, or choose another folder"
+            ) from error
+        if error.errno == errno.EFBIG:
+            raise StoreError(
+                f"the file system of {folder} takes no file of this size",
+                hint="FAT32 takes less than 4 GiB a file: cut it with a part size of 4GiB or less",
+            ) from error
+        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            raise NotWritableError(
+                f"{error.filename or folder} cannot be written: {error.strerror}", hint="choose another folder"
+            ) from error
+        raise
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Raise OutOfSpaceError where ``folder``'s disk has less than ``needed`` bytes."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OutOfSpaceError(
+            f"{folder} has {free:,} bytes free, and {needed:,} are needed",
+            needed=needed,
+            free=free,
+            hint="free some space there, or choose a folder on another disk",
+        )
