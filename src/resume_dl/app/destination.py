@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from resume_dl.errors import NotWritableError
+from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.bundle import CHANNEL
+from resume_dl.model.channel import SUBDIR
 
 
 def check_folder(folder: Path, option: str) -> Path:
@@ -49,11 +52,24 @@ def write_list(lock: Path, text: str) -> NotWritableError | None:
     return None
 
 
-def clash(artifacts: Iterable[Artifact]) -> tuple[Artifact, Artifact] | None:
-    """Two that have one name and other bytes, which one folder cannot hold; None where there are none."""
-    named: dict[str, Artifact] = {}
+def channel_path(root: Path, artifact: Artifact) -> Path:
+    """Its place in the bundle at ``root``. Raises ConfigurationError for an address that says no platform."""
+    if not re.fullmatch(SUBDIR, artifact.subdir):
+        raise ConfigurationError(
+            f"{artifact.url} does not say which platform it is for",
+            hint="list it as …/linux-64/name-version-build.conda",
+        )
+    return root / CHANNEL / artifact.subdir / artifact.filename
+
+
+def clash(artifacts: Iterable[Artifact], *, by_subdir: bool = False) -> tuple[Artifact, Artifact] | None:
+    """Two that have one name and other bytes, which one folder cannot hold; None where there are none.
+
+    ``by_subdir``: each platform has a folder of its own.
+    """
+    named: dict[tuple[str, str], Artifact] = {}
     for artifact in artifacts:
-        other = named.setdefault(artifact.filename, artifact)
+        other = named.setdefault((artifact.subdir if by_subdir else "", artifact.filename), artifact)
         if other.key != artifact.key:
             return artifact, other
     return None

@@ -10,11 +10,11 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from resume_dl.app.caches import RattlerCache
-from resume_dl.app.destination import check_folder, check_lock, clash, write_list
+from resume_dl.app.caches import CondaCache, RattlerCache
+from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, space_for
-from resume_dl.app.report import ArtifactResult, RunResult
+from resume_dl.app.report import ArtifactResult, Resolved, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
 from resume_dl.app.setup import Setup, engine_for
@@ -46,10 +46,12 @@ def fetch(
     *,
     cancelled: Callable[[], bool] = lambda: False,
     worker: RattlerWorker | None = None,
+    leave_out: Callable[[Artifact], bool] = lambda _: False,
 ) -> RunResult:
     """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised.
 
-    ``worker``: one that was started already; closed here after its use.
+    ``worker``: one that was started already; closed here after its use. ``leave_out``: what is not to be fetched,
+    because the machine that it is for has it.
     """
     started = time.monotonic()
     of_pip = tuple(path for path in request.files if is_pip_file(path))
@@ -58,17 +60,18 @@ def fetch(
     if of_pip or parts or request.pip.requirements:
         from resume_dl.app.pip.fetch import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
 
-        pip = FetchPip(changed(request, files=of_pip + parts), setup, reporter, cancelled)
+        of_pips = changed(request, files=of_pip + parts)
+        pip = FetchPip(of_pips, setup, reporter, cancelled, leave_out=leave_out)
         request = changed(request, files=tuple(path for path in request.files if path not in of_pip))
     has_conda = pip is None or bool(request.specs or request.files)
     _check_kind_of_lock(request, has_conda=has_conda, has_pip=pip is not None)
     with worker or RattlerWorker() as solver:
         if pip is not None and not has_conda:
-            pip.resolve()
+            pip.resolve(_pythons_of_machines(request))
             result = pip.fetch(RunResult("fetch"))
         else:
             with engine_for(setup, reporter, cancelled) as engine:
-                job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver, pip=pip)
+                job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver, pip=pip, leave_out=leave_out)
                 try:
                     result = job.run()
                 finally:
@@ -90,8 +93,10 @@ class _Fetch:
         *,
         worker: RattlerWorker,
         pip: FetchPip | None,
+        leave_out: Callable[[Artifact], bool],
     ) -> None:
         self.request = request
+        self.leave_out = leave_out
         self.pip = pip
         self.setup = setup
         self.reporter = reporter
@@ -110,13 +115,15 @@ class _Fetch:
             in_cache=self.in_cache,
             offline=self.resolver.offline,
             cache=self.rattler,
+            place=self._place,
         )
 
     def run(self) -> RunResult:
         """Resolve, then fetch; once more with fresher repodata where archives are nowhere to be had or denied by it."""
         solutions, explicit = self.resolver.resolve(fresh=False)
         if self.pip is not None:  # before anything is downloaded: it may have no answer
-            self.pip.resolve(pythons_of(solutions, explicit, self.resolver.platforms()[0], self.resolver.prefix()))
+            by_conda = pythons_of(solutions, explicit, self.resolver.platforms(), self.resolver.prefix())
+            self.pip.resolve({**_pythons_of_machines(self.request), **by_conda})
         listed = {artifact.key for artifact in explicit}  # a list has no index that could be asked for
         result = self._transfer(solutions, explicit, thorough=listed)
         if any(is_stale(each) for each in result.artifacts) and not self.resolver.offline and solutions:
@@ -133,6 +140,7 @@ class _Fetch:
                 again.artifacts = merged(result.artifacts, again.artifacts)
                 result = again
         result = self._conclude(result, solutions, explicit)
+        result.resolved = Resolved(tuple(solutions), explicit)
         return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
 
     def tidy(self) -> None:
@@ -143,6 +151,8 @@ class _Fetch:
 
     def _destination(self) -> tuple[Path, bool]:
         """Where finished files go, and whether that is a package cache; refused before anything is downloaded."""
+        if self.request.bundle is not None:
+            return check_folder(self.request.bundle, "-o"), False
         if self.request.dest is not None:
             return check_folder(self.request.dest, "--dest"), False
         if self.request.rattler_cache is not None:
@@ -152,6 +162,12 @@ class _Fetch:
         if self.request.pkgs_dir is not None:
             return check_pkgs_dir(self.request.pkgs_dir.absolute(), create=create), True
         return first_writable_pkgs_dir(self.setup.conda, create=create), True
+
+    def _place(self, artifact: Artifact) -> Path:
+        """Where it lies in the end."""
+        if self.request.bundle is not None:
+            return channel_path(self.folder, artifact)
+        return (self.rattler or CondaCache(self.folder)).place_of(artifact)
 
     @property
     def _is_condas(self) -> bool:
@@ -163,7 +179,7 @@ class _Fetch:
     ) -> dict[str, Artifact]:
         every = [artifact for _, solution in solutions for artifact in solution.artifacts] + list(explicit)
         places = self.setup.places
-        _check_names(every)
+        _check_names(every, by_subdir=self.request.bundle is not None)
         return {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
 
     def _transfer(
@@ -173,7 +189,9 @@ class _Fetch:
         *,
         thorough: Container[str],
     ) -> RunResult:
-        artifacts = list(self._all_artifacts(solutions, explicit).values())
+        wanted = self._all_artifacts(solutions, explicit).values()
+        artifacts = [artifact for artifact in wanted if not self.leave_out(artifact)]
+        left = [ArtifactResult(artifact, "left-out") for artifact in wanted if self.leave_out(artifact)]
         unpack = self.in_cache and self.request.extract
         if self.rattler is not None:
             planned = plan_rattler(artifacts, self.folder)
@@ -183,7 +201,9 @@ class _Fetch:
                 others = []
             planned = plan_cache(artifacts, self.folder, others, touch=not self.request.dry_run)
         else:
-            planned = plan_folder(artifacts, self.folder)
+            near = [] if self.request.bundle is None else self.setup.conda.pkgs_dirs
+            touch = not self.request.dry_run
+            planned = plan_folder(artifacts, self.folder, place=self._place, near=near, touch=touch)
         space = space_for(planned, self.folder, unpack=unpack)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
         total = sum(each.artifact.size or 0 for each in planned)
@@ -194,10 +214,10 @@ class _Fetch:
             result.artifacts = [
                 ArtifactResult(each.artifact, "cached" if each.state == "cached" else "planned", each.path)
                 for each in planned
-            ]
+            ] + left
             return result
         space.check(self.folder)
-        result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough)
+        result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough) + left
         return result
 
     # ------------------------------------------------------------------ the end
@@ -262,9 +282,14 @@ def _check_kind_of_lock(request: FetchRequest, *, has_conda: bool, has_pip: bool
         )
 
 
-def _check_names(artifacts: Sequence[Artifact]) -> None:
-    """Refuse other bytes under one name: platforms that are fetched together share a folder."""
-    if (two := clash(artifacts)) is not None:
+def _pythons_of_machines(request: FetchRequest) -> dict[str, str]:
+    """Platform -> version of the Python that is known to be there."""
+    return {name: machine.python for name, machine in request.machines.items() if machine.python is not None}
+
+
+def _check_names(artifacts: Sequence[Artifact], *, by_subdir: bool) -> None:
+    """Refuse other bytes under one name: platforms that are fetched together share a folder, but in a channel."""
+    if (two := clash(artifacts, by_subdir=by_subdir)) is not None:
         artifact, other = two
         raise ConfigurationError(
             f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "

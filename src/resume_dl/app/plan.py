@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,14 +81,38 @@ def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]
     return planned
 
 
-def plan_folder(artifacts: Sequence[Artifact], folder: Path) -> list[Planned]:
-    """What a plain folder (``--dest``) has already, verified by digest."""
+def plan_folder(
+    artifacts: Sequence[Artifact],
+    folder: Path,
+    *,
+    place: Callable[[Artifact], Path] | None = None,
+    near: Sequence[Path] = (),
+    touch: bool = False,
+) -> list[Planned]:
+    """What a plain folder (``--dest``, a wheel dir, a bundle) has already, verified by digest.
+
+    ``place`` says where in it each one lies. What lies in one of the folders ``near`` under its own name is put there
+    too, without a second copy if that can be, unless ``touch`` is False (dry runs). Raises OSError.
+    """
     planned = []
     for artifact in artifacts:
-        path = folder / artifact.filename
-        there = _is_verified(path, artifact)
+        path = folder / artifact.filename if place is None else place(artifact)
+        there = _is_verified(path, artifact) or any(
+            _take(other / artifact.filename, path, folder, artifact, touch=touch) for other in near
+        )
         planned.append(Planned(measured(artifact, path), "cached", path) if there else Planned(artifact, "missing"))
     return planned
+
+
+def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch: bool) -> bool:
+    if source == target or not source.is_file():
+        return False
+    if not touch:
+        return _is_verified(source, artifact)
+    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
+    from resume_dl.store.taking import take  # noqa: PLC0415 - see above
+
+    return take(source, target, staged_path(folder, artifact), artifact)
 
 
 def _is_verified(path: Path, artifact: Artifact) -> bool:

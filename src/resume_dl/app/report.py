@@ -10,11 +10,16 @@ from typing import Any
 from resume_dl.engine.job import SourceReport
 from resume_dl.errors import ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.pip import PipSolution
+from resume_dl.resolve.request import Solution
 
 
 @dataclass(slots=True)
 class ArtifactResult:
-    """One artifact's end. Counts in bytes, as docs/interface.md defines them."""
+    """One artifact's end. Counts in bytes, as docs/interface.md defines them.
+
+    ``status`` is one of its words too; ``left-out``: not fetched, because the machine that it is for has it.
+    """
 
     artifact: Artifact
     status: str
@@ -67,6 +72,17 @@ class ArtifactResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a request came to, platform by platform."""
+
+    conda: tuple[tuple[str, Solution], ...] = ()
+    """A platform and its solution."""
+    explicit: tuple[Artifact, ...] = ()
+    """Of lists, in their order."""
+    pip: tuple[PipSolution, ...] = ()
+
+
 @dataclass(slots=True)
 class RunResult:
     """A whole run's end."""
@@ -78,6 +94,7 @@ class RunResult:
     notes: tuple[str, ...] = ()
     next_command: str = ""
     """The conda command that uses exactly these files."""
+    resolved: Resolved = field(default_factory=Resolved)
 
     @property
     def exit_code(self) -> int:

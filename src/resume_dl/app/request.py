@@ -49,6 +49,8 @@ class FetchRequest:
     rattler_cache: str | None = None
     """The folder of rattler's and pixi's cache, ``""`` for where they keep it."""
     dest: Path | None = None
+    bundle: Path | None = None
+    """The folder of an offline bundle: plain files too, laid out as a channel."""
     extract: bool = True
     dry_run: bool = False
     lock: Path | None = None

@@ -38,10 +38,10 @@ def disputes(results: Iterable[ArtifactResult]) -> dict[str, str]:
 
 def renamed(results: Iterable[ArtifactResult], newer: Iterable[Artifact]) -> list[tuple[Artifact, Artifact]]:
     """Old and new artifact of each file whose disputed bytes are what the newer index says."""
-    by_name = {artifact.filename: artifact for artifact in newer}
+    by_name = {_name(artifact): artifact for artifact in newer}
     pairs = []
     for result in results:
-        old, new, error = result.artifact, by_name.get(result.artifact.filename), result.error
+        old, new, error = result.artifact, by_name.get(_name(result.artifact)), result.error
         if result.reason not in _AGREED or not isinstance(error, DigestMismatchError) or old.digest is None:
             continue
         if new is not None and new.key != old.key and getattr(new, old.digest.algorithm) == error.actual:
@@ -51,8 +51,13 @@ def renamed(results: Iterable[ArtifactResult], newer: Iterable[Artifact]) -> lis
 
 def merged(first: Sequence[ArtifactResult], second: Sequence[ArtifactResult]) -> list[ArtifactResult]:
     """Two passes of one run told as one: what came in the first pass was not there before."""
-    before = {result.artifact.filename: result for result in first}
-    return [_merged(before.get(result.artifact.filename), result) for result in second]
+    before = {_name(result.artifact): result for result in first}
+    return [_merged(before.get(_name(result.artifact)), result) for result in second]
+
+
+def _name(artifact: Artifact) -> tuple[str, str]:
+    """What stays the same in a newer index; platforms may have files of one name."""
+    return artifact.subdir, artifact.filename
 
 
 def _merged(first: ArtifactResult | None, second: ArtifactResult) -> ArtifactResult:

@@ -29,7 +29,8 @@ _JOURNAL_FROM = DEFAULTS.journal_from
 class Transfer:
     """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files.
 
-    ``cache`` says which client's; conda's where it is not given.
+    ``cache`` says which client's; conda's where it is not given. ``place`` says where in a folder each plain file
+    goes; under its own name where it is not given.
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class Transfer:
         in_cache: bool,
         offline: bool,
         cache: Cache | None = None,
+        place: Callable[[Artifact], Path] | None = None,
     ) -> None:
         self._folder = folder
         self._cache = cache or CondaCache(folder)
+        self._place = place or self._cache.place_of
         self._reporter = reporter
         self._engine = engine
         self._cancelled = cancelled
@@ -114,18 +117,18 @@ class Transfer:
         return PartStore(self._folder / FOLDER).rekey(old, new)
 
     def _job(self, artifact: Artifact, *, thorough: bool = False) -> Job:
-        destination = staged_path(self._folder, artifact) if self._in_cache else self._folder / artifact.filename
+        place = self._place(artifact)
+        destination = staged_path(self._folder, artifact) if self._in_cache else place
 
         def is_published() -> bool:
             digest = artifact.digest
-            places = (destination, self._folder / artifact.filename)
-            return digest is not None and any(verify_file(place, digest, artifact.size) for place in places)
+            return digest is not None and any(verify_file(each, digest, artifact.size) for each in (destination, place))
 
         return Job(artifact, PartStore(self._folder / FOLDER), destination, is_published, thorough=thorough)
 
     def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
         artifact = outcome.artifact
-        path = self._cache.place_of(artifact)
+        path = self._place(artifact)
         arrived = self._job(artifact).destination if outcome.error is None else None
         result = ArtifactResult(
             measured(artifact, arrived),

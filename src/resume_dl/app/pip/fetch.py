@@ -43,9 +43,14 @@ class FetchPip:
         cancelled: Callable[[], bool],
         *,
         indexes: PipIndexes | None = None,
+        leave_out: Callable[[Artifact], bool] = lambda _: False,
     ) -> None:
-        """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError."""
+        """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
+
+        ``leave_out``: what is not to be fetched, because the machine that it is for has it.
+        """
         self._request = request
+        self._leave_out = leave_out
         self._setup = setup
         self._reporter = reporter
         self._cancelled = cancelled
@@ -61,6 +66,7 @@ class FetchPip:
         self._asked: Asked | None = None
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
+        self._left: list[Artifact] = []
 
     def read(self) -> Asked:
         """What the request comes to with its files read. Raises what ``read_request`` does."""
@@ -90,9 +96,12 @@ class FetchPip:
             for artifact in solution.artifacts
             if has.get(canonicalize_name(artifact.name)) != artifact.version
         ]
-        artifacts = list({artifact.key: artifact for artifact in every}.values())
-        _check_names(artifacts)
-        self._planned = self._wheels.plan(artifacts)
+        chosen = list({artifact.key: artifact for artifact in every}.values())
+        _check_names(chosen)
+        self._left = [artifact for artifact in chosen if self._leave_out(artifact)]
+        artifacts = [artifact for artifact in chosen if not self._leave_out(artifact)]
+        near = [] if self._request.bundle is None else [setup.paths.wheels]
+        self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
         space = space_for(self._planned, self._wheels.folder, unpack=False)
         if not self._request.dry_run:
             space.check(self._wheels.folder)
@@ -154,7 +163,8 @@ class FetchPip:
             for note in first_seen(done):
                 self._reporter.message(note, level="info")
                 notes.append(note)
-        result.artifacts += done
+        result.artifacts += [*done, *(ArtifactResult(artifact, "left-out") for artifact in self._left)]
+        result.resolved = changed(result.resolved, pip=self._solutions)
         result.notes = (*result.notes, *notes)
         return self._conclude(result, done, environment)
 
@@ -172,7 +182,7 @@ class FetchPip:
 
     def _conclude(self, result: RunResult, done: Sequence[ArtifactResult], environment: str) -> RunResult:
         """The lock that was asked for, and the command that installs exactly these files on this machine."""
-        if result.exit_code != 0 or len(self._solutions) != 1:
+        if result.exit_code != 0 or len(self._solutions) != 1 or self._request.bundle is not None:
             return result
         solution = self._solutions[0]
         if self._request.pip.lock is not None:

@@ -40,20 +40,25 @@ def has_pip_part(path: Path) -> bool:
 
 
 def pythons_of(
-    solutions: Sequence[tuple[str, Solution]], explicit: Sequence[Artifact], platform: str, prefix: Path | None
+    solutions: Sequence[tuple[str, Solution]],
+    explicit: Sequence[Artifact],
+    platforms: Sequence[str],
+    prefix: Path | None,
 ) -> dict[str, str]:
     """Platform -> version (``3.10``) of the Python that conda installs, or that its environment has already.
 
-    ``platform`` is the one of ``explicit`` and ``prefix``. Platforms without a Python are left out.
+    The first of ``platforms`` is the one of ``prefix``, and of what in ``explicit`` does not say its own. Platforms
+    without a Python are left out.
     """
     found: dict[str, str] = {}
+    platform = platforms[0]
     if prefix is not None:
         for path in read_installed(prefix).records:
             with suppress(OSError, ValueError, KeyError):
                 record = json.loads(path.read_text(encoding="utf-8"))
                 if record["name"] == "python":
                     found[platform] = record["version"]
-    every = [(platform, artifact) for artifact in explicit]
+    every = [(artifact.subdir if artifact.subdir in platforms else platform, artifact) for artifact in explicit]
     every += [(name, artifact) for name, solution in solutions for artifact in solution.artifacts]
     found.update((name, artifact.version) for name, artifact in every if artifact.name == "python")
     return {name: match[0] for name, version in found.items() if (match := _MAJOR_MINOR.match(version)) is not None}

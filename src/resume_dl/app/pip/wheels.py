@@ -51,8 +51,11 @@ class WheelDir:
         self._pinned: dict[str, tuple[Pin, Path]] = {}
         """By the key that an artifact has with it: the pin that is its digest, and where it waited for its name."""
 
-    def plan(self, artifacts: Sequence[Artifact]) -> list[Planned]:
-        """What is here already; a file that was seen before is planned with its pinned hash as its sha256."""
+    def plan(self, artifacts: Sequence[Artifact], *, near: Sequence[Path] = (), touch: bool = False) -> list[Planned]:
+        """What is here already; a file that was seen before is planned with its pinned hash as its sha256.
+
+        ``near`` and ``touch`` as for ``plan_folder``.
+        """
         known = []
         for artifact in artifacts:
             pin = self._pins.find(artifact) if artifact.digest is None else None
@@ -62,7 +65,7 @@ class WheelDir:
                 known.append(held)
             else:
                 known.append(artifact)
-        return plan_folder(known, self.folder)
+        return plan_folder(known, self.folder, near=near, touch=touch)
 
     def fetch(self, planned: Sequence[Planned], engine: WatchedEngine, *, offline: bool) -> list[ArtifactResult]:
         """One result for each, in order; errors stand in them."""
