@@ -52,7 +52,9 @@ _MOST_RECORD = 16 << 20
 _DISTRIBUTIONS = ("miniforge3", "miniconda3", "anaconda3", "mambaforge", "conda")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 _HEX = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}")}
-_VERSION = re.compile(r"[0-9][0-9A-Za-z_.+!-]*")
+_VIRTUAL = re.compile(r"__[a-z0-9][a-z0-9_.-]*")
+_VERSION = re.compile(r"[0-9][0-9A-Za-z_.]*")
+_BUILD = re.compile(r"[A-Za-z0-9_.+-]+")
 _MACHINES = ("armv6l", "armv7l", "aarch64", "arm64", "ppc64", "ppc64le", "riscv64", "s390x")
 _SCHEMES = ("http", "https", "s3", "gs", "oci", "ftp")
 _LEVELS = (
@@ -323,7 +325,7 @@ def conda_info(
     )  # fmt: skip
     solver = answer.get("solver")
     return CondaInfo(
-        version=version if _VERSION.fullmatch(version) else "",
+        version=version.partition("+")[0],
         platform=_one(answer.get("platform")),
         virtual_packages=_virtual(answer.get("virtual_pkgs", answer.get("virtual packages"))),
         channels=_texts(answer.get("channels")),
@@ -351,7 +353,8 @@ def _virtual(rows: Any) -> dict[str, str]:
     for row in rows if isinstance(rows, list) else ():
         parts = row.split("=") if isinstance(row, str) else list(row) if isinstance(row, list) else []
         name, version, build = [*(str(part or "0") for part in parts), "0", "0", "0"][:3]
-        if name.startswith("__"):
+        version = version.partition("+")[0]  # a conda of a source checkout has a local part
+        if _VIRTUAL.fullmatch(name) and _VERSION.fullmatch(version) and _BUILD.fullmatch(build):
             found[name] = version if build == "0" else version + "=" + build
     return dict(sorted(found.items()))
 
@@ -452,7 +455,7 @@ def virtual_packages(subdir: str, env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(found.items()) if value}
 
 
-def libc(env: Mapping[str, str]) -> tuple[str, str | None]:
+def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str | None]:
     """The C library of a Linux and its version: ``glibc`` or ``musl``; None where nobody can tell the version."""
     with suppress(ValueError, OSError, AttributeError):
         family, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
@@ -462,7 +465,7 @@ def libc(env: Mapping[str, str]) -> tuple[str, str | None]:
     if family in ("glibc", "musl") and version:
         return family, version
     # musl has neither; its loader says its version when it is run without a program (PEP 656)
-    for loader in sorted(Path("/lib").glob("ld-musl-*.so.1")):
+    for loader in sorted(loaders.glob("ld-musl-*.so.1")):
         with suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run(
                 [str(loader)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -771,7 +774,7 @@ def look(env: Mapping[str, str] | None = None, told: Told = tell, created_by: st
             told(f"note: channels left out: {left}: only this machine can reach them, or they may hold a login")
         conda = {
             "client": client.name,
-            "version": info.version or None,
+            "version": info.version,
             "channels": channels,
             "channels_left_out": left,
             "solver": info.solver or None,
@@ -805,15 +808,16 @@ def named_folders(places: Iterable[str]) -> list[Path]:
 
 def write_json(value: Mapping[str, Any]) -> None:
     """ASCII on stdout. Raises ProbeError where it cannot be written."""
+    hint = "look at where the output goes, and run it again"
+    if sys.stdout is None:
+        raise ProbeError("standard output is closed", hint, 5)
     try:
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
         sys.stdout.flush()
-    except (OSError, ValueError, AttributeError) as error:
-        with suppress(OSError, ValueError, AttributeError):  # Python would complain again while it ends
+    except OSError as error:
+        with suppress(OSError, ValueError):  # Python would complain again while it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        reason = getattr(error, "strerror", None) or str(error)
-        hint = "look at where the output goes, and run it again"
-        raise ProbeError("cannot write to standard output: " + reason, hint, 5) from error
+        raise ProbeError(f"cannot write to standard output: {error.strerror or error}", hint, 5) from error
 
 
 def main(argv: list[str] | None = None) -> int:

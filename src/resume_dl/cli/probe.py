@@ -1,0 +1,101 @@
+"""``resume-dl probe``: the same code as the script that runs where resume-dl is not installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from resume_dl import __version__
+from resume_dl.cli.run import give_up_stdout, guarded, say_json, tell
+from resume_dl.errors import ConfigurationError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+CREATED_BY = f"resume-dl {__version__}"
+_PLACE = click.Path(path_type=Path)
+
+
+def inventory_options(command: _Command) -> _Command:
+    """Where to look, and where the answer goes. Not ``pkgs_dir``: config.toml's is the one folder that fetch fills."""
+    for add in (
+        click.option("--json", "json", is_flag=True, help="Changes nothing: it is JSON anyway."),
+        click.option("-o", "--output", type=_PLACE, help="Into this file (PowerShell's > writes UTF-16)."),
+        click.option("--wheels", "wheels", multiple=True, type=_PLACE, help="A folder of wheels too; repeatable."),
+        click.option("--pkgs-dir", "caches", multiple=True, type=_PLACE, help="A package cache too; repeatable."),
+    ):
+        command = add(command)
+    return command
+
+
+@click.command("probe")
+@inventory_options
+@click.option("--no-inventory", is_flag=True, help="Do not hash what lies in the caches.")
+@click.option("--script", is_flag=True, help="Print the one-file script for a machine without resume-dl.")
+def command(
+    caches: tuple[Path, ...],
+    wheels: tuple[Path, ...],
+    output: Path | None,
+    *,
+    json: bool,
+    no_inventory: bool,
+    script: bool,
+) -> int:
+    """Print this machine's profile, for `bundle create --target`: resume-dl probe > target.json.
+
+    Nothing in it names the machine, its user or a path.
+    """
+
+    def call() -> None:
+        from resume_dl.standalone import probe  # noqa: PLC0415 - loaded when it runs, not for --help
+
+        if script:
+            _write(Path(probe.__file__).read_bytes(), output)
+            return
+        folders = [named(probe, caches), named(probe, wheels)]
+        profile = probe.look(told=tell, created_by=CREATED_BY)
+        answer = dict(profile.answer)
+        if not no_inventory:
+            answer["inventory"] = collect(probe, profile.pkgs_dirs, *folders)
+        print_or_write(answer, output)
+
+    return guarded("probe", call, as_json=json)
+
+
+def named(probe: Any, places: Iterable[Path]) -> list[Path]:
+    """Folders that the user named. Raises ConfigurationError."""
+    try:
+        found: list[Path] = probe.named_folders(map(str, places))
+    except probe.ProbeError as error:
+        raise ConfigurationError(str(error), hint=error.hint) from error
+    return found
+
+
+def collect(probe: Any, found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path]) -> Any:
+    """The inventory of the folders named, of conda's caches and of our own wheels; told on stderr."""
+    return probe.inventory([*caches, *found], [*wheels, *probe.wheel_dirs()], tell)
+
+
+def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:
+    """The JSON object. Raises StoreError where stdout does not take it."""
+    if output is None:
+        say_json(answer)
+        return
+    import json  # noqa: PLC0415 - as above
+
+    _write((json.dumps(answer, indent=2) + "\n").encode("ascii"), output)
+
+
+def _write(data: bytes, output: Path | None) -> None:
+    if output is not None:
+        output.write_bytes(data)
+        return
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        unsaid = give_up_stdout(error)
+        if not isinstance(error, BrokenPipeError):
+            raise unsaid from error
