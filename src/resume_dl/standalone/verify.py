@@ -1,0 +1,1542 @@
+# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+"""Verify an offline bundle, before anything of it is used: a folder, or the tar of one.
+
+Run it as ``python verify.py [FOLDER|TAR]``: one file, Python's standard library alone, Python 3.8 and newer.
+``resume-dl bundle verify``, ``bundle install`` and a bundle's own ``install.py`` call ``check``, ``check_tar`` and
+``unpack``. Whoever loads this file from a bundle must compile its source: Python would run a ``__pycache__``
+beside it.
+
+A bundle is ``manifest.json``, which names every file with its size and SHA-256, ``SHA256SUMS``, whose every byte
+follows from the manifest, and those files (docs/offline.md). Sizes are in bytes, digests SHA-256 in lower-case hex, paths
+below the bundle with ``/``. Nothing that a bundle says is believed before it is checked: what is wrong with it ends in
+``Report.problems`` and never in an exception.
+
+Signatures are OpenSSH's (ssh-keygen(1), ``-Y``; PROTOCOL.sshsig). The tar is read as POSIX's ustar with pax headers or
+GNU's long names (pax(1), tar(5)), by a reader of our own: ``tarfile`` has met its endless loops and takes links, sparse
+files and devices, none of which a bundle has.
+"""
+
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    # Python puts the script's own folder first, and a json.py that somebody added there would run
+    sys.path[:] = [entry for entry in sys.path[1:] if entry not in ("", sys.path[0])]
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+import time
+import unicodedata
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+SCHEMA = 1
+KIND = "resume-dl bundle"
+MANIFEST = "manifest.json"
+SUMS = "SHA256SUMS"
+SIGNATURE = "manifest.json.sig"
+NAMESPACE = "resume-dl-bundle"
+UNFINISHED = ".resume-dl"
+"""The folder that a bundle has as long as it is being made, or unpacked."""
+
+Told = Callable[[str], None]
+
+_BLOCK = 1 << 20
+_LONGEST_MANIFEST = 256 << 20
+"""50,000 packages take 40 MB."""
+_LONGEST_SIGNATURE = 1 << 16
+_LONGEST_DIRECTORY = 64 << 20
+"""Of an archive, in one piece: half a million members."""
+_SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_FOR_SSH = 60.0
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_SUBDIR = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<path>.+)")
+_PLAIN_URL = re.compile(r"https?://[^/@?#\s]+/[^@?#\s]*")
+_RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
+
+_AGAIN = "copy it again from the machine or disk that the bundle came from"
+_REMOVE = "remove it, or copy the bundle again"
+_REMAKE = "do not use this bundle; ask whoever made it for another"
+
+
+class UsageError(ValueError):
+    """The caller's options do not go together; nothing is said of the bundle."""
+
+
+class Problem(NamedTuple):
+    """What is wrong with one file, for a program and for people."""
+
+    path: str
+    """Below the bundle, as it was found; print ``text``, in which nothing unprintable is left."""
+    what: str
+    """``missing``, ``truncated``, ``damaged``, ``swapped``, ``added``, ``unsafe``, ``unfinished``, ``untrusted``,
+    ``newer`` (made by a newer resume-dl), or ``machine``: this machine's disk or programs, and not the bundle."""
+    text: str
+    hint: str
+
+
+class Report:
+    """What a verification came to; whole and to be used only where ``problems`` is empty."""
+
+    def __init__(self) -> None:
+        self.problems: List[Problem] = []
+        self.warnings: List[Problem] = []
+        self.manifest: Optional[Dict[str, Any]] = None
+        """The parsed manifest; None where it is missing, damaged or hostile."""
+        self.manifest_sha256 = ""
+        """Of the manifest that is there; empty where none is."""
+        self.trust = "accidents"
+        """``signature``, ``digest``, or ``accidents``: whoever can change the bundle can change its manifest too."""
+        self.signer = ""
+        """Who signed it, where ``trust`` is ``signature``."""
+        self.files = 0
+        """How many were hashed and found right, with their ``bytes``."""
+        self.bytes = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0 whole, 4 bytes that cannot be trusted, 5 where this machine failed."""
+        if any(problem.what == "machine" for problem in self.problems):
+            return 5
+        return 4 if self.problems else 0
+
+    def add(self, path: str, what: str, text: str, hint: str) -> None:
+        """One more problem; ``text`` goes on after the path."""
+        self.problems.append(Problem(path, what, f"{_shown(path)}: {text}", hint))
+
+    def warn(self, path: str, text: str, hint: str = "") -> None:
+        """One more warning."""
+        self.warnings.append(Problem(path, "warning", f"{_shown(path)}: {text}" if path else text, hint))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What others call
+
+
+def check(
+    folder: Path,
+    *,
+    manifest_sha256: str = "",
+    allowed_signers: Optional[Path] = None,
+    signer: str = "",
+    told: Optional[Told] = None,
+    deep: bool = False,
+) -> Report:
+    """Verify a bundle's folder; ``told`` gets a line every few seconds, ``deep`` looks into .tar.bz2 and .tar.gz too.
+
+    Raises UsageError for options that do not go together, and nothing for a bundle, however hostile.
+    """
+    wanted = _Wanted(manifest_sha256, allowed_signers, signer, Path(folder))
+    report = Report()
+    _check(_Folder(Path(folder), report), wanted, report, _Progress(told), deep=deep)
+    return report
+
+
+def check_tar(
+    path: Path,
+    *,
+    manifest_sha256: str = "",
+    allowed_signers: Optional[Path] = None,
+    signer: str = "",
+    told: Optional[Told] = None,
+    deep: bool = False,
+) -> Report:
+    """As ``check``, of a bundle in a tar, without unpacking it."""
+    wanted = _Wanted(manifest_sha256, allowed_signers, signer, None)
+    report = Report()
+    try:
+        with _native(path).open("rb", buffering=0) as file:
+            _check(_Tar(Path(path), file, report), wanted, report, _Progress(told), deep=deep)
+    except OSError as error:
+        _unreadable(report, str(path), error)
+    return report
+
+
+def check_any(
+    path: Path,
+    *,
+    manifest_sha256: str = "",
+    allowed_signers: Optional[Path] = None,
+    signer: str = "",
+    told: Optional[Told] = None,
+    deep: bool = False,
+) -> Report:
+    """``check`` or ``check_tar``, whichever ``path`` is. Raises UsageError also where it is neither."""
+    path = Path(path)
+    verify = check if path.is_dir() else check_tar
+    if verify is check_tar:
+        if not path.is_file():
+            raise UsageError(f"{_shown(str(path))}: no such folder or tar")
+        if re.search(r"\.tar\.(\d{3,}|parts\.json)$", path.name):
+            raise UsageError(f"{_shown(str(path))} is a part of a bundle: put the parts together with join.py")
+    return verify(
+        path,
+        manifest_sha256=manifest_sha256,
+        allowed_signers=allowed_signers,
+        signer=signer,
+        told=told,
+        deep=deep,
+    )
+
+
+def unpack(
+    tar: Path,
+    folder: Path,
+    *,
+    manifest_sha256: str = "",
+    allowed_signers: Optional[Path] = None,
+    signer: str = "",
+    told: Optional[Told] = None,
+) -> Report:
+    """Verify a tar and lay its files into ``folder``, which is new, empty, or was left by an interrupted ``unpack``.
+
+    No file gets its name before its bytes are verified, and nothing is written outside. Where anything is wrong with
+    the tar's list or names, nothing is written at all; where files are damaged, the others are laid out, the manifest
+    is not, and the same call continues once the tar was copied again. Raises UsageError.
+    """
+    wanted = _Wanted(manifest_sha256, allowed_signers, signer, Path(folder))
+    report = Report()
+    try:
+        with _native(tar).open("rb", buffering=0) as file:
+            source = _Tar(Path(tar), file, report)
+            expected = _read_list(source, wanted, report)
+            _compare_names(source, expected, report)
+            if not report.problems:
+                _Unpacking(source, _native(folder), report, _Progress(told)).run(expected)
+    except OSError as error:
+        _unreadable(report, str(error.filename or tar), error)
+    return report
+
+
+def lines(report: Report) -> List[str]:
+    """The report as lines for people, problems first; a hint that several share stands once, after the last of them."""
+    found: List[str] = []
+    for label, problems in (("warning", report.warnings), ("error", report.problems)):
+        for number, problem in enumerate(problems):
+            found.append(f"{label}: {problem.text}")
+            last = number + 1 == len(problems) or problems[number + 1].hint != problem.hint
+            if problem.hint and last:
+                found.append(f"  {problem.hint}")
+    if report.manifest_sha256:
+        found.append(f"manifest sha256: {report.manifest_sha256}")
+    if report.problems:
+        found.append("not to be used: {}".format(_count(len(report.problems), "problem")))
+        return found
+    if report.trust == "signature":
+        found.append(f"trust: signed by {_shown(report.signer)}")
+    elif report.trust == "digest":
+        found.append("trust: its manifest has the digest that you gave")
+    else:
+        found.append(
+            "trust: only accidents are caught; who can change this bundle can change its list. Against that, compare "
+            "the digest that `bundle create` printed (--manifest-sha256) or check a signature (--allowed-signers)"
+        )
+    found.append("verified: {}, {}".format(_count(report.files, "file"), _size(report.bytes)))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The verification
+
+
+class _Expected(NamedTuple):
+    """A file that has to be there; ``size`` None where only SHA256SUMS could be read."""
+
+    path: str
+    size: Optional[int]
+    sha256: str
+    url: str
+
+
+class _Source:
+    """Where a bundle's files are: a folder or a tar."""
+
+    def __init__(self) -> None:
+        self.entries: Dict[str, int] = {}
+        """Size of each plain file, by path."""
+        self.odd: Set[str] = set()
+        """Paths that were refused already: nobody is told that they are missing."""
+        self.unfinished = False
+        self.cut = ""
+        """Where a tar cannot be read further; what is behind it is not called missing."""
+
+    def open(self, path: str) -> BinaryIO:
+        """The file's bytes, seekable. Raises OSError."""
+        raise NotImplementedError
+
+    def same(self, there: str, wanted: str) -> bool:
+        """Whether the file found as ``there`` can be opened as ``wanted``: a disk that does not tell case apart."""
+        del there, wanted
+        return False
+
+
+def _check(source: _Source, wanted: "_Wanted", report: Report, progress: "_Progress", *, deep: bool) -> None:
+    expected = _read_list(source, wanted, report)
+    _compare_names(source, expected, report)
+    present = [each for each in expected if each.path in source.entries]
+    judge = _Judge(expected, report, progress)
+    progress.start(present, source)
+    for each in present:
+        try:
+            with source.open(each.path) as file:
+                if judge.is_right(each, file, source.entries[each.path]):
+                    _look_inside(each, file, report, deep=deep)
+        except OSError as error:
+            _unreadable(report, each.path, error)
+
+
+class _Judge:
+    """Holds files against what they should be. A file with another's size and digest was swapped with it."""
+
+    def __init__(self, expected: List[_Expected], report: Report, progress: "_Progress") -> None:
+        self._sizes = {each.size for each in expected}
+        self._owner = {each.sha256: each.path for each in expected}
+        self._report = report
+        self._progress = progress
+
+    def is_right(self, each: _Expected, file: BinaryIO, size: int) -> bool:
+        """Whether the bytes are right; what is wrong is reported. Raises OSError."""
+        right_size = each.size is None or each.size == size
+        digest = ""
+        # another size is wrong already, and worth reading only where it may be another file's
+        if right_size or size in self._sizes:
+            digest = _hash(file, self._progress)
+        self._progress.file()
+        if right_size and digest == each.sha256:
+            self._report.files += 1
+            self._report.bytes += size
+            return True
+        if each.path == SIGNATURE and _alike(digest, each.sha256):
+            self._report.add(SUMS, "damaged", f"its line for {SIGNATURE} is not what it was made as", _AGAIN)
+            return False
+        what, text = self._what_is_wrong(each, size, digest)
+        hint = _AGAIN
+        if each.url:
+            hint += f", or fetch it again: resume-dl get {each.url} --sha256 {each.sha256}"
+        self._report.add(each.path, what, text, hint)
+        return False
+
+    def _what_is_wrong(self, each: _Expected, size: int, digest: str) -> Tuple[str, str]:
+        owner = self._owner.get(digest, "")
+        if owner and owner != each.path:
+            return "swapped", f"holds what belongs to {_shown(owner)}"
+        if size == 0:
+            return "truncated", "is empty"
+        if each.size is None or size == each.size:
+            return "damaged", "its bytes are not those that the bundle was made with"
+        if size < each.size:
+            return "truncated", f"has {size:,} of {each.size:,} bytes"
+        return "damaged", f"has {size:,} bytes instead of {each.size:,}"
+
+
+def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expected]:
+    """What has to be there, by the manifest, or by SHA256SUMS where the manifest is of no use; sorted by path."""
+    if source.unfinished:
+        report.add(
+            UNFINISHED,
+            "unfinished",
+            "this bundle is unfinished",
+            "run `resume-dl bundle create` to its end where it is made, then copy the bundle again",
+        )
+    if not (source.cut or MANIFEST in source.entries or SUMS in source.entries):
+        if not source.unfinished:
+            report.add(
+                MANIFEST,
+                "unfinished",
+                f"is not there, nor is {SUMS}: this is no bundle, or an unfinished one",
+                f"name the folder that holds {MANIFEST}, or run `resume-dl bundle create` to its end",
+            )
+        return []
+    text = _read_whole(source, MANIFEST, _LONGEST_MANIFEST, report)
+    listed = _read_whole(source, SUMS, _LONGEST_MANIFEST, report)
+    sums, unclear = _parse_sums(listed)
+    if text is None:
+        if listed is not None and unclear:
+            report.add(SUMS, "damaged", unclear, _AGAIN)
+        return _from_sums(sums)
+    report.manifest_sha256 = hashlib.sha256(text).hexdigest()
+    recorded = sums.get(MANIFEST, "")
+    known = report.manifest_sha256 in (recorded, wanted.sha256)
+    if listed is not None and unclear:
+        report.add(SUMS, "damaged", unclear, _AGAIN)
+    elif listed is not None and recorded != report.manifest_sha256:
+        if known or not recorded or _alike(recorded, report.manifest_sha256):
+            report.add(SUMS, "damaged", f"its line for {MANIFEST} is not what it was made as", _AGAIN)
+        else:
+            report.add(
+                MANIFEST,
+                "damaged",
+                f"is not the manifest that {SUMS} was made with",
+                f"copy {MANIFEST} and {SUMS} again, both from the same bundle",
+            )
+            _settle_trust(source, text, wanted, report, sound=False)
+            return _from_sums(sums)
+    manifest, wrong = _parse_manifest(text)
+    for what, complaint in wrong:
+        hint = _REMAKE
+        if what == "newer":
+            hint = "verify it with the verify.py that came with it, or with a newer resume-dl"
+        elif listed is None or unclear:
+            hint = _AGAIN
+        report.add(MANIFEST, what, complaint, hint)
+    _settle_trust(source, text, wanted, report, sound=manifest is not None)
+    if manifest is None:
+        return _from_sums(sums)
+    report.manifest = manifest
+    expected = _from_manifest(manifest)
+    signature = sums.get(SIGNATURE)
+    if signature is not None:
+        expected.append(_Expected(SIGNATURE, None, signature, ""))
+    expected.sort()
+    if listed is not None and not any(problem.path == SUMS for problem in report.problems):
+        line = _first_difference(listed, [*expected, _Expected(MANIFEST, None, report.manifest_sha256, "")])
+        if line:
+            report.add(SUMS, "damaged", f"line {line} is not what {MANIFEST} says", _AGAIN)
+    return expected
+
+
+def _read_whole(source: _Source, path: str, longest: int, report: Report) -> Optional[bytes]:
+    """A small file's bytes; None where it is not there, empty or too large, which is reported."""
+    size = source.entries.get(path)
+    if size is None:
+        if path not in source.odd and not source.cut:
+            report.add(path, "missing", "is not there", _AGAIN)
+    elif size == 0:
+        report.add(path, "truncated", "is empty", _AGAIN)
+    elif size > longest:
+        report.add(path, "unsafe", f"is larger than any bundle's, {_size(size)}", _REMAKE)
+    else:
+        try:
+            with source.open(path) as file:
+                return b"".join(_blocks(file))
+        except OSError as error:
+            _unreadable(report, path, error)
+    return None
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether one digest is the other with some damage; two that have nothing in common agree in 4 digits of 64."""
+    return 2 * sum(a == b for a, b in zip(one, other)) > len(other)
+
+
+def _parse_sums(listed: Optional[bytes]) -> Tuple[Dict[str, str], str]:
+    """Digest by path, and what is wrong with it; the lines that can be read are given even so."""
+    sums: Dict[str, str] = {}
+    unclear = ""
+    for number, line in enumerate((listed or b"").split(b"\n")[:-1], 1):
+        found = _LINE.fullmatch(line.decode("utf-8", "replace"))
+        if found is None or found["path"] in sums or (found["path"] not in _OWN and unsafe_path(found["path"])):
+            unclear = unclear or f"line {number} is none of `sha256sum`, or names no file of a bundle"
+        else:
+            sums[found["path"]] = found["sha256"]
+    if listed is not None and not listed.endswith(b"\n"):
+        unclear = unclear or "its last line is cut off"
+    return sums, unclear
+
+
+_OWN = (MANIFEST, SUMS, SIGNATURE)
+"""What a manifest cannot list."""
+
+
+def _from_sums(sums: Dict[str, str]) -> List[_Expected]:
+    return [_Expected(path, None, sums[path], "") for path in sorted(sums) if path not in (MANIFEST, SUMS)]
+
+
+def _from_manifest(manifest: Dict[str, Any]) -> List[_Expected]:
+    """All that lies in the bundle; what a delta leaves to the target does not."""
+    packages = [each for each in manifest["packages"] if each["included"]]
+    return [
+        _Expected(each["path"], each["size"], each["sha256"], _plain_url(each.get("url", "")))
+        for each in [*packages, *manifest["files"]]
+    ]
+
+
+def _plain_url(url: str) -> str:
+    """The address if it can be shown and typed: without login, token or anything that a shell would read."""
+    return url if _PLAIN_URL.fullmatch(url) and "/t/" not in url and re.fullmatch(r"[\w.:/+!~%=-]+", url) else ""
+
+
+def _first_difference(listed: bytes, expected: List[_Expected]) -> int:
+    """The line of SHA256SUMS, from 1, that is another than it must be; 0 where every byte is right."""
+    right = [f"{each.sha256}  {each.path}" for each in sorted(expected, key=lambda each: each.path)]
+    found = listed.decode("utf-8", "replace").split("\n")
+    right.append("")
+    if found == right:
+        return 0
+    return next((n for n, (a, b) in enumerate(zip(found, right), 1) if a != b), min(len(found), len(right)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The manifest
+
+
+_Wrong = List[Tuple[str, str]]
+
+
+def _parse_manifest(text: bytes) -> Tuple[Optional[Dict[str, Any]], _Wrong]:
+    """The manifest, or None and all that is wrong with it: what, and the sentence."""
+    try:
+        data = json.loads(
+            text.decode("utf-8"),
+            object_pairs_hook=_no_name_twice,
+            parse_int=_short_number,
+            parse_float=_no_such_number,
+            parse_constant=_no_such_number,
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        why = "it nests too deeply" if isinstance(error, RecursionError) else _shown(str(error))
+        return None, [("damaged", f"is no JSON of a bundle: {why}")]
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        return None, [("damaged", "is not the manifest of a resume-dl bundle")]
+    schema = data.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        return None, [("damaged", "says no schema")]
+    if schema > SCHEMA:
+        return None, [("newer", f"was made by a newer resume-dl (schema {schema}; this reads {SCHEMA})")]
+    wrong: _Wrong = []
+    _check_manifest(data, wrong)
+    return (None if wrong else data), wrong
+
+
+def _no_name_twice(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _short_number(digits: str) -> int:
+    if len(digits) > 18:
+        raise ValueError("a number is too long")
+    return int(digits)
+
+
+def _no_such_number(digits: str) -> float:
+    raise ValueError(f"{digits[:20]} is no count")
+
+
+def _check_manifest(data: Dict[str, Any], wrong: _Wrong) -> None:
+    packages, files, platforms = data.get("packages"), data.get("files"), data.get("platforms")
+    if not isinstance(packages, list) or not isinstance(files, list) or not isinstance(platforms, dict):
+        wrong.append(("damaged", "lacks packages, files or platforms"))
+        return
+    if not isinstance(data.get("created_by"), str) or not isinstance(data.get("request"), dict):
+        wrong.append(("damaged", "does not say what made it, or for which request"))
+    kinds: Dict[str, str] = {}
+    for number, each in enumerate(packages, 1):
+        complaint = _package_is_wrong(each)
+        if complaint:
+            wrong.append(("unsafe", f"package {number}: {complaint}"))
+        else:
+            _enter(each["path"], each["kind"], kinds, wrong)
+    for number, each in enumerate(files, 1):
+        complaint = _file_is_wrong(each)
+        if complaint:
+            wrong.append(("unsafe", f"file {number}: {complaint}"))
+        else:
+            _enter(each["path"], "file", kinds, wrong)
+    _check_collisions(kinds, wrong)
+    for name, platform in platforms.items():
+        complaint = _platform_is_wrong(name, platform, kinds)
+        if complaint:
+            wrong.append(("unsafe", f"platform {_shown(name)}: {complaint}"))
+
+
+def _enter(path: str, kind: str, kinds: Dict[str, str], wrong: _Wrong) -> None:
+    if path in kinds:
+        wrong.append(("unsafe", f"lists {_shown(path)} twice"))
+    kinds[path] = kind
+
+
+def _check_collisions(paths: Dict[str, str], wrong: _Wrong) -> None:
+    """Two paths that are one file on a disk that does not tell case apart, or a file that is a folder too."""
+    seen: Dict[str, str] = {}
+    for path in paths:
+        other = seen.setdefault(_key(path), path)
+        if other is not path:
+            wrong.append(("unsafe", f"lists {_shown(other)} and {_shown(path)}, one file on many disks"))
+    for path in paths:
+        folder = _key(path).rpartition("/")[0]
+        while folder:
+            if folder in seen:
+                wrong.append(("unsafe", f"lists {_shown(seen[folder])} as a file and as a folder"))
+            folder = folder.rpartition("/")[0]
+
+
+def _package_is_wrong(each: Any) -> str:
+    if not isinstance(each, dict):
+        return "is no object"
+    complaint = _entry_is_wrong(each)
+    if complaint:
+        return complaint
+    path: str = each["path"]
+    for name in ("kind", "name", "version", "url", "build", "subdir", "channel", "license"):
+        if not isinstance(each.get(name), str):
+            return f"{_shown(path)}: {name} is no text"
+    if not isinstance(each.get("included"), bool) or not _is_texts(each.get("requested_by")):
+        return f"{_shown(path)}: does not say whether it is included, or who asked for it"
+    md5 = each.get("md5")
+    if md5 is not None and not (isinstance(md5, str) and _MD5.fullmatch(md5)):
+        return f"{_shown(path)}: its md5 is none"
+    parts = path.split("/")
+    if each["kind"] == "conda":
+        fits = len(parts) == 3 and parts[0] == "channel" and _SUBDIR.fullmatch(parts[1]) is not None
+        fits = fits and parts[2].endswith((".conda", ".tar.bz2"))
+    else:
+        fits = each["kind"] in ("wheel", "sdist") and len(parts) == 2 and parts[0] == "wheels"
+        fits = fits and parts[1].endswith(".whl") == (each["kind"] == "wheel")
+    return "" if fits else "{} is no place for a {}".format(_shown(path), _shown(each["kind"]))
+
+
+def _file_is_wrong(each: Any) -> str:
+    if not isinstance(each, dict):
+        return "is no object"
+    complaint = _entry_is_wrong(each)
+    if complaint:
+        return complaint
+    path: str = each["path"]
+    if path in (*_SCRIPTS, *_READ_BY_PURPOSE) or ("/" in path and path.partition("/")[0] in _CLIENTS):
+        return ""
+    reader = read_by(path)
+    return f"{_shown(path)} would be read by {reader}" if reader else ""
+
+
+def _entry_is_wrong(each: Dict[str, Any]) -> str:
+    path = each.get("path")
+    if not isinstance(path, str):
+        return "its path is no text"
+    complaint = unsafe_path(path)
+    if complaint:
+        return f"{_shown(path)} {complaint}"
+    if path in _OWN or _key(path).partition("/")[0] in {_key(own) for own in (*_OWN, UNFINISHED)}:
+        return f"{_shown(path)} cannot be listed in it"
+    if not _is_count(each.get("size")):
+        return f"{_shown(path)}: its size is no count of bytes"
+    sha256 = each.get("sha256")
+    if not isinstance(sha256, str) or not _HEX.fullmatch(sha256):
+        return f"{_shown(path)}: its sha256 is none"
+    return ""
+
+
+def _platform_is_wrong(name: str, platform: Any, kinds: Dict[str, str]) -> str:
+    """``install`` hands these paths to conda and pip: each must be one of the bundle's own."""
+    if not _SUBDIR.fullmatch(name) or not isinstance(platform, dict):
+        return "is none of conda's"
+    if not isinstance(platform.get("python"), str) or not _is_texts(platform.get("virtual_packages")):
+        return "its python or virtual_packages are no text"
+    for part, allowed in (("conda", ("conda",)), ("pip", ("wheel", "sdist"))):
+        paths = platform.get(part)
+        if not isinstance(paths, list) or not _is_texts(paths):
+            return f"{part} is no list of paths"
+        lost = [path for path in paths if kinds.get(path) not in allowed]
+        if lost:
+            return f"{part} names {_shown(lost[0])}, which is no such package of this bundle"
+    for part in ("explicit", "requirements"):
+        path = platform.get(part)
+        if not isinstance(path, str) or (path and kinds.get(path) != "file"):
+            return f"{part} names no file of this bundle"
+    return ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names
+
+
+def unsafe_path(path: str) -> str:
+    """Why ``path`` may not be used below a bundle on every platform; empty where it may.
+
+    Windows' rules are Microsoft's "Naming Files, Paths, and Namespaces".
+    """
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "is no UTF-8"
+    if not path or path.startswith("/"):
+        return "is empty or absolute"
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
+        return "holds unprintable letters"
+    if any(letter in '\\:<>"|?*' for letter in path):
+        return "holds one of \\ : < > \" | ? *, which is no file's name on Windows"
+    for part in path.split("/"):
+        if part in ("", ".", ".."):
+            return "leaves its folder, or goes through none"
+        if part[-1] in ". ":
+            return "ends with a dot or a blank, which Windows takes away"
+        if _RESERVED.fullmatch(part.partition(".")[0].rstrip(" ")):
+            return "is a device on Windows"
+        if len(part.encode("utf-8")) > 255:
+            return "is longer than a file's name may be"
+    return ""
+
+
+def _key(path: str) -> str:
+    """Equal for paths that are one file on a disk that tells neither case nor Unicode forms apart."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
+_SCRIPTS = ("install.py", "verify.py", "probe.py", "join.py")
+_READ_BY_PURPOSE = ("environment.yml", "pylock.toml")
+_CLIENTS = {
+    "channel": "conda",
+    "wheels": "pip",
+    "simple": "pip",
+    "explicit": "conda",
+    "requirements": "pip",
+}
+_PYTHON = (".py", ".pyw", ".pyc", ".pyd", ".so", ".pth", ".egg", ".egg-link")
+_METADATA = (".dist-info", ".egg-info")
+_PROGRAMS = (".dll", ".dylib", ".exe", ".com", ".bat", ".cmd")
+_SETTINGS = re.compile(
+    r"pylock(\..*)?\.toml|pip\.(conf|ini)|\.?(conda|mamba)rc|environment\.ya?ml|.*requirements.*\.(txt|in)"
+    r"|constraints.*\.txt|pyproject\.toml|setup\.cfg|tox\.ini|(uv|pixi|conda)\.(toml|lock)|conda-lock\.ya?ml"
+    r"|[._]netrc|\.pypirc|\.env|mirrors\.toml|pyvenv\.cfg|\.python-version"
+)
+_LEFTOVERS = re.compile(
+    r"\.ds_store|\._.*|thumbs\.db|ehthumbs(_vista)?\.db|desktop\.ini|\.directory|\.apdisk|\.nfs[0-9a-f]+|\.fuse_hidden.*"
+    r"|fsck[0-9]{4}\.rec|autorun\.inf|\.volumeicon\.icns|\.com\.apple\..*|indexervolumeguid|wpsettings\.dat"
+)
+_LEFTOVER_FOLDERS = re.compile(
+    r"system volume information|\$recycle\.bin|recycler|found\.[0-9]{3}|lost\+found|lost\.dir|\.spotlight-v100"
+    r"|\.trashes|\.trash(-[0-9]+)?|\.fseventsd|\.temporaryitems|\.documentrevisions-v100|__macosx|@eadir|android"
+)
+
+
+def read_by(path: str) -> str:
+    """Which program would read a file of this name in a bundle, or below its root as the current folder; empty: none.
+
+    Python imports from the current folder (``python -m pip``), Windows starts programs from it.
+    """
+    parts = path.casefold().split("/")
+    if _is_leftover(parts):
+        return ""
+    if parts[0] in _CLIENTS:
+        return _CLIENTS[parts[0]]
+    if parts[-1].endswith(_PYTHON) and all(part.isidentifier() for part in parts[:-1]):
+        return "Python"
+    if parts[0].endswith(_METADATA):
+        return "Python"
+    if parts[0] in ("conda-meta", ".venv", ".pixi", ".conda"):
+        return "conda, pip or uv"
+    if len(parts) == 1 and parts[0].endswith(_PROGRAMS):
+        return "Windows, as a program"
+    if len(parts) == 1 and _SETTINGS.fullmatch(parts[0]):
+        return "conda, pip or uv, as settings"
+    return ""
+
+
+def _is_leftover(parts: List[str]) -> bool:
+    """What file managers and file systems leave on every disk that they see."""
+    return bool(_LEFTOVERS.fullmatch(parts[-1]) or any(_LEFTOVER_FOLDERS.fullmatch(part) for part in parts[:-1]))
+
+
+def _compare_names(source: _Source, expected: List[_Expected], report: Report) -> None:
+    """Report what is missing and what was added; what is there under another spelling is found."""
+    if not expected:
+        return  # what belongs here is unknown, and was told
+    wanted = {each.path for each in expected}
+    added = [path for path in source.entries if path not in wanted and path not in (MANIFEST, SUMS)]
+    spelt = {_key(path): path for path in added}
+    for path in sorted(wanted):
+        if path in source.entries:
+            continue
+        other = spelt.get(_key(path))
+        if other is not None and source.same(other, path):
+            source.entries[path] = source.entries.pop(other)
+            added.remove(other)
+        elif path in source.odd or source.cut or any(path.startswith(odd + "/") for odd in source.odd):
+            continue  # was told
+        elif other is not None:
+            report.add(path, "missing", f"is not there, but {_shown(other)}", "give the file its name again")
+        else:
+            report.add(path, "missing", "is not there", _AGAIN)
+    for path in sorted(added):
+        reader = read_by(path)
+        if path == SIGNATURE:
+            report.add(path, "added", f"is no part of this bundle: {SUMS} does not list it", _REMOVE)
+        elif reader:
+            report.add(path, "added", f"is no part of this bundle, and {reader} would read it", _REMOVE)
+        elif not _is_leftover(path.casefold().split("/")):
+            report.warn(path, "is no part of this bundle; nothing of it will be used")
+        else:
+            report.warn(path, "was left by a file manager or file system; nothing of it will be used")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Trust
+
+
+class _Wanted:
+    """By what the manifest is to be trusted. Raises UsageError where the options do not go together."""
+
+    def __init__(self, sha256: str, allowed_signers: Optional[Path], signer: str, folder: Optional[Path]) -> None:
+        given = sha256.strip().lower()
+        self.sha256 = given[7:] if given.startswith("sha256:") else given
+        if given and not _HEX.fullmatch(self.sha256):
+            raise UsageError("--manifest-sha256 takes 64 hex digits, as `bundle create` printed them")
+        if signer and allowed_signers is None:
+            raise UsageError("--signer needs --allowed-signers, the file that says whose key is whose")
+        self.signer = signer
+        self.folder = None if folder is None else folder.resolve()
+        self.allowed_signers: Optional[Path] = None
+        if allowed_signers is not None:
+            self.allowed_signers = Path(allowed_signers).resolve()
+            if not self.allowed_signers.is_file():
+                raise UsageError(f"{_shown(str(allowed_signers))}: no such file of allowed signers")
+            if self.folder is not None and self.folder in self.allowed_signers.parents:
+                raise UsageError(
+                    f"{_shown(str(allowed_signers))} lies in the bundle: who can change the one can change the "
+                    "other. Name a file that came another way"
+                )
+
+
+def _settle_trust(source: _Source, manifest: bytes, wanted: _Wanted, report: Report, *, sound: bool) -> None:
+    """Compare the digest and check the signature; ``Report.trust`` says what held of a sound manifest."""
+    held = ""
+    if wanted.sha256:
+        if wanted.sha256 == report.manifest_sha256:
+            held = "digest"
+        else:
+            report.add(
+                MANIFEST,
+                "untrusted",
+                f"has the digest {report.manifest_sha256}, and not the one that you gave",
+                "compare all 64 digits with those that `bundle create` printed; if they differ, do not use this bundle",
+            )
+    if SIGNATURE in source.entries:
+        signature = _read_whole(source, SIGNATURE, _LONGEST_SIGNATURE, report)
+        if signature is not None and _check_signature(manifest, signature, wanted, report):
+            held = "signature"
+    elif wanted.allowed_signers is not None:
+        report.add(
+            SIGNATURE,
+            "untrusted",
+            "is not there: this bundle has no signature, and one was asked for",
+            "ask for a bundle made with --sign, or verify it with --manifest-sha256 instead of --allowed-signers",
+        )
+    if sound and held:
+        report.trust = held
+
+
+def _check_signature(manifest: bytes, signature: bytes, wanted: _Wanted, report: Report) -> bool:
+    """Whether somebody who is allowed signed it. Without a list of them it is only held against the manifest."""
+    program = _find_ssh_keygen(wanted.folder)
+    if program is None:
+        if wanted.allowed_signers is None:
+            report.warn(SIGNATURE, "cannot be checked: there is no ssh-keygen here")
+        else:
+            report.add(
+                SIGNATURE,
+                "machine",
+                "cannot be checked: there is no ssh-keygen here",
+                "install OpenSSH (on Windows an optional feature), or use --manifest-sha256 instead",
+            )
+        return False
+    with tempfile.TemporaryDirectory(prefix="resume-dl-") as folder:
+        file = Path(folder, "signature")
+        file.write_bytes(signature)
+        ssh = _SSH(program, file, manifest)
+        if wanted.allowed_signers is None:
+            return _hold_against(ssh, report)
+        if wanted.signer:
+            principals = [wanted.signer]
+        else:
+            # a copy: in the file's name, too, a % or ~ is ssh-keygen's to expand
+            code, said = ssh.run("find-principals", "-f", str(wanted.allowed_signers))
+            principals = said.split() if code == 0 else []
+        last = ""
+        for principal in principals:
+            code, last = ssh.run("verify", "-f", str(wanted.allowed_signers), "-I", principal, "-n", NAMESPACE)
+            if code == 0:
+                report.signer = principal
+                return True
+        if ssh.too_old:
+            hint = "install OpenSSH 8.2 or newer, or use --manifest-sha256 instead"
+            report.add(SIGNATURE, "machine", "cannot be checked: this ssh-keygen is older than signatures", hint)
+            return False
+        who = f"{_shown(wanted.signer)} may not have made it" if wanted.signer else "nobody may have made it"
+        if principals and not wanted.signer:
+            who = f"it does not fit {MANIFEST}"
+        report.add(
+            SIGNATURE,
+            "untrusted",
+            f"{who} by {_shown(str(wanted.allowed_signers))}{_because(last)}",
+            f"copy {MANIFEST} and {SIGNATURE} again; if that does not help, do not use this bundle",
+        )
+    return False
+
+
+def _because(said: str) -> str:
+    last = said.strip().splitlines()[-1:]
+    return f" (ssh-keygen: {_shown(last[0])})" if last else ""
+
+
+def _hold_against(ssh: "_SSH", report: Report) -> bool:
+    """Nobody said whose key to trust: the signature must fit, and its key is named."""
+    code, said = ssh.run("check-novalidate", "-n", NAMESPACE)
+    if code == 0:
+        key = re.search(r"SHA256:[A-Za-z0-9+/=]+", said)
+        made = f" by the key {key.group()}" if key else ""
+        report.warn(SIGNATURE, f"was made{made}; without --allowed-signers nobody says whose key that is")
+    elif ssh.too_old:
+        report.warn(SIGNATURE, "cannot be checked: this ssh-keygen is older than signatures")
+    else:
+        report.add(SIGNATURE, "damaged", f"does not fit {MANIFEST}{_because(said)}", _AGAIN)
+    return False
+
+
+_NO_SUCH_OPTION = re.compile(r"(unknown|illegal|invalid) option|Unsupported operation")
+
+
+class _SSH:
+    """``ssh-keygen -Y``, in a folder where nothing else lies."""
+
+    def __init__(self, program: str, signature: Path, manifest: bytes) -> None:
+        self._program = program
+        self._signature = signature
+        self._manifest = manifest
+        self.too_old = False
+
+    def run(self, *words: str) -> Tuple[int, str]:
+        """Its exit code, and what it said: on stdout if all went well, else on stderr."""
+        try:
+            done = subprocess.run(
+                [self._program, "-Y", *words, "-s", str(self._signature)],
+                input=self._manifest,
+                capture_output=True,
+                timeout=_SECONDS_FOR_SSH,
+                check=False,
+                cwd=str(self._signature.parent),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return -1, str(error)
+        said = (done.stderr if done.returncode else done.stdout).decode("utf-8", "replace")
+        self.too_old = self.too_old or _NO_SUCH_OPTION.search(said) is not None
+        return done.returncode, said
+
+
+def _find_ssh_keygen(folder: Optional[Path]) -> Optional[str]:
+    """The first on PATH; not from the current folder, where Windows looks first, nor from the bundle."""
+    name = "ssh-keygen.exe" if os.name == "nt" else "ssh-keygen"
+    for entry in os.environ.get("PATH", "").split(os.pathsep):
+        place = Path(entry.strip('"'))
+        if not place.is_absolute():
+            continue
+        found = place / name
+        try:
+            inside = folder is not None and (folder == found.resolve().parent or folder in found.resolve().parents)
+        except OSError:
+            continue
+        if not inside and found.is_file() and os.access(str(found), os.X_OK):
+            return str(found)
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bytes
+
+
+class _Window(io.RawIOBase):
+    """A piece of a file as a file of its own; it closes the file below if it owns it."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int, *, own: bool) -> None:
+        super().__init__()
+        self._file = file
+        self._start = start
+        self._size = size
+        self._own = own
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = (0, self._at, self._size)[whence]
+        if base + offset < 0:
+            raise OSError("before the file's begin")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        self._file.seek(self._start + self._at)
+        count = self._file.readinto(view[: max(0, min(len(view), self._size - self._at))])  # type: ignore[attr-defined]  # BinaryIO does not say so
+        self._at += count
+        return int(count)
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file, but not in pieces that only a hostile archive asks for."""
+        left = max(0, self._size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if wanted > _LONGEST_DIRECTORY:
+            raise zipfile.BadZipFile(f"asks for {_size(wanted)} at once")
+        return super().read(wanted) or b""
+
+    def close(self) -> None:
+        if self._own and not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _blocks(file: BinaryIO) -> Iterator[memoryview]:
+    """The file in blocks; each is overwritten by the next."""
+    buffer = memoryview(bytearray(_BLOCK))
+    while True:
+        count = file.readinto(buffer)  # type: ignore[attr-defined]  # BinaryIO does not say so
+        if not count:
+            return
+        yield buffer[:count]
+
+
+def _hash(file: BinaryIO, progress: "_Progress") -> str:
+    digest = hashlib.sha256()
+    for block in _blocks(file):
+        digest.update(block)
+        progress.bytes(len(block))
+    return digest.hexdigest()
+
+
+class _Progress:
+    """A line every few seconds."""
+
+    def __init__(self, told: Optional[Told]) -> None:
+        self._told = told
+        self._last = time.monotonic()
+        self._all_files = self._all_bytes = self._files = self._bytes = 0
+
+    def start(self, expected: List[_Expected], source: _Source) -> None:
+        """What there is to do."""
+        self._all_files = len(expected)
+        self._all_bytes = sum(source.entries[each.path] for each in expected)
+
+    def file(self) -> None:
+        """One more was looked at."""
+        self._files += 1
+
+    def bytes(self, count: int) -> None:
+        """So many more were read."""
+        self._bytes += count
+        now = time.monotonic()
+        if self._told is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            read, size = _size(self._bytes), _size(self._all_bytes)
+            self._told(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")
+
+
+def _native(path: Path) -> Path:
+    """The path as this system takes it, longer than 260 letters too on Windows."""
+    whole = os.path.abspath(str(path))  # noqa: PTH100 - resolve() fails on loops of links
+    if os.name == "nt" and not whole.startswith("\\\\?\\"):
+        whole = "\\\\?\\UNC" + whole[1:] if whole.startswith("\\\\") else "\\\\?\\" + whole
+    return Path(whole)
+
+
+def _unreadable(report: Report, path: str, error: OSError) -> None:
+    why = error.strerror or str(error)
+    hint = "look at this disk and the file's permissions; copy it again if it can be read where it came from"
+    report.add(path, "machine", f"cannot be read: {_shown(why)}", hint)
+
+
+def _shown(text: str) -> str:
+    """The text with nothing in it that a terminal would obey or could not print."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GB", 1000**3), ("MB", 1000**2), ("kB", 1000)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _count(number: int, noun: str) -> str:
+    return "{:,} {}{}".format(number, noun, "" if number == 1 else "s")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A folder
+
+
+class _Folder(_Source):
+    """A bundle's folder. Links, junctions and devices in it are reported, and nobody follows them."""
+
+    def __init__(self, folder: Path, report: Report) -> None:
+        super().__init__()
+        self._root = _native(folder)
+        waiting = [""]
+        if not any(self._path(own).exists() for own in (MANIFEST, SUMS)):
+            self.unfinished = _is_plain_folder(self._path(UNFINISHED))
+            waiting = []  # whatever this folder is, nobody wants to hear of all that lies in it
+        while waiting:
+            below = waiting.pop()
+            try:
+                names = sorted(os.listdir(self._path(below)))  # noqa: PTH208 - names are wanted
+            except OSError as error:
+                _unreadable(report, below or str(folder), error)
+                self.odd.add(below)
+                continue
+            for name in names:
+                path = f"{below}/{name}" if below else name
+                try:
+                    found = os.lstat(self._path(path))
+                except OSError as error:
+                    _unreadable(report, path, error)
+                    self.odd.add(path)
+                    continue
+                kind = _odd_kind(found)
+                if kind:
+                    self.odd.add(path)
+                    report.add(path, "unsafe", f"is {kind}; a bundle holds plain files", _REMOVE)
+                elif not stat.S_ISDIR(found.st_mode):
+                    self.entries[path] = found.st_size
+                elif path == UNFINISHED:
+                    self.unfinished = True
+                else:
+                    waiting.append(path)
+
+    def _path(self, path: str) -> Path:
+        return self._root / path
+
+    def open(self, path: str) -> BinaryIO:
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        file = os.fdopen(os.open(self._path(path), flags), "rb", buffering=0)
+        # read to its true end: a file that grew since is damaged
+        return _Window(file, 0, os.fstat(file.fileno()).st_size, own=True)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
+
+    def same(self, there: str, wanted: str) -> bool:
+        try:
+            return os.path.samestat(os.lstat(self._path(there)), os.lstat(self._path(wanted)))
+        except OSError:
+            return False
+
+
+_NAME_SURROGATE = 0x20000000
+"""The bit of a reparse tag that says: this is another file's name (ntifs.h, IsReparseTagNameSurrogate)."""
+
+
+def _odd_kind(found: os.stat_result) -> str:
+    """What a file is that is neither plain nor a folder; empty for those."""
+    if stat.S_ISLNK(found.st_mode):
+        return "a symbolic link"
+    if getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE:
+        return "a junction"
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return "a device, pipe or socket"
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A tar
+
+
+_TAR_BLOCK = 512
+_LONGEST_EXTENSION = 1 << 16
+_TAR_KINDS = {
+    b"1": "a hard link",
+    b"2": "a symbolic link",
+    b"3": "a device",
+    b"4": "a device",
+    b"6": "a pipe",
+    b"S": "a sparse file",
+}
+
+
+class _BrokenTarError(Exception):
+    """The tar cannot be read further; says why."""
+
+
+class _Tar(_Source):
+    """A bundle in an uncompressed tar: plain files, and the folders that other programs put in.
+
+    Its headers are read at once, its files where they are needed. Bytes that belong to no file must be zero.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO, report: Report) -> None:
+        super().__init__()
+        self._file = file
+        self._starts: Dict[str, int] = {}
+        self._keys: Dict[str, str] = {}
+        self._end = os.fstat(file.fileno()).st_size
+        last = ""
+        try:
+            for name, size, start, kind in self._members():
+                last = name
+                self._enter(name, size, start, kind, report)
+        except _BrokenTarError as broken:
+            self.cut = str(broken)
+            after = f" after {_shown(last)}" if last else ""
+            hint = "copy the whole tar again, then verify it again: what follows could not be looked at"
+            what = "truncated" if "ends" in self.cut else "damaged"
+            report.add(path.name, what, f"{self.cut}{after}", hint)
+
+    def open(self, path: str) -> BinaryIO:
+        return _Window(self._file, self._starts[path], self.entries[path], own=False)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
+
+    def _enter(self, name: str, size: int, start: int, kind: bytes, report: Report) -> None:
+        path = name[2:] if name.startswith("./") else name
+        if kind == b"5":
+            path = path.rstrip("/")
+            if path in ("", "."):
+                return
+        complaint = unsafe_path(path)
+        if complaint:
+            self.odd.add(path)
+            report.add(path, "unsafe", complaint, _REMAKE)
+        elif kind == b"5":
+            self.unfinished = self.unfinished or path == UNFINISHED
+        elif kind not in (b"0", b"\0"):
+            self.odd.add(path)
+            odd = _TAR_KINDS.get(kind, "of an unknown kind")
+            report.add(path, "unsafe", f"is {odd}; a bundle holds plain files", _REMAKE)
+        elif path.startswith(UNFINISHED + "/"):
+            self.unfinished = True
+        elif _key(path) in self._keys:
+            other = self._keys[_key(path)]
+            report.add(path, "unsafe", f"is in the tar twice, also as {_shown(other)}", _REMAKE)
+        else:
+            self._keys[_key(path)] = path
+            self.entries[path] = size
+            self._starts[path] = start
+
+    def _members(self) -> Iterator[Tuple[str, int, int, bytes]]:
+        """Name, size, where its bytes begin, and type of each. Raises _BrokenTarError."""
+        at = 0
+        long_name: Optional[str] = None
+        long_size: Optional[int] = None
+        extended = False
+        while True:
+            header = self._take(at, _TAR_BLOCK)
+            at += _TAR_BLOCK
+            if header == bytes(_TAR_BLOCK):
+                if extended:
+                    raise _BrokenTarError("has a name without a file")
+                self._check_end(at)
+                return
+            name, size, kind = _parse_header(header)
+            if kind in (b"x", b"L"):
+                if size > _LONGEST_EXTENSION:
+                    raise _BrokenTarError(f"has a name of {_size(size)}")
+                content = self._take(at, size)
+                at = self._skip_padding(at, size)
+                extended = True
+                if kind == b"L":
+                    long_name = _text(content.rstrip(b"\0"))
+                else:
+                    long_name, long_size = _parse_pax(content, long_name, long_size)
+                continue
+            name = name if long_name is None else long_name
+            size = size if long_size is None else long_size
+            long_name, long_size, extended = None, None, False
+            held = size if kind in (b"0", b"\0", b"S", b"7") else 0
+            if held > self._end - at:
+                raise _BrokenTarError(f"ends in the middle of {_shown(name)}")
+            yield name, size, at, kind
+            at = self._skip_padding(at, held)
+
+    def _take(self, at: int, size: int) -> bytes:
+        self._file.seek(at)
+        found = self._file.read(size)
+        if len(found) != size:
+            raise _BrokenTarError("ends too early")
+        return found
+
+    def _skip_padding(self, at: int, size: int) -> int:
+        """Where the next header is."""
+        padding = -size % _TAR_BLOCK
+        if any(self._take(at + size, padding)):
+            raise _BrokenTarError("is damaged between its files")
+        return at + size + padding
+
+    def _check_end(self, at: int) -> None:
+        """After the first block of zeros comes a second, and nothing else (pax(1), "ustar Interchange Format")."""
+        self._take(at, _TAR_BLOCK)
+        self._file.seek(at)
+        if any(any(block) for block in _blocks(self._file)):
+            raise _BrokenTarError("has something behind its end")
+
+
+def _parse_header(header: bytes) -> Tuple[str, int, bytes]:
+    """Name, size and type. Raises _BrokenTarError."""
+    if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
+        raise _BrokenTarError("is damaged, or is no tar,")
+    magic = header[257:265]
+    if magic not in (b"ustar\x0000", b"ustar  \0"):
+        raise _BrokenTarError("is no tar of a kind that bundles have,")
+    name = header[:100].partition(b"\0")[0]
+    prefix = header[345:500].partition(b"\0")[0] if magic == b"ustar\x0000" else b""
+    return _text(prefix + b"/" + name if prefix else name), _number(header[124:136]), header[156:157]
+
+
+def _number(field: bytes) -> int:
+    """Octal digits, or GNU's base 256 for what is larger. Raises _BrokenTarError."""
+    if field[:1] == b"\x80":
+        return int.from_bytes(field[1:], "big")
+    try:
+        return int(field.rstrip(b" \0") or b"0", 8)
+    except ValueError:
+        raise _BrokenTarError("has a damaged header") from None
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _parse_pax(content: bytes, name: Optional[str], size: Optional[int]) -> Tuple[Optional[str], Optional[int]]:
+    """Name and size by records ``<length> <key>=<value>`` and a line's end. Raises _BrokenTarError."""
+    while content:
+        length = content.partition(b" ")[0]
+        if not re.fullmatch(rb"[1-9][0-9]{0,5}", length) or not len(length) < int(length) <= len(content):
+            raise _BrokenTarError("has a damaged header")
+        key, found, value = content[len(length) + 1 : int(length) - 1].partition(b"=")
+        if not found or content[int(length) - 1 : int(length)] != b"\n":
+            raise _BrokenTarError("has a damaged header")
+        if key.startswith(b"GNU.sparse"):
+            raise _BrokenTarError("holds a sparse file, which no bundle does,")
+        if key == b"path":
+            name = _text(value)
+        elif key == b"size":
+            if not re.fullmatch(rb"[0-9]{1,18}", value):
+                raise _BrokenTarError("has a damaged header")
+            size = int(value)
+        content = content[int(length) :]
+    return name, size
+
+
+class _Unpacking:
+    """Lays verified files of a tar into a folder: each under a name of its own kind until its bytes are right."""
+
+    def __init__(self, source: _Tar, root: Path, report: Report, progress: _Progress) -> None:
+        self._source = source
+        self._root = root
+        self._rooms: Set[Path] = set()
+        self._report = report
+        self._progress = progress
+
+    def run(self, expected: List[_Expected]) -> None:
+        """All of them, the manifest and SHA256SUMS last: until then the folder is an unfinished bundle."""
+        if not self._prepare(sum(self._source.entries[each.path] for each in expected)):
+            return
+        judge = _Judge(expected, self._report, self._progress)
+        self._progress.start(expected, self._source)
+        for each in expected:
+            self._lay(each, judge)
+        if self._report.problems:
+            return
+        for path in (SUMS, MANIFEST):
+            with self._source.open(path) as file:
+                digest = _hash(file, self._progress)
+            self._lay(_Expected(path, self._source.entries[path], digest, ""), judge)
+        if self._report.manifest_sha256 != digest:
+            self._report.add(MANIFEST, "damaged", "changed while it was unpacked", "unpack it again")
+            (self._root / MANIFEST).unlink()
+        if not self._report.problems:
+            shutil.rmtree(str(self._root / UNFINISHED))
+
+    def _prepare(self, needed: int) -> bool:
+        """Whether there is a folder for it, and room."""
+        marker = self._root / UNFINISHED
+        if self._root.exists() and any(self._root.iterdir()) and not _is_plain_folder(marker):
+            self._report.add(str(self._root), "machine", "is not empty", "name a folder that does not exist yet")
+            return False
+        marker.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(str(self._root)).free
+        done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
+        if needed - done > free:
+            text = f"has {_size(free)} free, {_size(needed - done)} are needed"
+            self._report.add(str(self._root), "machine", text, "make room, or name a folder on another disk")
+            return False
+        return True
+
+    def _lay(self, each: _Expected, judge: _Judge) -> None:
+        target = self._room(each.path)
+        if target is None:
+            return
+        if self._is_there(each, target):
+            self._report.files += 1
+            self._report.bytes += self._source.entries[each.path]
+            return
+        part = self._root / UNFINISHED / "unpacking"
+        with self._source.open(each.path) as file:
+            with part.open("wb") as out:
+                out.writelines(_blocks(file))
+            with part.open("rb", buffering=0) as written:  # what is on the disk is hashed, not what was sent there
+                size = os.fstat(written.fileno()).st_size
+                right = judge.is_right(each, written, size)
+        if right:
+            part.replace(target)
+        else:
+            part.unlink()
+
+    def _is_there(self, each: _Expected, target: Path) -> bool:
+        """Whether an earlier run laid it."""
+        if target.is_symlink() or not target.is_file():
+            return False
+        with target.open("rb", buffering=0) as file:
+            return _hash(file, self._progress) == each.sha256
+
+    def _room(self, path: str) -> Optional[Path]:
+        """The file's place, its folders made; None, and a problem, where one of them leads elsewhere."""
+        at = self._root
+        for part in path.split("/")[:-1]:
+            at /= part
+            if at in self._rooms:
+                continue
+            if not (at.exists() or at.is_symlink()):
+                at.mkdir()
+            if not _is_plain_folder(at):
+                self._report.add(path, "unsafe", f"{_shown(str(at))} is no folder", "unpack into a new folder")
+                return None
+            self._rooms.add(at)
+        return self._root / path
+
+
+def _is_plain_folder(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and not _odd_kind(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is in the packages
+
+
+def _look_inside(each: _Expected, file: BinaryIO, report: Report, *, deep: bool) -> None:
+    """Names in an archive that would leave the folder it is unpacked to; the bytes are those that were made."""
+    lower = each.path.lower()
+    file.seek(0)
+    try:
+        if lower.endswith((".whl", ".conda", ".zip")):
+            wrong = _wrong_in_zip(file)
+        elif deep and lower.endswith((".tar.bz2", ".tar.gz", ".tgz")):
+            wrong = _wrong_in_tar(file)
+        else:
+            return
+    except OSError as error:
+        _unreadable(report, each.path, error)
+    except Exception as error:  # noqa: BLE001 - what zipfile and tarfile raise for hostile archives is in no list
+        why = _shown(str(error)) or type(error).__name__
+        report.add(each.path, "unsafe", f"is no archive that can be unpacked ({why})", _REMAKE)
+    else:
+        if wrong:
+            report.add(each.path, "unsafe", wrong, _REMAKE)
+
+
+def _wrong_in_zip(file: BinaryIO) -> str:
+    """By its directory alone: cheap for any size."""
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if stat.S_ISLNK(member.external_attr >> 16):
+                return f"its member {_shown(member.orig_filename)} is a symbolic link"
+            if _leaves(member.orig_filename):
+                return f"its member {_shown(member.orig_filename)} leaves the folder"
+    return ""
+
+
+def _wrong_in_tar(file: BinaryIO) -> str:
+    """By unpacking it to nowhere. Sparse files are refused: a few bytes of those fill any disk."""
+    import bz2  # noqa: PLC0415 - a Python may lack it, and only --deep needs it
+    import gzip  # noqa: PLC0415 - as above
+
+    packed = file.read(2) == b"BZ"
+    file.seek(0)
+    with bz2.open(file) if packed else gzip.open(file) as plain, tarfile.open(fileobj=plain, mode="r:") as archive:
+        for member in archive:
+            shown = _shown(member.name)
+            if _leaves(member.name):
+                return f"its member {shown} leaves the folder"
+            if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+                return f"its member {shown} is a device, pipe or sparse file"
+            base = member.name.rpartition("/")[0] if member.issym() else ""
+            if (member.issym() or member.islnk()) and _leaves(member.linkname, base):
+                return f"its link {shown} leads out of the folder, to {_shown(member.linkname)}"
+            archive.members = []  # type: ignore[attr-defined]  # else it keeps every member
+    return ""
+
+
+def _leaves(name: str, base: str = "") -> bool:
+    """Whether ``name``, read from the folder ``base``, is absolute or leads above where it starts."""
+    name = name.replace("\\", "/")
+    if name.startswith("/") or "\0" in name or re.match(r"[A-Za-z]:", name):
+        return True
+    depth = len([part for part in base.split("/") if part not in ("", ".")])
+    for part in name.split("/"):
+        depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
+        if depth < 0:
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The command
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Verify what the command line names. Returns the exit code: 0, 2 wrong usage, 4 not to be trusted, 5, 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
+    parser = argparse.ArgumentParser(
+        description="Verify every file of an offline bundle, before anything of it is used.",
+        epilog="Exit codes: 0 whole, 2 wrong usage, 4 not to be used, 5 this machine (disk, no ssh-keygen).",
+    )
+    parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
+    parser.add_argument("--manifest-sha256", metavar="HEX", default="", help="as `bundle create` printed it")
+    parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
+    parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
+    parser.add_argument("--deep", action="store_true", help="look into .tar.bz2 and .tar.gz too, which takes long")
+    given = parser.parse_args(argv)
+    try:
+        report = check_any(
+            Path(__file__).parent if given.bundle is None else given.bundle,
+            manifest_sha256=given.manifest_sha256,
+            allowed_signers=given.allowed_signers,
+            signer=given.signer,
+            told=_tell,
+            deep=given.deep,
+        )
+    except UsageError as error:
+        _tell(f"error: {error}")
+        return 2
+    except KeyboardInterrupt:
+        _tell("stopped; nothing was changed")
+        return 130
+    with suppress(OSError):  # a reader that has gone away does not change what was found
+        print("\n".join(lines(report)), file=sys.stderr if report.problems else sys.stdout, flush=True)
+    return report.exit_code
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - a script has nothing else
+
+
+if __name__ == "__main__":
+    sys.exit(main())
