@@ -26,20 +26,20 @@ from packaging.tags import Tag
 from resume_dl.errors import ConfigurationError, ResolutionError, UnsatisfiableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipSolution
+from resume_dl.model.platforms import SYS_PLATFORM, TARGETS
 from resume_dl.model.url import RedactedUrl, scrub
-from resume_dl.resolve.target import TARGETS, tags_for
+from resume_dl.resolve.target import tags_for
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_SYS_PLATFORM = {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}
 _SHOWN = 6
 
 
-class _Environment(TypedDict):
-    """PEP 508's markers."""
+class MarkerEnvironment(TypedDict):
+    """PEP 508's markers, as a target has them."""
 
     implementation_name: str
     implementation_version: str
@@ -76,7 +76,7 @@ def read_lock(
     text, lock = _read(path)
     takes = tags or tags_for(python, platform)
     try:
-        chosen = [*lock.select(environment=_environment(platform, python), tags=takes)]
+        chosen = [*lock.select(environment=marker_environment(platform, python), tags=takes)]
     except PylockSelectError as error:
         there = next((package for package in lock.packages if repr(package.name) in str(error)), None)
         raise UnsatisfiableError(f"{path}: {error}", hint=_what_there_is(there)) from error
@@ -144,7 +144,8 @@ def _what_there_is(package: Package | None) -> str:
 # --------------------------------------------------------------------------- another machine
 
 
-def _environment(platform: str, python: str) -> _Environment:
+def marker_environment(platform: str, python: str) -> MarkerEnvironment:
+    """For CPython ``python`` (``3.10`` or ``3.10.4``) on ``platform``, one of ``TARGETS``."""
     system, machine = TARGETS[platform]
     full = python if python.count(".") > 1 else f"{python}.0"
     return {
@@ -158,5 +159,5 @@ def _environment(platform: str, python: str) -> _Environment:
         "platform_version": "",
         "python_full_version": full,
         "python_version": ".".join(full.split(".")[:2]),
-        "sys_platform": _SYS_PLATFORM[system],
+        "sys_platform": SYS_PLATFORM[system],
     }

@@ -18,21 +18,12 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, parse_tag, platform_tags, sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from resume_dl.model.platforms import TARGETS
+
 _GLIBC, _OLDEST = (2, 28), 5
 """What is taken for granted of another Linux, as uv does for a requirement; and the minor version of manylinux1."""
 _MACOS = (13, 0)
 _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-TARGETS = {
-    "linux-64": ("Linux", "x86_64"),
-    "linux-aarch64": ("Linux", "aarch64"),
-    "linux-riscv64": ("Linux", "riscv64"),
-    "osx-64": ("Darwin", "x86_64"),
-    "osx-arm64": ("Darwin", "arm64"),
-    "win-32": ("Windows", "x86"),
-    "win-64": ("Windows", "AMD64"),
-    "win-arm64": ("Windows", "ARM64"),
-}
-"""conda's subdir -> ``platform_system`` and ``platform_machine`` of PEP 508."""
 _WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
 _ASK = "import sys; sys.path.insert(0, sys.argv[1]); from packaging.tags import sys_tags; print(*sys_tags(), sep='\\n')"
 _PATIENCE = 30.0

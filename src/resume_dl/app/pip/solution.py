@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from resume_dl.errors import DigestMismatchError, ResolutionError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import without_credentials
 from resume_dl.model.pip import PipSolution
+from resume_dl.model.pylock import FileInLock, PackageInLock, write_lock
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile, placeholder
 from resume_dl.resolve.uv import LockedFile
@@ -116,16 +116,20 @@ def _lock_text(artifacts: Sequence[Artifact], python: str) -> str:
 
     See ``with_digests`` for what has no digest. Any Python of the same minor version may use it.
     """
-    lines = ['lock-version = "1.0"', 'created-by = "resume-dl"']
-    lines += [f'requires-python = ">={".".join(python.split(".")[:2])}"', *([] if artifacts else ["packages = []"])]
-    for each in artifacts:
-        size = "" if each.size is None else f", size = {each.size}"
-        hashes = ", ".join(f"{kind} = {_toml(value)}" for kind, value in _locked_hashes(each).items())
-        url = without_credentials(each.url).reveal()
-        file = f"{{ name = {_toml(each.filename)}, url = {_toml(url)}{size}, hashes = {{ {hashes} }} }}"
-        lines += ["", "[[packages]]", f"name = {_toml(each.name)}", f"version = {_toml(each.version)}"]
-        lines.append(f"wheels = [{file}]" if each.kind == "wheel" else f"sdist = {file}")
-    return "\n".join(lines) + "\n"
+    minor = ".".join(python.split(".")[:2])
+    return "".join(write_lock((_in_lock(each) for each in artifacts), requires_python=f">={minor}"))
+
+
+def _in_lock(artifact: Artifact) -> PackageInLock:
+    file = FileInLock(
+        name=artifact.filename,
+        url=without_credentials(artifact.url).reveal(),
+        size=artifact.size,
+        hashes=_locked_hashes(artifact),
+    )
+    if artifact.kind == "wheel":
+        return PackageInLock(name=artifact.name, version=artifact.version, wheels=(file,))
+    return PackageInLock(name=artifact.name, version=artifact.version, sdist=file)
 
 
 def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
@@ -134,11 +138,6 @@ def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
         if found := {kind: str(known[kind]) for kind in kinds if kind in known}:
             return found
     return {"sha256": placeholder(str(artifact.url))}
-
-
-def _toml(text: str) -> str:
-    """A basic string of TOML: JSON's escapes are among its own."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _of_hashes(artifacts: Sequence[Artifact], asked: Asked) -> list[str]:
