@@ -11,9 +11,10 @@ import pytest
 
 from transport.tiny import TinyServer, answer
 
-HEAVY = {"httpx", "tqdm", "rattler", "yaml", "packaging", "asyncio", "ssl", "http", "unittest", "conda"}
+HEAVY = {"httpx", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "ssl", "http", "unittest", "conda"}
 NOT_FOR_GET = {
-    "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "asyncio", "unittest", "conda", "subprocess",
+    "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
+    "subprocess",
     "resume_dl.resolve", "resume_dl.app.extract", "resume_dl.store.condacache", "resume_dl.settings.conda_ask",
 }  # fmt: skip
 """What one plain download needs nothing of: the solver, unpacking, package caches, bars, asking a conda."""
