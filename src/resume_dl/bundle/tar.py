@@ -50,6 +50,25 @@ def in_order(members: Iterable[Member]) -> list[Member]:
     )
 
 
+def bundle_members(folder: Path) -> list[Member]:
+    """The files of a finished bundle in their order, as its SHA256SUMS lists them; verify the folder before.
+
+    Raises StoreError.
+    """
+    sums = folder / SUMS
+    text, size, digest = bytearray(), 0, hashlib.sha256()
+    for chunk in read_chunks(sums):
+        text += chunk
+        size += len(chunk)
+        digest.update(chunk)
+    members = [Member(SUMS, sums, size, digest.hexdigest())]
+    for line in text.decode().splitlines():
+        sha256, _, path = line.partition("  ")
+        source = folder / path
+        members.append(Member(path, source, source.stat().st_size, sha256))
+    return in_order(members)
+
+
 def mtime_of(env: Mapping[str, str]) -> int:
     """The time that every file of a tar gets: SOURCE_DATE_EPOCH (reproducible-builds.org), else ``MTIME``.
 

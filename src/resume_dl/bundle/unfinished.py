@@ -27,6 +27,7 @@ class Unfinished:
         self._temporary = path.with_name(path.name + SUFFIX)
         self._temporary.unlink(missing_ok=True)
         self._file = self._temporary.open("xb")
+        self._published = False
         self._left = True
         """Whether the temporary name is still there, and this file's."""
 
@@ -48,6 +49,14 @@ class Unfinished:
         """Give the finished file its name; a file that has it is replaced."""
         replace(self._temporary, self.path)
         self._left = False
+        self._published = True
+
+    def withdraw(self) -> None:
+        """Remove it, published or not."""
+        self.discard()
+        if self._published:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Remove what was not published."""

@@ -40,6 +40,7 @@ SCHEMA = 1
 KIND = "resume-dl parts"
 LIST = ".parts.json"
 JOINING = ".joining"
+SCRIPT = "join.py"
 MOST_PARTS = 9999
 _CHUNK = 1024 * 1024
 _LONGEST_LIST = 16 * 1024 * 1024
@@ -146,7 +147,7 @@ def read_list(path: Path) -> Parts:
 
 def _wrong_with(document: dict[str, Any]) -> str:
     name, parts = document.get("name"), document.get("parts")
-    if not isinstance(name, str) or not _is_plain(name):
+    if not isinstance(name, str) or not is_plain(name):
         return f"{name!r} is no name of a file in a folder"
     if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
         return f"it lists no parts, or more than {MOST_PARTS}"
@@ -164,7 +165,7 @@ def _wrong_with(document: dict[str, Any]) -> str:
     return ""
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether it names a file of one folder, on every platform, and shows as it is on a terminal."""
     return (
         0 < len(name) <= 240
@@ -442,6 +443,16 @@ def _said(path: object, error: OSError) -> str:
     return f"{path}: {error.strerror or error}"
 
 
+def summary(report: Report) -> str:
+    """What it came to, in a line."""
+    whole = report.whole
+    if report.joined:
+        return f"{report.path}  is whole: {whole.size:,} bytes, sha256 {whole.sha256}"
+    kinds = [(len(report.missing), "missing"), (len(report.damaged), "damaged")]
+    said = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
+    return f"{whole.name} cannot be joined yet: of {len(whole.parts)} parts {said}"
+
+
 def advice(report: Report) -> list[str]:
     """What to do next, in lines."""
     if report.joined:
@@ -490,7 +501,7 @@ def main(argv: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name must not break on a console of few letters
     parser = argparse.ArgumentParser(
-        prog="join.py", description="Put the parts of a file together again.", epilog="It can be stopped and run again."
+        prog=SCRIPT, description="Put the parts of a file together again.", epilog="It can be stopped and run again."
     )
     parser.add_argument(
         "what",
@@ -509,20 +520,17 @@ def main(argv: list[str] | None = None) -> int:
     try:
         report = join(options.what, options.output, remove_parts=options.remove_parts, told=_say)
     except JoinError as error:
-        _complain([error.message, error.hint])
+        _complain(["error: " + error.message, error.hint])
         return error.exit_code
     except KeyboardInterrupt:
-        _complain(["stopped", "run the same command again: what was joined is kept"])
+        _complain(["error: stopped", "run the same command again: what was joined is kept"])
         return _STOPPED
-    if not report.joined:
-        count = len(report.missing) + len(report.damaged)
-        whole = "{} cannot be joined yet: {} of {} parts are missing or damaged"
-        _complain([whole.format(report.whole.name, count, len(report.whole.parts)), *advice(report)])
-        return report.exit_code
     for warning in report.warnings:
-        _say("warning: " + warning)
-    _say(f"{report.path}  is whole: {report.whole.size:,} bytes, sha256 {report.whole.sha256}")
-    for line in advice(report):
+        _complain(["warning: " + warning])
+    if not report.joined:
+        _complain(["error: " + summary(report), *advice(report)])
+        return report.exit_code
+    for line in (summary(report), *advice(report)):
         _say(line)
     return 0
 
@@ -533,7 +541,7 @@ def _say(line: str) -> None:
 
 def _complain(lines: Iterable[str]) -> None:
     for number, line in enumerate(lines):
-        print(("  " if number else "error: ") + line, file=sys.stderr)  # noqa: T201 - as above
+        print(("  " if number else "") + line, file=sys.stderr)  # noqa: T201 - as above
 
 
 if __name__ == "__main__":

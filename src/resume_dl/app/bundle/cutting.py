@@ -1,0 +1,44 @@
+"""``bundle split``: the parts of a tar, or of a bundle's folder, which is verified before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from resume_dl.bundle.parts import split_file, split_members
+from resume_dl.bundle.tar import bundle_members, mtime_of
+from resume_dl.errors import ConfigurationError, IntegrityError
+from resume_dl.standalone import join, verify
+
+
+def cut(
+    what: Path,
+    out: Path | None,
+    *,
+    size: int,
+    env: Mapping[str, str],
+    told: Callable[[int], object],
+    said: Callable[[str], None],
+) -> join.Parts:
+    """Cut a file or a bundle's folder into parts of at most ``size`` bytes in ``out``, which is made where it is not.
+
+    Without ``out`` they lie beside it. ``told`` gets numbers of bytes as they are written, ``said`` lines for people.
+    Raises ConfigurationError, IntegrityError, StoreError.
+    """
+    what = what.resolve()  # "." has a name too
+    if not what.exists():
+        raise ConfigurationError(f"{what} is not there", hint="name the tar or the folder of a bundle")
+    folder = what.parent if out is None else out.resolve()
+    if not what.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        return split_file(what, folder, size=size, told=told)
+    if folder == what or what in folder.parents:
+        raise ConfigurationError(f"{folder} lies in the bundle", hint="choose another folder with -o")
+    report = verify.check(what, told=said)
+    if report.problems:
+        first = report.problems[0]
+        more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
+        raise IntegrityError(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify names all")
+    folder.mkdir(parents=True, exist_ok=True)
+    members = bundle_members(what)
+    return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), told=told)

@@ -1,0 +1,220 @@
+"""A file cut into parts that fit on a stick or through a mail gate: ``X.tar.001`` …, ``X.tar.parts.json``, ``join.py``.
+
+``standalone/join.read_list`` says what the list holds. Parts get their names only when all of them are whole, and the
+list is last: a folder with the list has them all. What a killed run leaves is known by the names that it had noted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from resume_dl.bundle.tar import MTIME, Cancelled, Member, read_chunks, tar_blocks, tar_size
+from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, writing
+from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError, StoreError
+from resume_dl.standalone import join
+
+DEFAULT_SIZE = 4 * 1024**3
+_OUR_SCRIPT = b'"""Puts the parts of a file together again: resume-dl\'s join.py'
+Told = Callable[[int], object]
+
+
+def most_of(size: int) -> int:
+    """The bytes that a part of at most ``size`` may have: of 4 GiB one less, which is what FAT32 takes."""
+    return size - 1 if size == DEFAULT_SIZE else size
+
+
+def split_members(
+    members: Sequence[Member],
+    folder: Path,
+    name: str,
+    *,
+    size: int,
+    mtime: int = MTIME,
+    told: Told = lambda _: None,
+    cancelled: Cancelled = lambda: False,
+) -> join.Parts:
+    """The tar of ``members`` in parts of at most ``size`` bytes, without a whole tar on the disk; raises as both do."""
+    return write_parts(
+        tar_blocks(members, mtime=mtime, cancelled=cancelled), tar_size(members), folder, name, size=size, told=told
+    )
+
+
+def split_file(
+    path: Path, folder: Path, *, size: int, told: Told = lambda _: None, cancelled: Cancelled = lambda: False
+) -> join.Parts:
+    """The parts of a file that is there already, which stays. Raises as ``write_parts``, and Interrupted."""
+    try:
+        total = path.stat().st_size
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    return write_parts(_blocks(path, total, cancelled), total, folder, path.name, size=size, told=told)
+
+
+def write_parts(
+    blocks: Iterable[bytes | memoryview],
+    total: int,
+    folder: Path,
+    name: str,
+    *,
+    size: int,
+    told: Told = lambda _: None,
+) -> join.Parts:
+    """Write ``blocks``, ``total`` bytes in all, as parts of file ``name`` into ``folder``.
+
+    Parts of an earlier split of that name are replaced, at the end; files of anybody else are not. ``told`` gets the
+    number of bytes with each piece. Raises ConfigurationError, StoreError, OutOfSpaceError, NotWritableError, and what
+    ``blocks`` raise; nothing is left then.
+    """
+    most = most_of(size)
+    sizes = _sizes(name, total, most)
+    names = [join.part_name(name, number, len(sizes)) for number in range(1, len(sizes) + 1)]
+    document = folder / f"{name}{join.LIST}"
+    files_of_this_run: list[Unfinished] = []
+
+    def begin(path: Path) -> Unfinished:
+        files_of_this_run.append(Unfinished(path))
+        return files_of_this_run[-1]
+
+    with writing(folder):
+        _remove_leftovers(folder, name)
+        earlier = _listed(document, name)
+        _refuse_others(folder, [*names, document.name], earlier)
+        check_room(folder, total)
+        try:
+            whole, rows, pieces = hashlib.sha256(), [], _Pieces(blocks)
+            for part_name, part_size in zip(names, sizes, strict=True):
+                part, digest = begin(folder / part_name), hashlib.sha256()
+                for piece in pieces.take(part_size):
+                    whole.update(piece)
+                    digest.update(piece)
+                    part.write(piece)
+                    told(len(piece))
+                part.finish()
+                rows.append({"name": part_name, "size": part_size, "sha256": digest.hexdigest()})
+            pieces.end()
+            for path, text in ((folder / join.SCRIPT, script()), (document, _text(name, total, whole.hexdigest(), rows))):
+                file = begin(path)
+                file.write(text)
+                file.finish()
+            for old in earlier:
+                (folder / old).unlink(missing_ok=True)
+            for file in files_of_this_run:
+                file.publish()
+        except BaseException:
+            for file in files_of_this_run:
+                file.withdraw()
+            raise
+    return join.read_list(document)
+
+
+def script() -> bytes:
+    """``join.py`` as it is put beside the parts."""
+    return (files("resume_dl.standalone") / join.SCRIPT).read_bytes()
+
+
+class _Pieces:
+    """Blocks cut where parts end."""
+
+    def __init__(self, blocks: Iterable[bytes | memoryview]) -> None:
+        self._blocks = iter(blocks)
+        self._rest = memoryview(b"")
+
+    def take(self, count: int) -> Iterator[memoryview]:
+        """The next ``count`` bytes."""
+        while count:
+            if not self._rest:
+                self._rest = memoryview(next(self._blocks))
+            piece = self._rest[:count]
+            self._rest = self._rest[len(piece) :]
+            count -= len(piece)
+            yield piece
+
+    def end(self) -> None:
+        """Let the blocks make their last checks, which come after the last byte."""
+        for block in self._blocks:
+            if block:
+                raise AssertionError("more bytes than were announced")
+
+
+def _blocks(path: Path, total: int, cancelled: Cancelled) -> Iterator[memoryview]:
+    left = total
+    for chunk in read_chunks(path):
+        if cancelled():
+            raise Interrupted("stopped", hint="run the same command again")
+        left -= len(chunk)
+        if left < 0:
+            break
+        yield chunk
+    if left:
+        raise SizeMismatchError(
+            f"{path} changes while it is read", expected=total, actual=total - left, hint="wait until it is whole"
+        )
+
+
+def _sizes(name: str, total: int, most: int) -> list[int]:
+    """The bytes of each part; raises ConfigurationError."""
+    if not join.is_plain(name):
+        raise ConfigurationError(
+            f"{name} is no name that a file may have on every platform", hint="rename it, and try again"
+        )
+    if total == 0:
+        raise ConfigurationError(f"{name} is empty", hint="name the tar of a bundle")
+    if most < 1 or total > most * join.MOST_PARTS:
+        raise ConfigurationError(
+            f"{name} has {total:,} bytes: parts of {max(most, 0):,} would be more than {join.MOST_PARTS}",
+            hint="choose larger parts",
+        )
+    return [min(most, total - offset) for offset in range(0, total, most)]
+
+
+def _text(name: str, total: int, sha256: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """The list, a part a line, so that people can read it."""
+    document = {"schema": join.SCHEMA, "kind": join.KIND, "name": name, "size": total, "sha256": sha256, "parts": rows}
+    fields = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "parts"]
+    fields.append('"parts": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]")
+    fields.append(f'"digest": "{join.self_digest(document)}"')
+    return ("{" + ",\n".join(fields) + "}\n").encode()
+
+
+def _listed(document: Path, name: str) -> list[str]:
+    """The parts of ``name`` in a list of ours, and the list; nothing where it is damaged, or somebody else's."""
+    with suppress(join.JoinError):
+        whole = join.read_list(document)
+        if whole.name == name:
+            return [*(part.name for part in whole.parts), f"{name}{join.LIST}"]
+    return []
+
+
+def _remove_leftovers(folder: Path, name: str) -> None:
+    """Remove what a killed run has left: unfinished parts, and those that it had begun to give their names."""
+    document = folder / f"{name}{join.LIST}"
+    noted = document.with_name(document.name + SUFFIX)
+    if not document.exists():
+        for part in _listed(noted, name):
+            (folder / part).unlink(missing_ok=True)
+    noted.unlink(missing_ok=True)
+    unfinished = re.compile(re.escape(name) + r"\.[0-9]{3,4}" + re.escape(SUFFIX))
+    for path in folder.iterdir():
+        if unfinished.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -> None:
+    """Raise StoreError for a file in the way that no split of this name has made."""
+    others = [each for each in names if each not in earlier and os.path.lexists(folder / each)]
+    with suppress(FileNotFoundError):
+        if (folder / join.SCRIPT).read_bytes()[: len(_OUR_SCRIPT)] != _OUR_SCRIPT:
+            others.append(join.SCRIPT)
+    if others:
+        raise StoreError(
+            f"{folder / others[0]} is there already, and is not of an earlier split",
+            hint="move it away, or choose another folder with -o",
+        )

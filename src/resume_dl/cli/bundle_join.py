@@ -1,0 +1,65 @@
+"""``resume-dl bundle join``: what join.py does, which lies beside the parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resume_dl.cli.options import option
+from resume_dl.cli.run import guarded, say, say_json, show_error, stopped, tell
+from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
+
+if TYPE_CHECKING:
+    from resume_dl.standalone.join import Report
+
+_PATH = click.Path(path_type=Path)
+_ERRORS: dict[int, type[ResumeDLError]] = {1: TransferError, 2: ConfigurationError, 4: IntegrityError, 5: StoreError}
+"""By exit code."""
+
+
+@click.command("join")
+@click.argument("what", metavar="LIST|PART|TAR|FOLDER", type=_PATH)
+@option("-o", "--output", "output", type=_PATH, metavar="OUT", help="The tar, or the folder for it; else beside them.")
+@option("--remove-parts/--keep-parts", "remove_parts", help="Remove the parts once the whole is verified.")
+@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: bool) -> int:
+    """Put the parts together again; name each that is missing or damaged, and keep the others."""
+    codes = [0]
+
+    def call() -> None:
+        from resume_dl.standalone import join  # noqa: PLC0415 - loaded when it runs, not for --help
+
+        try:
+            told = tell if as_json else say
+            report = join.join(what, output, remove_parts=remove_parts, told=told)
+        except join.JoinError as error:
+            raise _ERRORS[error.exit_code](error.message, hint=error.hint) from error
+        except KeyboardInterrupt as error:
+            raise stopped() from error
+        codes.append(report.exit_code)
+        _show(report, as_json=as_json)
+
+    return guarded("bundle join", call, as_json=as_json) or codes[-1]
+
+
+def _show(report: Report, *, as_json: bool) -> None:
+    from resume_dl.app.report import error_json  # noqa: PLC0415 - see above
+    from resume_dl.standalone import join  # noqa: PLC0415 - see above
+
+    code, whole, advice = report.exit_code, report.whole, join.advice(report)
+    error = None
+    if not report.joined:
+        error = _ERRORS[code](join.summary(report), hint="\n  ".join(advice))
+        show_error(error)
+    for warning in report.warnings:
+        tell(f"warning: {warning}")
+    if as_json:
+        about: dict[str, Any] = {"path": str(report.path), "size": whole.size, "sha256": whole.sha256}
+        about |= {"missing": list(report.missing), "damaged": dict(report.damaged)}
+        found = {"ok": report.joined, "exit_code": code, "error": None if error is None else error_json(error)}
+        say_json({"schema": 1, "command": "bundle join", **found, **about})
+    elif report.joined:
+        for line in (join.summary(report), *advice):
+            say(line)

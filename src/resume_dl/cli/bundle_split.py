@@ -1,0 +1,77 @@
+"""``resume-dl bundle split``."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from resume_dl.cli.options import option
+from resume_dl.cli.run import guarded, say, say_json, stopped, tell
+from resume_dl.model.units import parse_size
+
+_PATH = click.Path(path_type=Path)
+_EVERY = 5.0
+"""Seconds between two lines of progress."""
+
+
+class Size(click.ParamType[int, str]):
+    """Bytes: ``4GiB``, ``700MB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, at least one."""
+        try:
+            size = parse_size(str(value))
+        except ValueError:
+            size = 0
+        if size < 1:
+            self.fail(f"{value!r} is no size; write it as 4GiB or 700MB", param, ctx)
+        return size
+
+
+@click.command("split")
+@click.argument("what", metavar="TAR|FOLDER", type=_PATH)
+@option("--size", type=Size(), default="4GiB", show_default=True, help="Most bytes a part; of 4GiB what FAT32 takes.")
+@option("-o", "--output", "output", type=_PATH, metavar="DIR", help="The folder for the parts; else beside it.")
+@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int:
+    """Cut the tar or the folder of a bundle into parts that fit on a disk, with the script that joins them."""
+
+    def call() -> None:
+        from resume_dl.app.bundle.cutting import cut  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.standalone import join  # noqa: PLC0415 - see above
+
+        try:
+            whole = cut(what, output, size=size, env=os.environ, told=_Progress(), said=tell)
+        except KeyboardInterrupt as error:
+            raise stopped() from error
+        folder = output or what.resolve().parent
+        if as_json:
+            parts = [{"name": part.name, "size": part.size, "sha256": part.sha256} for part in whole.parts]
+            path = str(folder / f"{whole.name}{join.LIST}")
+            about = {"path": path, "size": whole.size, "sha256": whole.sha256, "parts": parts}
+            say_json({"schema": 1, "command": "bundle split", "ok": True, "exit_code": 0, "error": None, **about})
+            return
+        for part in whole.parts:
+            say(f"{part.sha256}  {part.name}  {part.size:,} bytes")
+        say(f"copy all of them, {whole.name}{join.LIST} and {join.SCRIPT}; then, in their folder: python {join.SCRIPT}")
+
+    return guarded("bundle split", call, as_json=as_json)
+
+
+class _Progress:
+    """A line on stderr every few seconds."""
+
+    def __init__(self) -> None:
+        self._written, self._said = 0, time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        self._written += count
+        if time.monotonic() - self._said >= _EVERY:
+            self._said = time.monotonic()
+            tell(f"{self._written:,} bytes written")
