@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resume_dl.engine.job import SourceReport
 from resume_dl.errors import ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.pip import PipSolution
-from resume_dl.resolve.request import Solution
+
+if TYPE_CHECKING:  # one plain download resolves nothing
+    from resume_dl.model.pip import PipSolution
+    from resume_dl.resolve.request import Solution
 
 
 @dataclass(slots=True)

@@ -1,0 +1,127 @@
+"""The options that say what is wanted, of fetch and of bundle create; and the request that they come to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from resume_dl.cli.options import option
+from resume_dl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resume_dl.app.request import FetchRequest, PipOptions
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_VERSION = re.compile(r"\d+(\.\d+){1,2}")
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+_SPECS = (
+    click.argument("specs", nargs=-1, metavar="[SPEC]..."),
+    option("-c", "--channel", "channel", multiple=True, metavar="NAME|URL", help="A channel; repeatable."),
+    option("--override-channels", "override_channels", is_flag=True, help="Only the channels given by -c."),
+    option(
+        "--platform", multiple=True, metavar="SUBDIR", help="As linux-64 or win-64; repeatable.  [default: this one]"
+    ),
+    option("--no-deps", "no_deps", is_flag=True, help="Only what is named."),
+    option("--only-deps", "only_deps", is_flag=True, help="Only what the named ones need."),
+    option(
+        "--file",
+        "file",
+        multiple=True,
+        type=_FILE,
+        help="environment.yml, @EXPLICIT list, requirements.txt, pyproject.toml, pylock.toml; repeatable.",
+    ),
+    option(
+        "--pip",
+        "pip",
+        multiple=True,
+        metavar="REQUIREMENT",
+        help="As 'torch==1.6.0+cu101', by pip's rules; repeatable.",
+    ),
+    option("--index-url", "index_url", metavar="URL", help="The package index.  [default: pip's own]"),
+    option("--extra-index-url", "extra_index_url", multiple=True, metavar="URL", help="Asked before it; repeatable."),
+    option(
+        "--find-links", "find_links", multiple=True, metavar="URL|DIR", help="A page or folder of wheels; repeatable."
+    ),
+    option("--python", "python", metavar="VERSION", help="The Python that the wheels are for, as 3.10."),
+    option("--allow-sdist", "allow_sdist", is_flag=True, help="Source archives too, where there is no wheel."),
+    option("--pre", "pre", is_flag=True, help="Pre-releases of pip packages too."),
+    option("--virtual-package", "virtual_package", multiple=True, metavar="NAME=VERSION", help="As __glibc=2.17."),
+    option("--cuda", metavar="VERSION|none", help="The CUDA of the machine that will run it."),
+    option(
+        "--channel-priority",
+        "channel_priority",
+        type=click.Choice(["strict", "flexible", "disabled"]),
+        help="[default: condarc's]",
+    ),
+    option(
+        "--solver", type=click.Choice(["rattler", "conda"]), default="rattler", show_default=True, help="Who solves."
+    ),
+)
+
+
+def spec_options(command: _Command) -> _Command:
+    """Specs, channels, platforms, pip's requirements and indexes."""
+    for add in reversed(_SPECS):
+        command = add(command)
+    return command
+
+
+def check_specs(options: Mapping[str, Any], specs: tuple[str, ...], *, hint: str) -> None:
+    """Raise UsageError where nothing is asked for, or nothing is left of it."""
+    if options["no_deps"] and options["only_deps"]:
+        raise click.UsageError("--no-deps and --only-deps leave nothing together: give one of them")
+    if not specs and not options["file"] and not options["pip"]:
+        raise click.UsageError(f"nothing to fetch: name a package, as in {hint}")
+
+
+def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchRequest:
+    """What they ask for; where it goes is said by other options. Raises ConfigurationError."""
+    from resume_dl.app.request import FetchRequest  # noqa: PLC0415 - loaded when a command runs, not for --help
+
+    return FetchRequest(
+        specs=specs,
+        files=tuple(options["file"]),
+        channels=tuple(options["channel"]),
+        override_channels=options["override_channels"],
+        platforms=tuple(options["platform"]),
+        no_deps=options["no_deps"],
+        only_deps=options["only_deps"],
+        virtual_packages=tuple(options["virtual_package"]),
+        cuda=options["cuda"],
+        channel_priority=options["channel_priority"],
+        solver=options["solver"],
+        pip=_pip_options(options),
+    )
+
+
+def _pip_options(options: Mapping[str, Any]) -> PipOptions:
+    """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
+    from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
+    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415 - see above
+
+    here = Path.cwd()
+    index = options["index_url"]
+    try:
+        indexes = PipIndexes(
+            index_url=None if index is None else index_from(index, here),
+            extra=tuple(index_from(word, here) for word in options["extra_index_url"]),
+            find_links=tuple(place_from(word, here) for word in options["find_links"]),
+            pre=options["pre"],
+        )
+    except ValueError:  # its own text may quote a password
+        what = "--index-url, --extra-index-url or --find-links is no address"
+        raise ConfigurationError(what, hint="as https://host/simple, or a folder") from None
+    python = options["python"]
+    if python is not None and not _VERSION.fullmatch(python):
+        raise ConfigurationError(f"--python {python!r} is no version of Python", hint="write it as 3.10 or 3.10.4")
+    return PipOptions(
+        requirements=tuple(options["pip"]),
+        indexes=indexes,
+        python=python,
+        allow_sdist=options["allow_sdist"],
+    )
