@@ -325,7 +325,7 @@ def conda_info(
     )  # fmt: skip
     solver = answer.get("solver")
     return CondaInfo(
-        version=version.partition("+")[0],
+        version=_public(version),
         platform=_one(answer.get("platform")),
         virtual_packages=_virtual(answer.get("virtual_pkgs", answer.get("virtual packages"))),
         channels=_texts(answer.get("channels")),
@@ -334,6 +334,12 @@ def conda_info(
         envs_dirs=_texts(answer.get("envs_dirs", answer.get("envs directories"))),
         solver=_one(solver.get("name") if isinstance(solver, dict) else solver),
     )
+
+
+def _public(version: str) -> str:
+    """A version without its local part, which one of a source checkout has; empty for what is none."""
+    version = version.partition("+")[0]
+    return version if _VERSION.fullmatch(version) else ""
 
 
 def _one(value: Any) -> str:
@@ -353,8 +359,8 @@ def _virtual(rows: Any) -> dict[str, str]:
     for row in rows if isinstance(rows, list) else ():
         parts = row.split("=") if isinstance(row, str) else list(row) if isinstance(row, list) else []
         name, version, build = [*(str(part or "0") for part in parts), "0", "0", "0"][:3]
-        version = version.partition("+")[0]  # a conda of a source checkout has a local part
-        if _VIRTUAL.fullmatch(name) and _VERSION.fullmatch(version) and _BUILD.fullmatch(build):
+        version = _public(version)
+        if _VIRTUAL.fullmatch(name) and version and _BUILD.fullmatch(build):
             found[name] = version if build == "0" else version + "=" + build
     return dict(sorted(found.items()))
 
@@ -563,8 +569,8 @@ def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
             continue
         code, text = run_quietly((str(place.absolute()), "-c", _ASK_PYTHON), env, SHORT)
         said = text.splitlines() if code == 0 else []
-        if len(said) == 2 and re.fullmatch(r"\d+\.\d+\.\d+", said[0]) and _VERSION.fullmatch(said[1]):
-            return said[0], said[1]
+        if len(said) == 2 and re.fullmatch(r"\d+\.\d+\.\d+", said[0]) and _public(said[1]):
+            return said[0], _public(said[1])
     return None
 
 
