@@ -1,0 +1,54 @@
+"""What a wheel or a source archive says of itself: METADATA and PKG-INFO ("Core metadata specifications", PyPA).
+
+Wheels are ZIP (PEP 427) with ``<name>-<version>.dist-info/METADATA``; source archives hold ``<folder>/PKG-INFO``
+(PEP 625). Nothing else of them is unpacked. They were made by strangers: one that cannot be read says nothing.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from packaging.metadata import RawMetadata, parse_email
+
+_MOST = 4 << 20
+"""Bytes of one METADATA; the longest descriptions have some hundred KB."""
+_FAR = 256 << 20
+"""Bytes of an unpacked source archive that are passed over on the way to its PKG-INFO."""
+
+
+def read_metadata(path: Path) -> RawMetadata:
+    """The fields as ``packaging`` names them; empty where there are none that can be read.
+
+    Raises OSError where the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        try:
+            return parse_email(_packed(file, path.name))[0]
+        except Exception:  # noqa: BLE001 - there is no end of ways to be a strange archive, and none matters here
+            return {}
+
+
+def _packed(file: IO[bytes], filename: str) -> bytes:
+    if filename.endswith((".whl", ".zip")):
+        with zipfile.ZipFile(file) as archive:
+            wanted = ".dist-info/METADATA" if filename.endswith(".whl") else "/PKG-INFO"
+            names = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith(wanted)]
+            with archive.open(_own(names, filename)) as member:
+                return member.read(_MOST)
+    with tarfile.open(fileobj=file) as sources:
+        for entry in sources:
+            if entry.name.count("/") == 1 and entry.name.endswith("/PKG-INFO"):
+                packed = sources.extractfile(entry)
+                return b"" if packed is None else packed.read(_MOST)
+            if entry.offset_data + entry.size > _FAR:
+                break
+    return b""
+
+
+def _own(names: list[str], filename: str) -> str:
+    """A wheel that vendors another may hold that one's METADATA too: its own is in the folder of its own name."""
+    start = "-".join(filename.split("-")[:2]).lower()
+    return min(names, key=lambda name: (not name.lower().startswith(start), name))

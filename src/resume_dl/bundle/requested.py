@@ -1,0 +1,188 @@
+"""Which specs, requirements and files of a request brought each package, and which packages it needs. Pure.
+
+For one platform at a time: a conda solution has one package of a name, a pip solution one of a project. What is asked
+for is followed through conda's ``depends`` and through Requires-Dist (PEP 508, with the extras that somebody asks for
+and the target's markers), over the packages that were chosen and no others. So nothing is resolved here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from packaging.markers import InvalidMarker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.metadata import RawMetadata
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from resume_dl.model.bundle import BundlePackage
+
+_NAME = re.compile(r"\s*(?:[^\s\[]+::)?([\w.-]+)")
+"""Of a MatchSpec as it stands in ``depends``: the name is first, behind a channel perhaps."""
+_Node = TypeVar("_Node", bound=Hashable)
+_Part = tuple[str, str]
+"""A path, and one of its extras; ``""`` for what it needs without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Paths of packages throughout; all sorted."""
+
+    requested_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Path -> the texts of the request that brought it."""
+    depends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Path -> the packages that it needs itself."""
+
+
+def conda_reasons(
+    packages: Iterable[BundlePackage],
+    records: Mapping[str, Mapping[str, Any]],
+    *,
+    asked: Mapping[str, Iterable[str]],
+    listed: Mapping[str, Iterable[str]] | None = None,
+    add_pip: bool = True,
+) -> Reasons:
+    """Why one platform has these conda packages; ``records``: path -> the channel's own record.
+
+    ``asked``: a spec, or a file's name -> the names of packages that it asks for, whose ``depends`` are followed.
+    ``listed``: a list's name -> the paths of what stands in it, which brings nothing else. ``add_pip`` as conda's
+    ``add_pip_as_python_dependency``. What nothing leads to (it is there for something installed already) was brought
+    by all of ``asked`` together.
+    """
+    chosen = [*packages]
+    of_name = _by_name(chosen, str.lower)
+    depends: dict[str, tuple[str, ...]] = {}
+    for package in chosen:
+        texts = records.get(package.path, {}).get("depends") or ()
+        names = {found[1].lower() for text in texts if isinstance(text, str) and (found := _NAME.match(text))}
+        if add_pip and package.name == "python":
+            names.add("pip")
+        depends[package.path] = _sorted(path for name in names for path in of_name.get(name, ()))
+    starts = {text: [path for name in names for path in of_name.get(name.lower(), ())] for text, names in asked.items()}
+    brought = _collect({text: _reached(paths, lambda path: depends[path]) for text, paths in starts.items()})
+    return Reasons(_complete(chosen, brought, asked, listed or {}), depends)
+
+
+def pip_reasons(
+    packages: Iterable[BundlePackage],
+    metadata: Mapping[str, RawMetadata],
+    *,
+    asked: Mapping[str, Iterable[str]],
+    listed: Mapping[str, Iterable[str]] | None = None,
+    environment: Mapping[str, object],
+) -> Reasons:
+    """Why one platform has these wheels and source archives; ``metadata``: path -> what it says of itself.
+
+    ``asked``: a requirement's text, or a file's name -> the requirements (PEP 508) that it comes to. ``environment``:
+    the target's markers, as ``resolve/pylock.py`` has them. ``listed``, and what nothing leads to (a source archive may
+    not say what it needs), as for conda. A requirement that cannot be read is passed over, a marker that cannot be
+    judged is taken for true.
+    """
+    chosen = [*packages]
+    markers = {name: str(value) for name, value in environment.items()}
+    of_name = _by_name(chosen, canonicalize_name)
+    needs = {
+        package.path: [*_requirements(metadata.get(package.path, {}).get("requires_dist", []))] for package in chosen
+    }
+
+    def parts(wanted: Iterable[Requirement], extra: str) -> Iterator[_Part]:
+        for requirement in wanted:
+            if _holds(requirement, markers, extra):
+                for path in of_name.get(canonicalize_name(requirement.name), ()):
+                    yield from ((path, each) for each in ("", *sorted(map(canonicalize_name, requirement.extras))))
+
+    followed: dict[_Part, tuple[_Part, ...]] = {}
+
+    def next_parts(part: _Part) -> tuple[_Part, ...]:
+        if part not in followed:
+            followed[part] = tuple(parts(needs[part[0]], part[1]))
+        return followed[part]
+
+    brought = _collect(
+        {
+            text: {path for path, _ in _reached(parts(_requirements(wanted), ""), next_parts)}
+            for text, wanted in asked.items()
+        }
+    )
+    depends: dict[str, set[str]] = {
+        package.path: {path for path, _ in next_parts((package.path, ""))} for package in chosen
+    }
+    for (path, _), leads_to in followed.items():
+        depends[path].update(other for other, _ in leads_to if other != path)
+    return Reasons(
+        _complete(chosen, brought, asked, listed or {}), {path: _sorted(paths) for path, paths in depends.items()}
+    )
+
+
+def all_reasons(parts: Iterable[Reasons]) -> Reasons:
+    """Of several platforms, and of conda and pip: a noarch package has the reasons of each."""
+    requested: dict[str, set[str]] = {}
+    depends: dict[str, set[str]] = {}
+    for part in parts:
+        for sums, ones in ((requested, part.requested_by), (depends, part.depends)):
+            for path, values in ones.items():
+                sums.setdefault(path, set()).update(values)
+    return Reasons(
+        {path: _sorted(texts) for path, texts in requested.items()},
+        {path: _sorted(paths) for path, paths in depends.items()},
+    )
+
+
+def _by_name(packages: Iterable[BundlePackage], plain: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for package in packages:
+        found.setdefault(plain(package.name), []).append(package.path)
+    return found
+
+
+def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
+    for text in texts:
+        try:
+            yield Requirement(text)
+        except InvalidRequirement:
+            continue
+
+
+def _holds(requirement: Requirement, environment: Mapping[str, str], extra: str) -> bool:
+    if requirement.marker is None:
+        return not extra  # without a marker it belongs to the project itself, which is always followed too
+    try:
+        return requirement.marker.evaluate({**environment, "extra": extra})
+    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
+        return True
+
+
+def _reached(starts: Iterable[_Node], leads_to: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
+    seen = {*starts}
+    left = [*seen]
+    while left:
+        new = {*leads_to(left.pop())} - seen
+        seen |= new
+        left += new
+    return seen
+
+
+def _collect(reached: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Text -> paths, as path -> texts."""
+    found: dict[str, set[str]] = {}
+    for text, paths in reached.items():
+        for path in paths:
+            found.setdefault(path, set()).add(text)
+    return found
+
+
+def _complete(
+    packages: Iterable[BundlePackage],
+    brought: dict[str, set[str]],
+    asked: Mapping[str, Any],
+    listed: Mapping[str, Iterable[str]],
+) -> dict[str, tuple[str, ...]]:
+    for path, texts in _collect(listed).items():
+        brought.setdefault(path, set()).update(texts)
+    return {package.path: _sorted(brought.get(package.path, asked)) for package in packages}
+
+
+def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(texts)))
