@@ -53,7 +53,7 @@ def run(
         cwd=place,
         timeout=120,
         check=False,
-        preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,  # noqa: PLW1509 - two calls
+        preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,
     )
 
 
@@ -225,9 +225,7 @@ def test_platforms_as_conda_names_them(monkeypatch, system, machine, bits, subdi
     assert probe.current_platform() == subdir
 
 
-@pytest.mark.parametrize(
-    ("name", "subdir"), [("win-amd64", "win-64"), ("win32", "win-32"), ("win-arm64", "win-arm64")]
-)
+@pytest.mark.parametrize(("name", "subdir"), [("win-amd64", "win-64"), ("win32", "win-32"), ("win-arm64", "win-arm64")])
 def test_windows_by_what_python_was_built_for(monkeypatch, name, subdir):
     """A 32-bit Python on a 64-bit Windows installs 32-bit packages."""
     monkeypatch.setattr(probe, "WINDOWS", True)
@@ -354,8 +352,7 @@ def test_what_cannot_be_read_or_named_is_said_and_left_out(tmp_path):
     for name in ("good-1.0-0.conda", "closed-1.0-0.conda", "of müller-1.0-0.conda"):
         (pkgs / name).write_bytes(b"archive")
     (pkgs / "closed-1.0-0.conda").chmod(0)
-    with open(os.fsencode(pkgs) + b"/no\xfftext-1.0-0.conda", "wb"):
-        pass
+    Path(os.fsdecode(os.fsencode(pkgs) + b"/no\xfftext-1.0-0.conda")).touch()
     os.mkfifo(pkgs / "pipe-1.0-0.conda")
     (pkgs / "loop-1.0-0.conda").symlink_to("loop-1.0-0.conda")
     done = run(tmp_path, "--pkgs-dir", pkgs)
@@ -391,7 +388,7 @@ def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path):
 @linux_only
 def test_an_output_that_takes_nothing_is_this_machines_fault(tmp_path):
     """5, one line, no traceback from the interpreter's end either."""
-    with open("/dev/full", "w", encoding="utf-8") as full:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             [sys.executable, str(SCRIPT), "--no-inventory"],
             stdout=full,

@@ -25,6 +25,7 @@ INVENTORY = "resume-dl inventory"
 MOST_BYTES = 256 * 2**20
 """Of one file; 50,000 packages are 15 MB."""
 _MOST_SIZE = 2**53
+_MOST_LETTERS = 1000
 _PLATFORM = re.compile(r"[a-z]{1,20}-[a-z0-9_]{1,20}", re.ASCII)
 _VIRTUAL = re.compile(r"__[a-z0-9][a-z0-9_.-]{0,60}", re.ASCII)
 _VALUE = re.compile(r"[0-9][0-9A-Za-z_.]{0,60}(?:=[\w.+-]{1,60})?", re.ASCII)
@@ -159,9 +160,9 @@ def _read(path: Path) -> Mapping[str, Any]:
         said = json.loads(data)  # with a mark of its encoding too: PowerShell's > writes UTF-16
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is no whole JSON file", hint=_HINT) from error
-    if not isinstance(said, dict) or said.get("kind") not in {TARGET, INVENTORY}:
+    if not isinstance(said, dict) or said.get("kind") not in (TARGET, INVENTORY):  # no set: it may be a list
         raise ConfigurationError(f"{path} comes from no probe", hint=_HINT)
-    if said.get("schema") != SCHEMA or isinstance(said["schema"], bool):
+    if type(said.get("schema")) is not int or said["schema"] != SCHEMA:
         raise ConfigurationError(
             f"{path} has another form than this resume-dl reads", hint="use the same resume-dl on both machines"
         )
@@ -173,9 +174,9 @@ def _channels(conda: _File) -> tuple[tuple[str, ...], int]:
     found = conda.rows("channels")
     kept = []
     for channel in found:
-        if not isinstance(channel, str) or len(channel) > 1000 or RedactedUrl(channel).has_secret:
+        if not isinstance(channel, str) or len(channel) > _MOST_LETTERS:
             conda.refuse("channels")
-        if _ADDRESS.fullmatch(channel) or _CHANNEL.fullmatch(channel):
+        if (_ADDRESS.fullmatch(channel) or _CHANNEL.fullmatch(channel)) and not RedactedUrl(channel).has_secret:
             kept.append(channel)
     return tuple(dict.fromkeys(kept)), conda.count("channels_left_out") + len(found) - len(kept)
 
