@@ -6,13 +6,12 @@ platforms have carries the marker of those that do.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from resume_dl.model.bundle import BundlePackage, BundlePlatform, Manifest
+from resume_dl.bundle.releases import Release, releases
+from resume_dl.model.bundle import BundlePackage, Manifest
 from resume_dl.model.platforms import marker
 from resume_dl.model.pylock import FileInLock, PackageInLock, write_lock
 
@@ -25,7 +24,7 @@ def write_pylock(manifest: Manifest) -> Iterator[bytes]:
     platforms = [each for each in manifest.platforms if each.pip]
     minors = sorted({_minor(each.python) for each in platforms}, key=Version)
     pieces = write_lock(
-        _packages(platforms, {each.path: each for each in manifest.packages}),
+        map(_package, releases(manifest)),
         requires_python=f">={minors[0]}" if minors else "",
         environments=[f"{marker(each.platform)} and python_version == '{_minor(each.python)}'" for each in platforms],
     )
@@ -36,25 +35,15 @@ def _minor(python: str) -> str:
     return ".".join(python.split(".")[:2])
 
 
-def _packages(platforms: Sequence[BundlePlatform], known: Mapping[str, BundlePackage]) -> Iterator[PackageInLock]:
-    files: dict[tuple[str, str], set[str]] = defaultdict(set)
-    users: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for platform in platforms:
-        for path in platform.pip:
-            key = (str(canonicalize_name(known[path].name)), known[path].version)
-            files[key].add(path)
-            users[key].add(platform.platform)
-    for key in sorted(files):
-        packages = [known[path] for path in sorted(files[key])]
-        sdists = [_file(each) for each in packages if each.kind == "sdist"]
-        only = sorted(users[key]) if len(users[key]) < len(platforms) else []
-        yield PackageInLock(
-            name=key[0],
-            version=key[1],
-            marker=" or ".join(marker(platform) for platform in only),
-            wheels=tuple(_file(each) for each in packages if each.kind == "wheel"),
-            sdist=sdists[0] if sdists else None,
-        )
+def _package(release: Release) -> PackageInLock:
+    sdists = [_file(each) for each in release.files if each.kind == "sdist"]
+    return PackageInLock(
+        name=release.name,
+        version=release.version,
+        marker=release.marker,
+        wheels=tuple(_file(each) for each in release.files if each.kind == "wheel"),
+        sdist=sdists[0] if sdists else None,
+    )
 
 
 def _file(package: BundlePackage) -> FileInLock:

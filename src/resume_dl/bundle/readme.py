@@ -1,0 +1,219 @@
+"""``README.txt``: what a bundle is, what is in it, and the commands that check and install it.
+
+Plain text of short lines for whoever finds the folder on a stick. Commands are the same on every system where that is
+possible: conda, pip and Python take ``/`` on Windows too. Nothing in it depends on the machine or the moment.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from resume_dl.model.bundle import CHANNEL, NAMESPACE, SIGNATURE, SUMS, WHEELS, BundlePlatform, Manifest
+
+_WIDTH = 100
+_ASKED = {"specs": "conda", "pip": "pip", "files": "files", "channels": "channels"}
+"""Keys of ``Manifest.request`` -> what to call them."""
+
+
+def write_readme(manifest: Manifest, *, signed: bool = False) -> Iterator[bytes]:
+    """The text in chunks: UTF-8 with LF. ``manifest`` may lack its ``files``, of which this is one."""
+    conda = [each for each in manifest.platforms if each.conda]
+    pip = [each for each in manifest.platforms if each.pip]
+    parts = [_head(manifest), _contents(manifest), *_delta(manifest), _check(signed=signed), _install()]
+    by_sha256 = any(each.kind == "conda" and not each.md5 for each in manifest.packages)
+    parts += [_by_conda(conda, pip, by_sha256=by_sha256)] if conda else []
+    parts += [_by_pip(pip, alone=not conda)] if pip else []
+    parts += [_for_many(conda, pip)]
+    yield "\n".join(parts).encode()
+
+
+def _head(manifest: Manifest) -> str:
+    what = "conda and pip packages"
+    kinds = {each.kind == "conda" for each in manifest.packages}
+    if len(kinds) == 1:
+        what = "conda packages" if True in kinds else "packages for pip"
+    return _section(
+        "Offline bundle",
+        f"""
+        This folder holds {what} for machines without a network. Everything that one of the platforms below needs is in
+        it. It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and the conda (or
+        mamba, or micromamba) or pip that is to install it. Write python3 for python where there is no python.
+        """,
+        "All commands below are for a terminal in this folder:",
+        (
+            'Linux, macOS:     cd "/media/stick/the bundle"',
+            'Windows, cmd:     cd /d "E:\\the bundle"',
+            '      PowerShell: cd "E:\\the bundle"',
+        ),
+    )
+
+
+def _contents(manifest: Manifest) -> str:
+    asked = [f"{title}: {', '.join(texts)}" for title, texts in _requested(manifest.request)]
+    platforms = []
+    for each in manifest.platforms:
+        python = [f"Python {each.python}"] if each.python else []
+        counts = [_count(each.conda, "conda package"), _count(each.pip, "pip package")]
+        virtual = [f"    solved for {', '.join(each.virtual_packages)}"] if each.virtual_packages else []
+        platforms += [f"{each.platform}: {', '.join([*python, *filter(None, counts)])}", *virtual]
+    return _section(
+        "What is in it",
+        *(("It was asked for:", tuple(asked)) if asked else ()),
+        "It is for:",
+        tuple(platforms),
+        """
+        manifest.json lists every file with its size, digest, origin and licence; sbom.cdx.json says the same to
+        programs that read CycloneDX.
+        """,
+    )
+
+
+def _delta(manifest: Manifest) -> Iterator[str]:
+    left_out = [each for each in manifest.packages if not each.included]
+    if left_out:
+        size = sum(each.size for each in left_out) / 1e6
+        yield _section(
+            "What is not in it",
+            f"""
+            {_count(left_out, "package")} ({size:.1f} MB) that the target had when this was made. python install.py
+            takes them from the target's own caches, checks each, and names what it does not find. Plain conda and pip
+            need them here first: "included":false marks them in manifest.json.
+            """,
+        )
+
+
+def _check(*, signed: bool) -> str:
+    signature = (
+        f"""
+        {SIGNATURE} is an OpenSSH signature over manifest.json. With the public key of whoever signed in a file
+        allowed_signers (ssh-keygen(1)):
+        """,
+        (
+            "python verify.py --allowed-signers allowed_signers --signer IDENTITY",
+            f"ssh-keygen -Y verify -f allowed_signers -I IDENTITY -n {NAMESPACE} -s {SIGNATURE} < manifest.json",
+        ),
+    )
+    return _section(
+        "Check it",
+        "A copy can break on its way. This finds it, and says what to copy again:",
+        ("python verify.py",),
+        "Without Python:",
+        (
+            f"Linux:    sha256sum -c {SUMS}",
+            f"macOS:    shasum -a 256 -c {SUMS}",
+            "Windows:  in PowerShell, silent where all is well",
+            f"    Get-Content -Encoding UTF8 {SUMS} | ForEach-Object {{ $sum, $file = $_ -split '  ', 2;",
+            '        if ((Get-FileHash -LiteralPath $file).Hash -ne $sum) { "damaged: $file" } }',
+        ),
+        """
+        That finds accidents only: who changes a file on purpose can change the lists too. Against that, compare the
+        manifest's digest with the one that was printed when the bundle was made, and came to you by another way:
+        """,
+        ("python verify.py --manifest-sha256 DIGEST",),
+        *(signature if signed else ()),
+    )
+
+
+def _install() -> str:
+    return _section(
+        "Install it",
+        """
+        This checks every file, then makes the environment NAME by the conda, mamba, micromamba or pip that is there,
+        without a network:
+        """,
+        ("python install.py -n NAME",),
+        "python install.py --help says what else it can do.",
+    )
+
+
+def _by_conda(platforms: Sequence[BundlePlatform], pip: Sequence[BundlePlatform], *, by_sha256: bool) -> str:
+    wheels = {each.platform for each in pip}
+    commands: list[str] = []
+    for each in platforms:
+        commands += [f"{each.platform}:", f"    conda create --offline -n NAME --file {each.explicit}"]
+        if each.platform in wheels:
+            commands += ["    conda activate NAME", f"    {_pip(each)}"]
+    cuda = sorted({name.split("=")[1] for each in platforms for name in each.virtual_packages if "__cuda=" in name})
+    override = (
+        f"""
+        Where the driver for CUDA {cuda[-1]} is not installed yet, conda does not solve for it; tell it first:
+        """,
+        (
+            f"Linux:            export CONDA_OVERRIDE_CUDA={cuda[-1]}",
+            f"Windows, cmd:     set CONDA_OVERRIDE_CUDA={cuda[-1]}",
+            f"      PowerShell: $env:CONDA_OVERRIDE_CUDA = '{cuda[-1]}'",
+        ),
+    )
+    return _section(
+        "By plain conda",
+        """
+        conda does not check files that it takes from a disk, so check the bundle first. NAME must be a new name: conda
+        removes an environment of that name. The lists hold exactly what was solved:
+        """,
+        tuple(commands),
+        "The lists need a path to this folder of ASCII characters only (blanks may be in it)"
+        + (", and conda 24.9 or newer, because some packages have a sha256 only. " if by_sha256 else ". ")
+        + "These two ways work from everywhere; conda solves once more, from what is here:",
+        (
+            "conda env create --offline -n NAME --file environment.yml",
+            f"conda create --offline -n NAME --override-channels -c ./{CHANNEL} PACKAGE ...",
+        ),
+        *(override if cuda else ()),
+    )
+
+
+def _by_pip(platforms: Sequence[BundlePlatform], *, alone: bool) -> str:
+    lists = tuple(f"{each.platform}, Python {each.python}:\n    {_pip(each)}" for each in platforms)
+    return _section(
+        "By plain pip",
+        "Into a virtual environment, by the Python that the wheels are for"
+        + (":" if alone else ", where the conda packages are not wanted:"),
+        (
+            "python -m venv NAME",
+            "Linux, macOS:  . NAME/bin/activate",
+            "Windows:       NAME\\Scripts\\activate",
+        ),
+        lists,
+        "uv, or a pip that reads lock files, takes the file for all platforms:",
+        ("uv pip install --offline -r pylock.toml", "python -m pip install --no-index -r pylock.toml"),
+    )
+
+
+def _for_many(conda: Sequence[BundlePlatform], pip: Sequence[BundlePlatform]) -> str:
+    commands = (
+        [f"conda create -n NAME --override-channels -c http://SERVER/BUNDLE/{CHANNEL} PACKAGE ..."] if conda else []
+    )
+    commands += ["python -m pip install --index-url http://SERVER/BUNDLE/simple/ PACKAGE ..."] if pip else []
+    return _section(
+        "For many machines",
+        "Any web server that gives this folder's files out is a conda channel and a package index for all of them:",
+        tuple(commands),
+        *(["pip wants --trusted-host SERVER where that has no HTTPS."] if pip else []),
+    )
+
+
+def _pip(platform: BundlePlatform) -> str:
+    return f"python -m pip install --no-index --find-links {WHEELS} --require-hashes -r {platform.requirements}"
+
+
+def _requested(request: Mapping[str, object]) -> Iterator[tuple[str, list[str]]]:
+    for key, title in _ASKED.items():
+        texts = request.get(key)
+        if isinstance(texts, list | tuple) and texts:
+            yield title, [str(each) for each in texts]
+
+
+def _count(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}" if things else ""
+
+
+def _section(title: str, *parts: str | tuple[str, ...]) -> str:
+    """Paragraphs, which are wrapped, and blocks of lines, which are indented and stand as they are."""
+    blocks = [f"{title}\n{'=' * len(title)}"]
+    for part in parts:
+        if isinstance(part, tuple):
+            blocks.append(textwrap.indent("\n".join(part), "    "))
+        else:
+            blocks.append(textwrap.fill(" ".join(part.split()), _WIDTH, break_long_words=False, break_on_hyphens=False))
+    return "\n\n".join(blocks) + "\n"
