@@ -28,6 +28,7 @@ from rattler import (
     VirtualPackage,
 )
 from rattler.exceptions import InvalidMatchSpecError, SolverError
+from rattler.package import IndexJson
 from rattler.package_streaming import extract as extract_archive
 from rattler.solver import solve_with_sparse_repodata
 
@@ -43,6 +44,7 @@ __all__ = [
     "host_subdir",
     "load_repodata",
     "match_spec",
+    "read_index_json",
     "read_prefix_record",
     "selection",
     "solve",
@@ -68,6 +70,28 @@ def load_repodata(base: str, subdir: str, path: Path) -> Any:
 def read_prefix_record(path: Path) -> Any:
     """A record of ``conda-meta``; raises OSError or ValueError."""
     return PrefixRecord.from_path(path)
+
+
+def read_index_json(path: Path) -> dict[str, Any]:
+    """What an archive says of itself in ``info/index.json``, as a record of repodata would; raises rattler's errors."""
+    index = IndexJson.from_package_archive(path)
+    noarch, when = index.noarch, index.timestamp
+    found = {
+        "name": index.name.source,
+        "version": str(index.version),
+        "build": str(index.build),
+        "build_number": index.build_number,
+        "depends": list(index.depends),
+        "constrains": list(index.constrains),
+        "license": index.license,
+        "license_family": index.license_family,
+        "noarch": "python" if noarch.python else "generic" if noarch.generic else None,
+        "subdir": index.subdir,
+        "timestamp": None if when is None else round(when.timestamp() * 1000),
+        "track_features": " ".join(index.track_features),
+        "features": index.features,
+    }
+    return {name: value for name, value in found.items() if value not in (None, "")}
 
 
 def selection(*, only_tar_bz2: bool) -> Any:

@@ -52,7 +52,7 @@ def solve(
             request.only_deps and fields["name"] in requested
         ):
             artifact = conda_artifact(request.channels[fields["channel"]], fields)
-            artifacts.append(_with_pip(artifact) if request.add_pip else artifact)
+            artifacts.append(_with_pip(artifact) if request.add_pip and not request.elsewhere else artifact)
     artifacts.sort(key=lambda artifact: (artifact.name, artifact.filename))
     return Solution(
         artifacts=tuple(artifacts),
@@ -70,7 +70,7 @@ def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
-    """The record of python as conda keeps it: conda adds pip to its depends when it reads an index (2.x and 3.x)."""
+    """The record of python as this machine's conda keeps it: conda adds pip to its depends when it reads an index (2.x and 3.x)."""
     depends = artifact.record.get("depends")
     if artifact.name != "python" or not artifact.version.startswith(("2.", "3.")) or not isinstance(depends, list):
         return artifact

@@ -1,0 +1,303 @@
+"""``bundle create``: a fetch into a channel and a wheel dir, described so that it can be verified without a net."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Any
+
+from resume_dl import __version__
+from resume_dl.app.bundle.asking import asking_of
+from resume_dl.app.bundle.contents import Contents, contents_of
+from resume_dl.app.bundle.delta import Delta
+from resume_dl.app.bundle.folder import BundleFolder
+from resume_dl.app.bundle.generated import generated
+from resume_dl.app.bundle.signing import Signature, sign
+from resume_dl.app.bundle.target import Inventory, Target
+from resume_dl.app.destination import can_make
+from resume_dl.app.fetch import fetch
+from resume_dl.app.pip.resolving import read_request
+from resume_dl.app.report import RunResult
+from resume_dl.app.request import FetchRequest
+from resume_dl.app.setup import Setup
+from resume_dl.bundle.manifest import write_manifest
+from resume_dl.bundle.parts import split_members
+from resume_dl.bundle.sums import write_sums
+from resume_dl.bundle.tar import Member, in_order, mtime_of, write_tar
+from resume_dl.errors import ConfigurationError, NotWritableError
+from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile, Manifest
+from resume_dl.model.pip import PipRequest
+from resume_dl.model.target import TargetMachine
+from resume_dl.model.url import scrub
+from resume_dl.ports import Reporter
+from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.settings.condarc import native_subdir
+from resume_dl.store.part import hash_file
+
+_WORKSHOP = ".unfinished"
+"""Of a tar: the folder beside it in which it is put together; files from the cache are links there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRequest:
+    """What ``resume-dl bundle create`` was asked for; names as its options'."""
+
+    fetch: FetchRequest
+    output: Path
+    """A folder, or a ``.tar``."""
+    targets: tuple[Target, ...] = ()
+    since: tuple[Inventory, ...] = ()
+    split: int | None = None
+    """Most bytes of a part; None for one tar."""
+    sign: Path | None = None
+    name: str = ""
+    """The environment's, in environment.yml; empty for one made up from the output's."""
+
+    @property
+    def as_tar(self) -> bool:
+        """Whether one file, or its parts, come out of it."""
+        return self.output.suffix == ".tar"
+
+
+@dataclass(slots=True)
+class CreateResult(RunResult):
+    """The fetch's result, and the bundle."""
+
+    output: Path | None = None
+    """None where no bundle was made."""
+    manifest_sha256: str = ""
+    size: int = 0
+    """Bytes of all its files."""
+    left_out: int = 0
+    """Packages that the target has."""
+    parts: tuple[Path, ...] = ()
+    signature: Signature | None = None
+    platforms: tuple[str, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """The fetch's object with ``bundle``, which is null where none was made."""
+        bundle = {
+            "path": str(self.output),
+            "manifest_sha256": self.manifest_sha256,
+            "size": self.size,
+            "platforms": list(self.platforms),
+            "left_out": self.left_out,
+            "parts": [str(part) for part in self.parts],
+            "signed_by": None if self.signature is None else self.signature.fingerprint,
+        }
+        return {**super(CreateResult, self).as_json(), "bundle": None if self.output is None else bundle}
+
+
+def create(
+    request: CreateRequest,
+    setup: Setup,
+    reporter: Reporter,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    worker: RattlerWorker,
+) -> CreateResult:
+    """Fetch and write the bundle. Errors of single artifacts stand in the result, and then there is no bundle.
+
+    Raises what ``fetch`` does, and ConfigurationError, StoreError and IntegrityError.
+    """
+    started = time.monotonic()
+    job = _Create(request, setup, reporter, cancelled, worker)
+    result = job.run()
+    result.elapsed = time.monotonic() - started
+    return result
+
+
+class _Create:
+    def __init__(
+        self,
+        request: CreateRequest,
+        setup: Setup,
+        reporter: Reporter,
+        cancelled: Callable[[], bool],
+        worker: RattlerWorker,
+    ) -> None:
+        self.request = request
+        self.setup = setup
+        self.reporter = reporter
+        self.cancelled = cancelled
+        self.worker = worker
+        self.delta = Delta(request.since)
+        self.output = request.output.absolute()
+        self.mtime = mtime_of(setup.env)
+        self._check()
+        root = self.output.with_name(self.output.name + _WORKSHOP) if request.as_tar else self.output
+        self.folder = BundleFolder(root)
+        native = setup.conda.subdir or native_subdir()
+        self.asking = asking_of(
+            request.fetch, native=native, canonical=setup.table.canonical, read_pip=self._requirements
+        )
+        self.platforms = self._platforms(native)
+
+    def run(self) -> CreateResult:
+        if self.request.fetch.dry_run:
+            return self._fetch()
+        with self.folder.working():
+            result = self._fetch()
+            if result.exit_code != 0:
+                return result
+            contents = self._contents(result)
+            files = [*self._write_files(contents)]
+            manifest = self._manifest(contents, files)
+            result.manifest_sha256, last = self._seal(manifest, result)
+            packages = [each for each in contents.packages if each.included]
+            kept = [*(BundleFile(each.path, each.size, each.sha256) for each in packages), *files, *last]
+            self.folder.tidy({each.path for each in kept})
+            result.size = sum(each.size for each in kept)
+            result.left_out = len(contents.packages) - len(packages)
+            result.platforms = tuple(each.platform for each in contents.platforms)
+            if self.request.as_tar:
+                result.parts = self._pack(kept)
+            result.output = self.output
+            self.folder.finish()
+        if self.request.as_tar:
+            shutil.rmtree(self.folder.root, ignore_errors=True)
+        return result
+
+    # ------------------------------------------------------------------ before anything is fetched
+
+    def _check(self) -> None:
+        """Refuse what would fail after everything was downloaded."""
+        request = self.request
+        if request.split is not None and not request.as_tar:
+            raise ConfigurationError("--split cuts a tar, and -o names a folder", hint="write -o NAME.tar")
+        if request.as_tar and (self.output.is_dir() or not can_make(self.output.parent)):
+            why = "it is a folder" if self.output.is_dir() else "its folder cannot be written"
+            raise NotWritableError(f"{self.output} cannot be written: {why}", hint="choose another file with -o")
+        if request.sign is not None and not os.access(request.sign, os.R_OK):
+            raise ConfigurationError(f"cannot read the key {request.sign}", hint="--sign takes the file of an SSH key")
+        seen: set[str] = set()
+        for each in request.targets:
+            platform = each.machine.platform
+            if platform in seen:
+                raise ConfigurationError(
+                    f"two --target files are for {platform}, and a bundle has one solution for a platform",
+                    hint="make a bundle for each of them",
+                )
+            seen.add(platform)
+
+    def _platforms(self, native: str) -> tuple[str, ...]:
+        named = self.request.fetch.platforms
+        targets = tuple(each.machine.platform for each in self.request.targets)
+        listed = tuple(each.platform for each in self.asking.lists)
+        found = tuple(dict.fromkeys((*named, *targets, *listed))) or (native,)
+        for each in self.asking.lists:
+            if named and each.platform not in (*named, *targets):
+                raise ConfigurationError(
+                    f"{each.name} is a list for {each.platform}, which no --platform names",
+                    hint=f"add --platform {each.platform}, or leave the list out",
+                )
+        return found
+
+    def _requirements(self, path: Path) -> tuple[str, ...]:
+        return read_request(PipRequest(files=(path,)), self.setup, self.reporter).lines
+
+    # ------------------------------------------------------------------ the fetch
+
+    def _fetch(self) -> CreateResult:
+        asked = self.request.fetch
+        targets = {each.machine.platform: each.machine for each in self.request.targets}
+        for target in self.request.targets:
+            for note in target.notes:
+                self.reporter.message(note, level="info")
+        channels = next((each.channels for each in targets.values() if each.channels), ())
+        if channels and not asked.channels:
+            self.reporter.message(f"the channels are the target's: {', '.join(channels)}", level="info")
+            asked = changed(asked, channels=channels, override_channels=True)
+        machines = {name: targets.get(name, TargetMachine(platform=name)) for name in self.platforms}
+        request = changed(
+            asked,
+            bundle=self.folder.root,
+            platforms=self.platforms,
+            machines=machines,
+            pip=changed(asked.pip, wheel_dir=self.folder.root / WHEELS),
+        )
+        done = fetch(
+            request,
+            self.setup,
+            self.reporter,
+            cancelled=self.cancelled,
+            worker=self.worker,
+            leave_out=lambda artifact: self.delta.find(artifact) is not None,
+        )
+        return CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes, resolved=done.resolved)
+
+    def _contents(self, result: CreateResult) -> Contents:
+        with self.worker as worker:
+
+            def record_of(path: Path) -> Mapping[str, Any]:
+                record: dict[str, Any] = worker.request("read_index", {"archive": str(path)})
+                return record
+
+            return contents_of(
+                result.artifacts,
+                result.resolved,
+                self.asking,
+                platforms=self.platforms,
+                held=self.delta.find,
+                record_of=record_of,
+                add_pip=self.setup.conda.add_pip_as_python_dependency,
+            )
+
+    # ------------------------------------------------------------------ the files
+
+    def _manifest(self, contents: Contents, files: Iterable[BundleFile] = ()) -> Manifest:
+        asked = self.request.fetch
+        request = {
+            "specs": list(self.asking.specs),
+            "pip": [scrub(text) for text in asked.pip.requirements],
+            "files": [path.name for path in asked.files],
+            "channels": [scrub(name) for name in asked.channels],
+            "cuda": asked.cuda,
+        }
+        return Manifest(
+            created_by=f"resume-dl {__version__}",
+            request=request,
+            platforms=contents.platforms,
+            packages=contents.packages,
+            files=tuple(sorted(files, key=lambda each: each.path)),
+        )
+
+    def _write_files(self, contents: Contents) -> Iterator[BundleFile]:
+        manifest = self._manifest(contents)
+        epoch = int(self.setup.env["SOURCE_DATE_EPOCH"]) if self.setup.env.get("SOURCE_DATE_EPOCH") else None
+        signed = self.request.sign is not None
+        name = self.request.name or self.output.stem or "bundle"
+        for path, chunks in generated(manifest, contents, self.asking, name=name, epoch=epoch, signed=signed):
+            yield self.folder.write(path, chunks)
+
+    def _seal(self, manifest: Manifest, result: CreateResult) -> tuple[str, list[BundleFile]]:
+        """Manifest, signature, sums: in this order, the last of which says that all is there."""
+        sealed = [self.folder.write(MANIFEST, write_manifest(manifest))]
+        digest, signature = sealed[0].sha256, ""
+        if self.request.sign is not None:
+            result.signature = sign(self.folder.root / MANIFEST, self.request.sign, env=self.setup.env)
+            path = self.folder.root / SIGNATURE
+            signature = hash_file(path, "sha256")
+            sealed.append(BundleFile(SIGNATURE, path.stat().st_size, signature))
+        sums = write_sums(manifest, manifest_sha256=digest, signature_sha256=signature)
+        return digest, [*sealed, self.folder.write(SUMS, sums)]
+
+    def _pack(self, files: Iterable[BundleFile]) -> tuple[Path, ...]:
+        members = in_order(Member(each.path, self.folder.root / each.path, each.size, each.sha256) for each in files)
+        if self.request.split is None:
+            write_tar(members, self.output, mtime=self.mtime, cancelled=self.cancelled)
+            return ()
+        parts = split_members(
+            members,
+            self.output.parent,
+            self.output.name,
+            size=self.request.split,
+            mtime=self.mtime,
+            cancelled=self.cancelled,
+        )
+        return tuple(self.output.parent / each.name for each in parts.parts)

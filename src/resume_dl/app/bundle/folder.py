@@ -1,0 +1,109 @@
+"""The folder that a bundle is made in: whose it is, what is written into it, what does not belong there any more.
+
+It counts as whole once manifest.json and SHA256SUMS are there: they are taken away first and written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from resume_dl.app.destination import check_folder
+from resume_dl.errors import ConfigurationError, NotWritableError, StoreError
+from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
+from resume_dl.store.lock import FileLock
+from resume_dl.store.part import FOLDER
+from resume_dl.store.platform import replace, sync_directory
+
+_OURS = (CHANNEL, WHEELS, "simple", "explicit", "requirements")
+"""Folders of a bundle in which nothing else may be."""
+
+
+class BundleFolder:
+    """One folder; ``working`` before anything else."""
+
+    def __init__(self, root: Path, *, option: str = "-o") -> None:
+        """Raises ConfigurationError for a folder with other things in it, NotWritableError."""
+        self.root = check_folder(root, option)
+        self._work = self.root / FOLDER
+        if root.is_dir() and any(root.iterdir()) and not self._work.is_dir() and not _is_bundle(root / MANIFEST):
+            raise ConfigurationError(
+                f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
+            )
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Nobody else makes a bundle here while the block runs. Raises LockedError, StoreError."""
+        try:
+            self._work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotWritableError(f"{self._work}: {error.strerror}", hint="choose another folder with -o") from error
+        lock = FileLock(self._work / "create.lock")
+        lock.acquire()
+        try:
+            for name in (SUMS, SIGNATURE, MANIFEST):
+                (self.root / name).unlink(missing_ok=True)
+            yield
+        finally:
+            lock.release(remove=True)
+            with suppress(OSError):  # not there any more, or something is unfinished
+                self._work.rmdir()
+
+    def write(self, path: str, chunks: Iterable[bytes]) -> BundleFile:
+        """Write one generated file; ``path`` is below the folder, with ``/``. Raises StoreError."""
+        target, waiting = self.root / path, self._work / f"new-{secrets.token_hex(4)}"
+        digest, size = hashlib.sha256(), 0
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with waiting.open("wb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+                    digest.update(chunk)
+                    size += len(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            replace(waiting, target)
+            sync_directory(target.parent)
+        except OSError as error:
+            raise StoreError(
+                f"{target} cannot be written: {error.strerror or error}",
+                hint="free some space or choose another folder with -o; run the same command again: what came is kept",
+            ) from error
+        finally:
+            with suppress(OSError):
+                waiting.unlink()
+        return BundleFile(path, size, digest.hexdigest())
+
+    def tidy(self, keep: Collection[str]) -> None:
+        """Remove what an earlier bundle in this folder had and this one has not; ``keep``: paths with ``/``."""
+        for name in _OURS:
+            for folder, _, files in os.walk(self.root / name, topdown=False):
+                for file in files:
+                    path = Path(folder, file)
+                    if path.relative_to(self.root).as_posix() not in keep:
+                        path.unlink()
+                with suppress(OSError):  # it holds something
+                    Path(folder).rmdir()
+
+    def finish(self) -> None:
+        """Take the workshop away: only what belongs to the bundle is left."""
+        for folder in (self._work, self.root / WHEELS / FOLDER):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name != "create.lock":
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            with suppress(OSError):  # the lock is still in it, or it is gone
+                folder.rmdir()
+
+
+def _is_bundle(manifest: Path) -> bool:
+    try:
+        document = json.loads(manifest.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and document.get("kind") == KIND

@@ -1,0 +1,98 @@
+"""``resume-dl bundle create``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resume_dl.cli.bundle_split import Size
+from resume_dl.cli.options import option, transfer_options
+from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.cli.specs import check_specs, request_of, spec_options
+
+if TYPE_CHECKING:
+    from resume_dl.app.bundle.create import CreateRequest, CreateResult
+    from resume_dl.app.report import RunResult
+    from resume_dl.ports import Reporter
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("create")
+@spec_options
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), required=True, help="A folder, or FILE.tar.")
+@click.option("--target", multiple=True, type=_FILE, help="What `probe` wrote on the machine it is for; repeatable.")
+@click.option("--since", multiple=True, type=_FILE, help="Leave out what this inventory (or target) has; repeatable.")
+@option("--split", type=Size(), help="Parts of at most this size, as 4GiB.")
+@option("--sign", type=_FILE, metavar="KEY", help="Sign with this SSH key.")
+@click.option("--env-name", "env_name", default="", help="The environment's name in environment.yml.")
+@click.option("--dry-run", "dry_run", is_flag=True, help="Resolve and say what would be in it.")
+@transfer_options
+def command(specs: tuple[str, ...], **options: Any) -> int:
+    """Fetch everything for one or more platforms into a folder or a tar that needs no net to install from.
+
+    The machine that it is for is another one: nothing that this one has counts. Say what that has by --target, or by
+    --platform, --cuda and --virtual-package. Interrupted in any way, the same command goes on where it was.
+    """
+    check_specs(options, specs, hint="resume-dl bundle create pytorch=1.7 -o torch.tar")
+    from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
+
+    result: CreateResult | None = None
+    with RattlerWorker() as worker:
+        if specs:
+            worker.start()  # it loads beside what we load
+
+        def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
+            nonlocal result
+            from resume_dl.app.bundle.create import create  # noqa: PLC0415 - see above
+            from resume_dl.app.setup import load_setup  # noqa: PLC0415 - see above
+
+            setup = load_setup(transfer_of(options), os.environ)
+            result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
+            return result
+
+        _, code = run("bundle create", options, call)
+    if result is not None and not options["json"] and not options["quiet"]:
+        _say_summary(result, dry_run=options["dry_run"])
+    return code
+
+
+def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateRequest:
+    from resume_dl.app.bundle.create import CreateRequest  # noqa: PLC0415 - see above
+    from resume_dl.app.bundle.target import read_inventory, read_target  # noqa: PLC0415 - see above
+
+    return CreateRequest(
+        fetch=replace(request_of(specs, options), dry_run=options["dry_run"]),
+        output=options["output"],
+        targets=tuple(map(read_target, options["target"])),
+        since=tuple(map(read_inventory, options["since"])),
+        split=options["split"],
+        sign=options["sign"],
+        name=options["env_name"],
+    )
+
+
+def _say_summary(result: CreateResult, *, dry_run: bool) -> None:
+    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+    from resume_dl.cli.fetch import say_summary  # noqa: PLC0415 - see above
+
+    if dry_run or result.output is None:
+        say_summary(result)
+        return
+    left_out = f", {result.left_out} left out: the target has them" if result.left_out else ""
+    platforms = ", ".join(result.platforms)
+    say(f"{result.output}: {len(result.artifacts)} packages for {platforms}, {show_bytes(result.size)}{left_out}")
+    for part in result.parts:
+        say(f"  {part.name}")
+    say(f"manifest sha256: {result.manifest_sha256}")
+    if result.signature is not None:
+        say(f"signed by {result.signature.fingerprint}; a line for the target's allowed signers (NAME is yours):")
+        say(f"  {result.signature.allowed_signer('NAME')}")
+    else:
+        say("Take this digest to the target by another way than the bundle: it tells a changed bundle from this one.")
+    say(f"On the target: python install.py -n NAME --manifest-sha256 {result.manifest_sha256}")
