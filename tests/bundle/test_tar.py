@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle.files import NAMES, contents, make
 from resume_dl.bundle.tar import (
     MTIME,
     Member,
@@ -35,44 +36,14 @@ from resume_dl.errors import (
     StoreError,
 )
 
-LONG = "channel/noarch/" + "x" * 120 + ".conda"
-LONGER = "/".join(["wheels", "ö" * 100, "y" * 150, "z.whl"])
-NAMES = [
-    "manifest.json",
-    "manifest.json.sig",
-    "SHA256SUMS",
-    "README.txt",
-    "channel/linux-64/a 0.conda",
-    "channel/noarch/" + "n" * 85,  # 100 bytes
-    "channel/noarch/" + "n" * 86,
-    LONG,
-    LONGER,
-    "wheels/pkg-ünïcode-雪.whl",
-    "wheels/empty.whl",
-]
 GOLDEN = "b45d3e6dc7c9dfbfe9e4474d85ddfb3ef7c0f2ba14d5174e1e7f60fb96efcf14"
-
-
-def contents(name: str) -> bytes:
-    return b"" if "empty" in name else name.encode() * 777
-
-
-def make(folder: Path, names: list[str]) -> list[Member]:
-    """Files below ``folder`` in the order given, as members."""
-    members = []
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(contents(name))
-        members.append(Member(name, path, path.stat().st_size, hashlib.sha256(contents(name)).hexdigest()))
-    return members
 
 
 CHILD = """
 import hashlib, os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
-from bundle.test_tar import NAMES, make
+from bundle.files import NAMES, make
 from resume_dl.bundle.tar import in_order, write_tar
 os.umask(int(sys.argv[2], 8))
 names = NAMES[::int(sys.argv[3])]
@@ -194,7 +165,7 @@ def test_a_killed_run_leaves_no_tar_and_the_next_makes_it(tmp_path: Path) -> Non
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from bundle.test_tar import NAMES, make
+from bundle.files import NAMES, make
 from resume_dl.bundle.tar import in_order, write_tar
 members = in_order(make(Path("files"), NAMES))
 told = []
