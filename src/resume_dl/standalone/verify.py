@@ -7,9 +7,9 @@ Run it as ``python verify.py [FOLDER|TAR]``: one file, Python's standard library
 beside it.
 
 A bundle is ``manifest.json``, which names every file with its size and SHA-256, ``SHA256SUMS``, whose every byte
-follows from the manifest, and those files (docs/offline.md). Sizes are in bytes, digests SHA-256 in lower-case hex, paths
-below the bundle with ``/``. Nothing that a bundle says is believed before it is checked: what is wrong with it ends in
-``Report.problems`` and never in an exception.
+follows from the manifest, and those files (docs/offline.md). Sizes are in bytes, digests SHA-256 in lower-case hex,
+paths below the bundle with ``/``. Nothing that a bundle says is believed before it is checked: what is wrong with it
+ends in ``Report.problems`` and never in an exception.
 
 Signatures are OpenSSH's (ssh-keygen(1), ``-Y``; PROTOCOL.sshsig). The tar is read as POSIX's ustar with pax headers or
 GNU's long names (pax(1), tar(5)), by a reader of our own: ``tarfile`` has met its endless loops and takes links, sparse
@@ -57,6 +57,7 @@ _LONGEST_MANIFEST = 256 << 20
 _LONGEST_SIGNATURE = 1 << 16
 _LONGEST_DIRECTORY = 64 << 20
 """Of an archive, in one piece: half a million members."""
+_LONGEST_PATH = 1000
 _SECONDS_BETWEEN_LINES = 5.0
 _SECONDS_FOR_SSH = 60.0
 
@@ -102,8 +103,8 @@ class Report:
         """``signature``, ``digest``, or ``accidents``: whoever can change the bundle can change its manifest too."""
         self.signer = ""
         """Who signed it, where ``trust`` is ``signature``."""
-        self.files = 0
-        """How many were hashed and found right, with their ``bytes``."""
+        self.verified: Set[str] = set()
+        """Paths of the files that were hashed and found right, with all their ``bytes``."""
         self.bytes = 0
 
     @property
@@ -201,11 +202,11 @@ def unpack(
     signer: str = "",
     told: Optional[Told] = None,
 ) -> Report:
-    """Verify a tar and lay its files into ``folder``, which is new, empty, or was left by an interrupted ``unpack``.
+    """Verify a tar and lay its files into ``folder``, new, empty, or left by an ``unpack`` that failed.
 
     No file gets its name before its bytes are verified, and nothing is written outside. Where anything is wrong with
-    the tar's list or names, nothing is written at all; where files are damaged, the others are laid out, the manifest
-    is not, and the same call continues once the tar was copied again. Raises UsageError.
+    the tar's list or names, nothing is written at all. Where files are damaged, the others are laid out and the
+    manifest is not; the same call continues once the tar was copied again. Raises UsageError.
     """
     wanted = _Wanted(manifest_sha256, allowed_signers, signer, Path(folder))
     report = Report()
@@ -244,7 +245,7 @@ def lines(report: Report) -> List[str]:
             "trust: only accidents are caught; who can change this bundle can change its list. Against that, compare "
             "the digest that `bundle create` printed (--manifest-sha256) or check a signature (--allowed-signers)"
         )
-    found.append("verified: {}, {}".format(_count(report.files, "file"), _size(report.bytes)))
+    found.append("verified: {}, {}".format(_count(len(report.verified), "file"), _size(report.bytes)))
     return found
 
 
@@ -316,7 +317,7 @@ class _Judge:
             digest = _hash(file, self._progress)
         self._progress.file()
         if right_size and digest == each.sha256:
-            self._report.files += 1
+            self._report.verified.add(each.path)
             self._report.bytes += size
             return True
         if each.path == SIGNATURE and _alike(digest, each.sha256):
@@ -366,7 +367,7 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
     if text is None:
         if listed is not None and unclear:
             report.add(SUMS, "damaged", unclear, _AGAIN)
-        return _from_sums(sums)
+        return _from_sums(sums, unclear)
     report.manifest_sha256 = hashlib.sha256(text).hexdigest()
     recorded = sums.get(MANIFEST, "")
     known = report.manifest_sha256 in (recorded, wanted.sha256)
@@ -383,7 +384,7 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
                 f"copy {MANIFEST} and {SUMS} again, both from the same bundle",
             )
             _settle_trust(source, text, wanted, report, sound=False)
-            return _from_sums(sums)
+            return _from_sums(sums, unclear)
     manifest, wrong = _parse_manifest(text)
     for what, complaint in wrong:
         hint = _REMAKE
@@ -394,7 +395,7 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
         report.add(MANIFEST, what, complaint, hint)
     _settle_trust(source, text, wanted, report, sound=manifest is not None)
     if manifest is None:
-        return _from_sums(sums)
+        return _from_sums(sums, unclear)
     report.manifest = manifest
     expected = _from_manifest(manifest)
     signature = sums.get(SIGNATURE)
@@ -421,7 +422,7 @@ def _read_whole(source: _Source, path: str, longest: int, report: Report) -> Opt
     else:
         try:
             with source.open(path) as file:
-                return b"".join(_blocks(file))
+                return b"".join(bytes(block) for block in _blocks(file))
         except OSError as error:
             _unreadable(report, path, error)
     return None
@@ -451,7 +452,10 @@ _OWN = (MANIFEST, SUMS, SIGNATURE)
 """What a manifest cannot list."""
 
 
-def _from_sums(sums: Dict[str, str]) -> List[_Expected]:
+def _from_sums(sums: Dict[str, str], unclear: str) -> List[_Expected]:
+    """What SHA256SUMS lists, but the manifest; nothing where some of its lines cannot be read."""
+    if unclear:
+        return []
     return [_Expected(path, None, sums[path], "") for path in sorted(sums) if path not in (MANIFEST, SUMS)]
 
 
@@ -471,9 +475,9 @@ def _plain_url(url: str) -> str:
 
 def _first_difference(listed: bytes, expected: List[_Expected]) -> int:
     """The line of SHA256SUMS, from 1, that is another than it must be; 0 where every byte is right."""
-    right = [f"{each.sha256}  {each.path}" for each in sorted(expected, key=lambda each: each.path)]
-    found = listed.decode("utf-8", "replace").split("\n")
-    right.append("")
+    right = [f"{each.sha256}  {each.path}".encode() for each in sorted(expected)]
+    right.append(b"")
+    found = listed.split(b"\n")
     if found == right:
         return 0
     return next((n for n, (a, b) in enumerate(zip(found, right), 1) if a != b), min(len(found), len(right)))
@@ -493,7 +497,6 @@ def _parse_manifest(text: bytes) -> Tuple[Optional[Dict[str, Any]], _Wrong]:
             text.decode("utf-8"),
             object_pairs_hook=_no_name_twice,
             parse_int=_short_number,
-            parse_float=_no_such_number,
             parse_constant=_no_such_number,
         )
     except (ValueError, RecursionError, MemoryError) as error:
@@ -674,6 +677,8 @@ def unsafe_path(path: str) -> str:
         return "is no UTF-8"
     if not path or path.startswith("/"):
         return "is empty or absolute"
+    if len(path) > _LONGEST_PATH:
+        return "is longer than any bundle's"
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
         return "holds unprintable letters"
     if any(letter in '\\:<>"|?*' for letter in path):
@@ -714,7 +719,7 @@ _SETTINGS = re.compile(
 )
 _LEFTOVERS = re.compile(
     r"\.ds_store|\._.*|thumbs\.db|ehthumbs(_vista)?\.db|desktop\.ini|\.directory|\.apdisk|\.nfs[0-9a-f]+|\.fuse_hidden.*"
-    r"|fsck[0-9]{4}\.rec|autorun\.inf|\.volumeicon\.icns|\.com\.apple\..*|indexervolumeguid|wpsettings\.dat"
+    r"|fsck[0-9]{4}\.rec|\.volumeicon\.icns|\.com\.apple\..*|indexervolumeguid|wpsettings\.dat"
 )
 _LEFTOVER_FOLDERS = re.compile(
     r"system volume information|\$recycle\.bin|recycler|found\.[0-9]{3}|lost\+found|lost\.dir|\.spotlight-v100"
@@ -772,6 +777,8 @@ def _compare_names(source: _Source, expected: List[_Expected], report: Report) -
             report.add(path, "missing", "is not there", _AGAIN)
     for path in sorted(added):
         reader = read_by(path)
+        if path == SIGNATURE and any(problem.path == SUMS for problem in report.problems):
+            continue  # whether it belongs here would stand there
         if path == SIGNATURE:
             report.add(path, "added", f"is no part of this bundle: {SUMS} does not list it", _REMOVE)
         elif reader:
@@ -858,31 +865,25 @@ def _check_signature(manifest: bytes, signature: bytes, wanted: _Wanted, report:
         ssh = _SSH(program, file, manifest)
         if wanted.allowed_signers is None:
             return _hold_against(ssh, report)
+        allowed = _shown(str(wanted.allowed_signers))
         if wanted.signer:
-            principals = [wanted.signer]
+            principals, said = [wanted.signer], ""
+            wrong = f"was not made by {_shown(wanted.signer)}, as {allowed} has it"
         else:
-            # a copy: in the file's name, too, a % or ~ is ssh-keygen's to expand
             code, said = ssh.run("find-principals", "-f", str(wanted.allowed_signers))
-            principals = said.split() if code == 0 else []
-        last = ""
+            principals = said.splitlines() if code == 0 else []
+            wrong = f"does not fit {MANIFEST}" if principals else f"was made by a key that {allowed} does not allow"
         for principal in principals:
-            code, last = ssh.run("verify", "-f", str(wanted.allowed_signers), "-I", principal, "-n", NAMESPACE)
+            code, said = ssh.run("verify", "-f", str(wanted.allowed_signers), "-I", principal, "-n", NAMESPACE)
             if code == 0:
                 report.signer = principal
                 return True
-        if ssh.too_old:
-            hint = "install OpenSSH 8.2 or newer, or use --manifest-sha256 instead"
-            report.add(SIGNATURE, "machine", "cannot be checked: this ssh-keygen is older than signatures", hint)
-            return False
-        who = f"{_shown(wanted.signer)} may not have made it" if wanted.signer else "nobody may have made it"
-        if principals and not wanted.signer:
-            who = f"it does not fit {MANIFEST}"
-        report.add(
-            SIGNATURE,
-            "untrusted",
-            f"{who} by {_shown(str(wanted.allowed_signers))}{_because(last)}",
-            f"copy {MANIFEST} and {SIGNATURE} again; if that does not help, do not use this bundle",
-        )
+    if ssh.too_old:
+        hint = "install OpenSSH 8.2 or newer, or use --manifest-sha256 instead"
+        report.add(SIGNATURE, "machine", "cannot be checked: this ssh-keygen is older than signatures", hint)
+    else:
+        hint = f"copy {MANIFEST} and {SIGNATURE} again; if that does not help, do not use this bundle"
+        report.add(SIGNATURE, "untrusted", wrong + _because(said), hint)
     return False
 
 
@@ -1090,9 +1091,6 @@ class _Folder(_Source):
         super().__init__()
         self._root = _native(folder)
         waiting = [""]
-        if not any(self._path(own).exists() for own in (MANIFEST, SUMS)):
-            self.unfinished = _is_plain_folder(self._path(UNFINISHED))
-            waiting = []  # whatever this folder is, nobody wants to hear of all that lies in it
         while waiting:
             below = waiting.pop()
             try:
@@ -1101,6 +1099,9 @@ class _Folder(_Source):
                 _unreadable(report, below or str(folder), error)
                 self.odd.add(below)
                 continue
+            if not below and MANIFEST not in names and SUMS not in names:
+                # whatever this folder is, nobody wants to hear of all that lies in it
+                names = [name for name in names if name == UNFINISHED]
             for name in names:
                 path = f"{below}/{name}" if below else name
                 try:
@@ -1165,6 +1166,9 @@ _TAR_KINDS = {
     b"6": "a pipe",
     b"S": "a sparse file",
 }
+
+
+_WITHOUT_BYTES = (b"1", b"2", b"3", b"4", b"5", b"6")
 
 
 class _BrokenTarError(Exception):
@@ -1253,7 +1257,7 @@ class _Tar(_Source):
             name = name if long_name is None else long_name
             size = size if long_size is None else long_size
             long_name, long_size, extended = None, None, False
-            held = size if kind in (b"0", b"\0", b"S", b"7") else 0
+            held = 0 if kind in _WITHOUT_BYTES else size
             if held > self._end - at:
                 raise _BrokenTarError(f"ends in the middle of {_shown(name)}")
             yield name, size, at, kind
@@ -1329,17 +1333,19 @@ def _parse_pax(content: bytes, name: Optional[str], size: Optional[int]) -> Tupl
 
 
 class _Unpacking:
-    """Lays verified files of a tar into a folder: each under a name of its own kind until its bytes are right."""
+    """Lays verified files of a tar into a folder: each in a folder aside until its bytes are right."""
 
     def __init__(self, source: _Tar, root: Path, report: Report, progress: _Progress) -> None:
         self._source = source
         self._root = root
+        # by it the same bundle is known again, and nothing of another is mixed with it
+        self._aside = root / UNFINISHED / f"unpack-{report.manifest_sha256[:16]}"
         self._rooms: Set[Path] = set()
         self._report = report
         self._progress = progress
 
     def run(self, expected: List[_Expected]) -> None:
-        """All of them, the manifest and SHA256SUMS last: until then the folder is an unfinished bundle."""
+        """All of them, the manifest last: until then the folder is an unfinished bundle. Raises OSError."""
         if not self._prepare(sum(self._source.entries[each.path] for each in expected)):
             return
         judge = _Judge(expected, self._report, self._progress)
@@ -1348,23 +1354,22 @@ class _Unpacking:
             self._lay(each, judge)
         if self._report.problems:
             return
-        for path in (SUMS, MANIFEST):
-            with self._source.open(path) as file:
-                digest = _hash(file, self._progress)
-            self._lay(_Expected(path, self._source.entries[path], digest, ""), judge)
-        if self._report.manifest_sha256 != digest:
-            self._report.add(MANIFEST, "damaged", "changed while it was unpacked", "unpack it again")
-            (self._root / MANIFEST).unlink()
+        with self._source.open(SUMS) as file:
+            sums = _hash(file, self._progress)
+        self._lay(_Expected(SUMS, self._source.entries[SUMS], sums, ""), judge)
+        digest = self._report.manifest_sha256
+        self._lay(_Expected(MANIFEST, self._source.entries[MANIFEST], digest, ""), judge)
         if not self._report.problems:
             shutil.rmtree(str(self._root / UNFINISHED))
 
     def _prepare(self, needed: int) -> bool:
         """Whether there is a folder for it, and room."""
-        marker = self._root / UNFINISHED
-        if self._root.exists() and any(self._root.iterdir()) and not _is_plain_folder(marker):
-            self._report.add(str(self._root), "machine", "is not empty", "name a folder that does not exist yet")
+        aside = _is_plain_folder(self._root / UNFINISHED) and _is_plain_folder(self._aside)
+        if not aside and self._root.exists() and any(self._root.iterdir()):
+            hint = "name a folder that does not exist yet"
+            self._report.add(str(self._root), "machine", "is not empty, and this bundle was not begun there", hint)
             return False
-        marker.mkdir(parents=True, exist_ok=True)
+        self._aside.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(str(self._root)).free
         done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
         if needed - done > free:
@@ -1374,24 +1379,29 @@ class _Unpacking:
         return True
 
     def _lay(self, each: _Expected, judge: _Judge) -> None:
+        size = self._source.entries[each.path]
         target = self._room(each.path)
         if target is None:
             return
         if self._is_there(each, target):
-            self._report.files += 1
-            self._report.bytes += self._source.entries[each.path]
+            self._report.verified.add(each.path)
+            self._report.bytes += size
+            self._progress.file()
             return
-        part = self._root / UNFINISHED / "unpacking"
+        part = self._aside / "part"
+        with suppress(FileNotFoundError):
+            part.unlink()
         with self._source.open(each.path) as file:
-            with part.open("wb") as out:
+            if each.size is not None and size != each.size:
+                judge.is_right(each, file, size)
+                return
+            with part.open("xb") as out:
                 out.writelines(_blocks(file))
-            with part.open("rb", buffering=0) as written:  # what is on the disk is hashed, not what was sent there
-                size = os.fstat(written.fileno()).st_size
-                right = judge.is_right(each, written, size)
+        with part.open("rb", buffering=0) as written:  # what was written is hashed, and not what was read
+            right = judge.is_right(each, written, os.fstat(written.fileno()).st_size)
+            right = right and _look_inside(each, written, self._report, deep=False)
         if right:
             part.replace(target)
-        else:
-            part.unlink()
 
     def _is_there(self, each: _Expected, target: Path) -> bool:
         """Whether an earlier run laid it."""
@@ -1428,25 +1438,25 @@ def _is_plain_folder(path: Path) -> bool:
 # What is in the packages
 
 
-def _look_inside(each: _Expected, file: BinaryIO, report: Report, *, deep: bool) -> None:
-    """Names in an archive that would leave the folder it is unpacked to; the bytes are those that were made."""
+def _look_inside(each: _Expected, file: BinaryIO, report: Report, *, deep: bool) -> bool:
+    """Whether the names in an archive stay in the folder it is unpacked to; what is wrong is reported.
+
+    Its bytes are those that the bundle was made with. Raises OSError.
+    """
     lower = each.path.lower()
+    wrong = ""
     file.seek(0)
     try:
         if lower.endswith((".whl", ".conda", ".zip")):
             wrong = _wrong_in_zip(file)
         elif deep and lower.endswith((".tar.bz2", ".tar.gz", ".tgz")):
             wrong = _wrong_in_tar(file)
-        else:
-            return
-    except OSError as error:
-        _unreadable(report, each.path, error)
     except Exception as error:  # noqa: BLE001 - what zipfile and tarfile raise for hostile archives is in no list
         why = _shown(str(error)) or type(error).__name__
-        report.add(each.path, "unsafe", f"is no archive that can be unpacked ({why})", _REMAKE)
-    else:
-        if wrong:
-            report.add(each.path, "unsafe", wrong, _REMAKE)
+        wrong = f"is no archive that can be unpacked ({why})"
+    if wrong:
+        report.add(each.path, "unsafe", wrong, _REMAKE)
+    return not wrong
 
 
 def _wrong_in_zip(file: BinaryIO) -> str:
@@ -1467,7 +1477,14 @@ def _wrong_in_tar(file: BinaryIO) -> str:
 
     packed = file.read(2) == b"BZ"
     file.seek(0)
-    with bz2.open(file) if packed else gzip.open(file) as plain, tarfile.open(fileobj=plain, mode="r:") as archive:
+    with bz2.open(file) if packed else gzip.open(file) as plain:
+        return _wrong_in_plain_tar(plain)
+
+
+def _wrong_in_plain_tar(plain: Any) -> str:
+    # through a window, because a header of it may ask for any number of bytes at once
+    window = _Window(plain, 0, sys.maxsize, own=False)
+    with tarfile.open(fileobj=window, mode="r:") as archive:
         for member in archive:
             shown = _shown(member.name)
             if _leaves(member.name):
@@ -1525,6 +1542,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     except UsageError as error:
         _tell(f"error: {error}")
         return 2
+    except OSError as error:
+        _tell(f"error: {error}")
+        return 5
     except KeyboardInterrupt:
         _tell("stopped; nothing was changed")
         return 130
