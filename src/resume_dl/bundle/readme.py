@@ -135,14 +135,15 @@ def _by_conda(platforms: Sequence[BundlePlatform], pip: Sequence[BundlePlatform]
         if each.platform in wheels:
             commands += ["    conda activate NAME", f"    {_pip(each)}"]
     cuda = sorted({name.split("=")[1] for each in platforms for name in each.virtual_packages if "__cuda=" in name})
+    newest = cuda[-1] if cuda else ""
     override = (
         f"""
-        Where the driver for CUDA {cuda[-1]} is not installed yet, conda does not solve for it; tell it first:
+        Where the driver for CUDA {newest} is not installed yet, conda does not solve for it; tell it first:
         """,
         (
-            f"Linux:            export CONDA_OVERRIDE_CUDA={cuda[-1]}",
-            f"Windows, cmd:     set CONDA_OVERRIDE_CUDA={cuda[-1]}",
-            f"      PowerShell: $env:CONDA_OVERRIDE_CUDA = '{cuda[-1]}'",
+            f"Linux:            export CONDA_OVERRIDE_CUDA={newest}",
+            f"Windows, cmd:     set CONDA_OVERRIDE_CUDA={newest}",
+            f"      PowerShell: $env:CONDA_OVERRIDE_CUDA = '{newest}'",
         ),
     )
     return _section(
