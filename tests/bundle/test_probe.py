@@ -128,7 +128,7 @@ def test_a_file_beside_it_is_not_run(tmp_path, variable):
     """A bundle's folder may hold a ``json.py`` that somebody has put there."""
     place = tmp_path / "Stick mit Ümlaut"
     place.mkdir()
-    for name in ("json", "argparse", "pathlib", "pip", "ctypes", "conda"):
+    for name in ("__future__", "json", "argparse", "os", "pathlib", "pip", "ctypes", "conda", "sysconfig"):
         (place / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n", encoding="utf-8")
     assert profile(tmp_path, env=a_machine(tmp_path, **variable))["python"] is not None
     assert not (tmp_path / "ran").exists()
@@ -141,9 +141,11 @@ def test_a_program_in_the_current_folder_is_not_run(tmp_path):
     place.mkdir()
     for name in ("conda", "mamba", "micromamba", "nvidia-smi", "python3"):
         a_program(place / name, f"touch '{tmp_path}/ran'")
-    env = a_machine(tmp_path, PATH=f".:{os.pathsep}bin{os.pathsep}{os.defpath}")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    env = a_machine(tmp_path, PATH=os.pathsep.join(["", ".", "bin", str(closed), os.defpath]))
     del env["RESUME_DL_CONDA"]
-    profile(tmp_path, "--no-inventory", env=env)
+    profile(tmp_path, "--no-inventory", env={**env, "MAMBA_ROOT_PREFIX": str(closed), "VIRTUAL_ENV": str(closed)})
     assert not (tmp_path / "ran").exists()
 
 
@@ -298,7 +300,10 @@ def test_archives_and_wheels_by_what_is_in_them(tmp_path):
     (pkgs / "h-1.0-0" / "info").mkdir(parents=True)
     (pkgs / "h-1.0-0" / "info" / "repodata_record.json").write_text("[" * 100_000, encoding="utf-8")
 
-    said = profile(tmp_path, "--pkgs-dir", pkgs, "--pkgs-dir", again, "--wheels", wheels)["inventory"]
+    folders = ("--pkgs-dir", pkgs, "--pkgs-dir", again, "--pkgs-dir", tmp_path / "again" / ".." / "pkgs")
+    done = run(tmp_path, *folders, "--wheels", wheels)
+    assert "hashing 5 files, 8 MB" in done.stderr  # one folder by two names is one
+    said = json.loads(done.stdout)["inventory"]
     sha256, md5 = hashlib.sha256(content).hexdigest(), hashlib.md5(content).hexdigest()
     other = b"another channel's"
     packages = sorted(said["packages"], key=lambda entry: (entry["filename"], entry["size"]))
@@ -516,6 +521,26 @@ def test_clients_are_found_where_they_lie(tmp_path):
     assert [each.command[0] for each in probe.find_clients({**env, "RESUME_DL_CONDA": str(places[1])})] == [
         str(places[1])
     ]
+
+
+def test_clients_of_windows(tmp_path, monkeypatch):
+    """The folders that their installers fill there; for ``conda.bat`` of PATH the program that it calls."""
+    monkeypatch.setattr(probe, "WINDOWS", True)
+    env = {"USERPROFILE": str(tmp_path / "home"), "LOCALAPPDATA": str(tmp_path / "local"), "PATH": "", "CONDA_EXE": ""}
+    places = [
+        tmp_path / "own" / "Scripts" / "conda.exe",
+        tmp_path / "home" / "miniconda3" / "Scripts" / "conda.exe",
+        tmp_path / "own" / "Library" / "bin" / "mamba.exe",
+        tmp_path / "local" / "micromamba" / "micromamba.exe",
+    ]
+    for place in (*places, tmp_path / "own" / "condabin" / "conda.bat"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        a_program(place, "exit 1")
+    env |= {"PATH": str(tmp_path / "own" / "condabin"), "PATHEXT": ".COM;.EXE;.BAT"}
+    env["MAMBA_ROOT_PREFIX"] = str(tmp_path / "own")
+    found = [client for client in probe.find_clients(env) if client.command[0].startswith(str(tmp_path))]
+    assert [client.command[0] for client in found] == list(map(str, places))
+    assert [client.name for client in found] == ["conda", "conda", "mamba", "micromamba"]
 
 
 @pytest.mark.parametrize(

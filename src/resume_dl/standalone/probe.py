@@ -1,3 +1,4 @@
+# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
 """What this machine is and has, as one JSON object on stdout: ``python probe.py > target.json``.
 
 For a machine that a bundle is prepared for, and which has no net: platform and virtual packages as its conda says them
@@ -5,8 +6,6 @@ For a machine that a bundle is prepared for, and which has no net: platform and 
 the machine, so no host name, user name, path or login is in it. One file, Python 3.8 or newer, nothing but its
 standard library. conda is asked as a program and never imported: whatever Python runs this need not be conda's.
 """
-
-from __future__ import annotations
 
 import sys
 
@@ -33,7 +32,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 from urllib.parse import urlsplit
 
 SCHEMA = 1
@@ -64,7 +63,9 @@ _LEVELS = (
 )
 """Levels of the x86-64 psABI, by the names that /proc/cpuinfo gives their features; each needs those before it."""
 _ASK_PYTHON = """
-import sys
+import sys, sysconfig
+if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.exit("wheels are chosen for the usual CPython")
 try:
     from importlib.metadata import version
 except ImportError:
@@ -105,7 +106,7 @@ class Client(NamedTuple):
 
     name: str
     """``conda``, ``mamba`` or ``micromamba``."""
-    command: tuple[str, ...]
+    command: Tuple[str, ...]
     """What to start, before its own arguments."""
 
 
@@ -115,21 +116,21 @@ class CondaInfo(NamedTuple):
     version: str
     platform: str
     """conda's subdir; empty where it does not say."""
-    virtual_packages: dict[str, str]
+    virtual_packages: Dict[str, str]
     """``__glibc`` -> ``2.31``, ``__archspec`` -> ``1=x86_64_v3``; empty where it knows none (conda before 4.7)."""
-    channels: tuple[str, ...]
-    pkgs_dirs: tuple[str, ...]
+    channels: Tuple[str, ...]
+    pkgs_dirs: Tuple[str, ...]
     root_prefix: str
-    envs_dirs: tuple[str, ...]
+    envs_dirs: Tuple[str, ...]
     solver: str
 
 
 class Profile(NamedTuple):
     """The answer, and where to look for what this machine has."""
 
-    answer: dict[str, Any]
+    answer: Dict[str, Any]
     """target.json without its inventory."""
-    pkgs_dirs: tuple[Path, ...]
+    pkgs_dirs: Tuple[Path, ...]
 
 
 Told = Callable[[str], None]
@@ -145,7 +146,7 @@ def tell(text: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- children
 
 
-def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) -> tuple[int | None, str]:
+def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) -> Tuple[Optional[int], str]:
     """Run a program to its end: its exit code and what it printed on stdout; (None, "") where it cannot be had.
 
     Whatever it started is gone too. It stands in its own folder: ``-m`` would run what lies in the user's.
@@ -164,7 +165,7 @@ def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) 
                 creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
             )
             try:
-                code: int | None = process.wait(max(0.0, timeout))
+                code: Optional[int] = process.wait(max(0.0, timeout))
             except subprocess.TimeoutExpired:
                 code = None
             finally:
@@ -174,7 +175,7 @@ def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) 
         return None, ""
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is not None:
         return
     with suppress(OSError):
@@ -203,19 +204,27 @@ def _json_in(text: str) -> Any:
 # -------------------------------------------------------------------------------------------------- finding programs
 
 
-def find_program(name: str, env: Mapping[str, str]) -> Path | None:
+def _is_file(place: Path) -> bool:
+    """Whether it is a file; False too where nobody may look (a folder of PATH, an alias of the Windows Store)."""
+    try:
+        return place.is_file()
+    except OSError:
+        return False
+
+
+def find_program(name: str, env: Mapping[str, str]) -> Optional[Path]:
     """The first program of this name on PATH; never one in the current folder, which may be a bundle's."""
     endings = [ending for ending in env.get("PATHEXT", ".EXE;.BAT").split(";") if ending] if WINDOWS else [""]
     for folder in env.get("PATH", "").split(os.pathsep):
         if Path(folder).is_absolute():
             for ending in endings:
                 place = Path(folder, name + ending.lower())
-                if place.is_file() and os.access(str(place), os.X_OK):
+                if _is_file(place) and os.access(str(place), os.X_OK):
                     return place
     return None
 
 
-def find_clients(env: Mapping[str, str] | None = None) -> list[Client]:
+def find_clients(env: Optional[Mapping[str, str]] = None) -> List[Client]:
     """conda, then mamba, then micromamba, each wherever it was found, the likeliest first; nothing is run.
 
     ``RESUME_DL_CONDA`` names the one to use (a program, or a Python that can ``-m conda``), ``none`` hides them all.
@@ -226,12 +235,11 @@ def find_clients(env: Mapping[str, str] | None = None) -> list[Client]:
         if named.lower() == "none":
             return []
         place = Path(named) if Path(named).name != named else find_program(named, env)
-        return [_client(place.absolute())] if place is not None and place.is_file() else []
-    found: dict[Path, Client] = {}
+        return [_client(place.absolute())] if place is not None and _is_file(place) else []
+    found: Dict[Path, Client] = {}
     for place in _places(env):
-        with suppress(OSError):
-            if place not in found and place.is_file():
-                found[place] = _client(place)
+        if place not in found and _is_file(place):
+            found[place] = _client(place)
     order = ("conda", "mamba", "micromamba")
     return sorted(found.values(), key=lambda client: order.index(client.name))
 
@@ -259,7 +267,7 @@ def _places(env: Mapping[str, str]) -> Iterator[Path]:
         yield home(env) / "bin" / "micromamba"
 
 
-def _in_root(root: Path) -> tuple[Path, ...]:
+def _in_root(root: Path) -> Tuple[Path, ...]:
     if WINDOWS:
         folders, ending = [root / "Scripts", root / "Library" / "bin", root], ".exe"
     else:
@@ -267,7 +275,7 @@ def _in_root(root: Path) -> tuple[Path, ...]:
     return tuple(folder / (name + ending) for name in ("conda", "mamba", "micromamba") for folder in folders)
 
 
-def _roots(env: Mapping[str, str]) -> list[Path]:
+def _roots(env: Mapping[str, str]) -> List[Path]:
     """Root prefixes, and environments that may be one; they need not exist."""
     own = home(env)
     found = [Path(env[name]) for name in ("CONDA_ROOT_PREFIX", "MAMBA_ROOT_PREFIX") if env.get(name)]
@@ -304,14 +312,14 @@ def home(env: Mapping[str, str]) -> Path:
 # ------------------------------------------------------------------------------------------------------ asking a conda
 
 
-def plain_environment(env: Mapping[str, str]) -> dict[str, str]:
+def plain_environment(env: Mapping[str, str]) -> Dict[str, str]:
     """``env`` without ``CONDA_OVERRIDE_*``: they say what the machine is not."""
     return {name: value for name, value in env.items() if not name.upper().startswith("CONDA_OVERRIDE_")}
 
 
 def conda_info(
-    command: Iterable[str], env: Mapping[str, str] | None = None, timeout: float = PATIENCE
-) -> CondaInfo | None:
+    command: Iterable[str], env: Optional[Mapping[str, str]] = None, timeout: float = PATIENCE
+) -> Optional[CondaInfo]:
     """What ``<command> info --json`` says, or None: it is not there, fails, or does not answer in time."""
     env = plain_environment(os.environ if env is None else env)
     code, text = run_quietly((*command, "info", "--json"), env, timeout)
@@ -349,13 +357,13 @@ def _one(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: Any) -> Tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
-def _virtual(rows: Any) -> dict[str, str]:
+def _virtual(rows: Any) -> Dict[str, str]:
     """``[name, version, build]`` (conda) or ``name=version=build`` (mamba, micromamba) as a mapping."""
-    found: dict[str, str] = {}
+    found: Dict[str, str] = {}
     for row in rows if isinstance(rows, list) else ():
         parts = row.split("=") if isinstance(row, str) else list(row) if isinstance(row, list) else []
         name, version, build = [*(str(part or "0") for part in parts), "0", "0", "0"][:3]
@@ -367,7 +375,7 @@ def _virtual(rows: Any) -> dict[str, str]:
 
 def first_answer(
     clients: Iterable[Client], env: Mapping[str, str], timeout: float = PATIENCE
-) -> tuple[Client, CondaInfo] | None:
+) -> Optional[Tuple[Client, CondaInfo]]:
     """The first client that answers, within ``timeout`` seconds for all of them together."""
     deadline = time.monotonic() + timeout
     for client in clients:
@@ -378,7 +386,7 @@ def first_answer(
     return None
 
 
-def _channel_priority(client: Client, env: Mapping[str, str]) -> str | None:
+def _channel_priority(client: Client, env: Mapping[str, str]) -> Optional[str]:
     if client.name != "conda":
         return None
     command = (*client.command, "config", "--show", "channel_priority", "--json")
@@ -388,13 +396,13 @@ def _channel_priority(client: Client, env: Mapping[str, str]) -> str | None:
     return value if value in ("strict", "flexible", "disabled") else None
 
 
-def shareable_channels(urls: Iterable[str], subdir: str) -> tuple[list[str], int]:
+def shareable_channels(urls: Iterable[str], subdir: str) -> Tuple[List[str], int]:
     """The channels' addresses without login, token and subdir, each once; and how many are left out.
 
     Left out is what only this machine can reach (``file:``, its own name), and what cannot be told from a login.
     """
-    kept: dict[str, None] = {}
-    left: dict[str, None] = {}
+    kept: Dict[str, None] = {}
+    left: Dict[str, None] = {}
     for url in urls:
         base, _, last = url.rstrip("/").rpartition("/")
         place = base if last in (subdir, "noarch") else url.rstrip("/")
@@ -406,7 +414,7 @@ def shareable_channels(urls: Iterable[str], subdir: str) -> tuple[list[str], int
     return list(kept), len(left)
 
 
-def _shareable(url: str) -> str | None:
+def _shareable(url: str) -> Optional[str]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -443,9 +451,9 @@ def current_platform() -> str:
     return system + "-" + (machine if machine in _MACHINES else str(bits))
 
 
-def virtual_packages(subdir: str, env: Mapping[str, str]) -> dict[str, str]:
+def virtual_packages(subdir: str, env: Mapping[str, str]) -> Dict[str, str]:
     """This machine's, found without any conda: name -> version, or ``version=build``."""
-    found: dict[str, str | None] = {}
+    found: Dict[str, Optional[str]] = {}
     if subdir.startswith("linux-"):
         kernel = re.match(r"\d+\.\d+(\.\d+)?(\.\d+)?", platform.release())
         family, version = libc(env)
@@ -461,7 +469,7 @@ def virtual_packages(subdir: str, env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(found.items()) if value}
 
 
-def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str | None]:
+def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> Tuple[str, Optional[str]]:
     """The C library of a Linux and its version: ``glibc`` or ``musl``; None where nobody can tell the version."""
     with suppress(ValueError, OSError, AttributeError):
         family, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
@@ -482,7 +490,7 @@ def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str
     return "glibc", None
 
 
-def _macos(env: Mapping[str, str]) -> str | None:
+def _macos(env: Mapping[str, str]) -> Optional[str]:
     version = platform.mac_ver()[0]
     if version == "10.16":  # what a Python built for an older system is told by every newer one
         place = "/usr/bin/sw_vers"
@@ -491,7 +499,7 @@ def _macos(env: Mapping[str, str]) -> str | None:
     return version or None
 
 
-def _archspec(subdir: str) -> str | None:
+def _archspec(subdir: str) -> Optional[str]:
     """The least that is sure: the family, and on Linux the level that the kernel's flags prove."""
     machine = subdir.partition("-")[2]
     name = {"64": "x86_64", "arm64": "m1" if subdir.startswith("osx-") else "aarch64"}.get(machine, machine)
@@ -515,7 +523,7 @@ def level(cpuinfo: str) -> str:
     return name
 
 
-def cuda_version(env: Mapping[str, str]) -> str | None:
+def cuda_version(env: Mapping[str, str]) -> Optional[str]:
     """The newest CUDA that the driver can run (``12.2``), or None: no driver, or nobody can say."""
     number = ""
     if sys.executable:
@@ -528,7 +536,7 @@ def cuda_version(env: Mapping[str, str]) -> str | None:
     return _asked_of_nvidia_smi(env)
 
 
-def _driver_libraries(env: Mapping[str, str]) -> tuple[str, ...]:
+def _driver_libraries(env: Mapping[str, str]) -> Tuple[str, ...]:
     if WINDOWS:
         return (str(Path(env.get("SYSTEMROOT", "C:/Windows"), "System32", "nvcuda.dll")), "nvcuda.dll")
     if sys.platform == "darwin":
@@ -539,14 +547,14 @@ def _driver_libraries(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(folder + name for folder in folders for name in ("libcuda.so.1", "libcuda.so"))
 
 
-def _asked_of_nvidia_smi(env: Mapping[str, str]) -> str | None:
+def _asked_of_nvidia_smi(env: Mapping[str, str]) -> Optional[str]:
     places = [find_program("nvidia-smi", env)]
     if WINDOWS:
         places.append(Path(env.get("SYSTEMROOT", "C:/Windows"), "System32", "nvidia-smi.exe"))
     else:
         places.append(Path("/usr/lib/wsl/lib/nvidia-smi"))
     for place in places:
-        if place is not None and place.is_file():
+        if place is not None and _is_file(place):
             code, text = run_quietly((str(place),), env, SHORT)
             said = re.search(r"CUDA (?:\w+ )?Version:\s*(\d+\.\d+)", text)
             if code == 0 and said:
@@ -557,7 +565,7 @@ def _asked_of_nvidia_smi(env: Mapping[str, str]) -> str | None:
 # ---------------------------------------------------------------------------------------------------------------- pip
 
 
-def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
+def pip_python(env: Mapping[str, str]) -> Optional[Tuple[str, str]]:
     """Versions of the Python that pip installs for and of its pip, or None where no Python has one.
 
     ``RESUME_DL_PIP_PYTHON``, else the active environment's, else the one that runs this, else the first on PATH.
@@ -565,7 +573,7 @@ def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
     named = env.get("RESUME_DL_PIP_PYTHON", "")
     candidates = [Path(named)] if named else _pythons(env)
     for place in dict.fromkeys(candidates):
-        if not place.is_file():
+        if not _is_file(place):
             continue
         code, text = run_quietly((str(place.absolute()), "-c", _ASK_PYTHON), env, SHORT)
         said = text.splitlines() if code == 0 else []
@@ -574,7 +582,7 @@ def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def _pythons(env: Mapping[str, str]) -> list[Path]:
+def _pythons(env: Mapping[str, str]) -> List[Path]:
     folders = env.get("PATH", "").split(os.pathsep)
     active = [_python_of(Path(env[name])) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
 
@@ -590,13 +598,13 @@ def _python_of(prefix: Path) -> Path:
     if not WINDOWS:
         return prefix / "bin" / "python"
     of_venv = prefix / "Scripts" / "python.exe"
-    return of_venv if of_venv.is_file() else prefix / "python.exe"
+    return of_venv if _is_file(of_venv) else prefix / "python.exe"
 
 
 # ---------------------------------------------------------------------------------------------------- what it has
 
 
-def pkgs_dirs(info: CondaInfo | None, env: Mapping[str, str] | None = None) -> list[Path]:
+def pkgs_dirs(info: Optional[CondaInfo], env: Optional[Mapping[str, str]] = None) -> List[Path]:
     """The package caches of this machine that are there: those that a client named, then where others keep theirs."""
     env = os.environ if env is None else env
     named = [Path(place) for place in info.pkgs_dirs] if info is not None else []
@@ -610,7 +618,7 @@ def pkgs_dirs(info: CondaInfo | None, env: Mapping[str, str] | None = None) -> l
     return _folders(named)
 
 
-def wheel_dirs(env: Mapping[str, str] | None = None) -> list[Path]:
+def wheel_dirs(env: Optional[Mapping[str, str]] = None) -> List[Path]:
     """The folder that resume-dl keeps wheels in, if it is there."""
     env = os.environ if env is None else env
     own = env.get("RESUME_DL_CACHE_DIR", "").strip()
@@ -625,8 +633,8 @@ def wheel_dirs(env: Mapping[str, str] | None = None) -> list[Path]:
     return _folders([cache / "wheels"])
 
 
-def _folders(places: Iterable[Path]) -> list[Path]:
-    found: dict[str, Path] = {}
+def _folders(places: Iterable[Path]) -> List[Path]:
+    found: Dict[str, Path] = {}
     for place in places:
         with suppress(OSError):
             if place.is_absolute() and place.is_dir():
@@ -634,7 +642,7 @@ def _folders(places: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def hash_file(path: Path, told: Callable[[int], None] | None = None) -> tuple[int, str, str | None]:
+def hash_file(path: Path, told: Optional[Callable[[int], None]] = None) -> Tuple[int, str, Optional[str]]:
     """Size in bytes, sha256 and md5 of a file, read in blocks; no md5 where this Python forbids it (FIPS).
 
     ``told`` gets the size of each block. Raises OSError.
@@ -656,7 +664,7 @@ def hash_file(path: Path, told: Callable[[int], None] | None = None) -> tuple[in
 
 
 def _md5() -> Any:
-    options: dict[str, Any] = {"usedforsecurity": False} if sys.version_info >= (3, 9) else {}
+    options: Dict[str, Any] = {"usedforsecurity": False} if sys.version_info >= (3, 9) else {}
     try:
         return hashlib.md5(**options)  # noqa: S324 - old records have no other digest
     except ValueError:
@@ -678,15 +686,15 @@ class _Progress:
             self.told(f"  {self.done // 10**6} of {self.size // 10**6} MB")
 
 
-def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tell) -> dict[str, list[dict[str, Any]]]:
+def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tell) -> Dict[str, List[Dict[str, Any]]]:
     """What lies in these package caches and wheel folders: whole archives and wheels, hashed here; unpacked packages.
 
     ``told`` gets lines for people; a file that cannot be read is named there and left out. Names carry no folder.
     """
-    caches = list(packages)
-    found = {"packages": [], "wheels": [], "unpacked": []}  # type: dict[str, list[dict[str, Any]]]
+    caches = _folders(packages)
+    found: Dict[str, List[Dict[str, Any]]] = {"packages": [], "wheels": [], "unpacked": []}
     archives = _files(caches, ARCHIVES, told)
-    known = _files(wheels, (".whl",), told)
+    known = _files(_folders(wheels), (".whl",), told)
     sizes = sum(size for _, size in (*archives, *known))
     if archives or known:
         told(f"hashing {len(archives) + len(known)} files, {sizes // 10**6} MB, in the caches of this machine")
@@ -704,7 +712,7 @@ def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tel
     return {kind: _each_once(entries) for kind, entries in found.items()}
 
 
-def _files(folders: Iterable[Path], endings: tuple[str, ...], told: Told) -> list[tuple[Path, int]]:
+def _files(folders: Iterable[Path], endings: Tuple[str, ...], told: Told) -> List[Tuple[Path, int]]:
     found = []
     for folder in folders:
         try:
@@ -723,7 +731,7 @@ def _files(folders: Iterable[Path], endings: tuple[str, ...], told: Told) -> lis
     return found
 
 
-def _unpacked(caches: Iterable[Path], archives: Iterable[str]) -> list[dict[str, Any]]:
+def _unpacked(caches: Iterable[Path], archives: Iterable[str]) -> List[Dict[str, Any]]:
     """Packages of which only the folder is left: with the digest that conda noted, not one found here."""
     whole = {name[: -len(ending)] for name in archives for ending in ARCHIVES if name.endswith(ending)}
     found = []
@@ -731,14 +739,14 @@ def _unpacked(caches: Iterable[Path], archives: Iterable[str]) -> list[dict[str,
         with suppress(OSError):
             for name in sorted(place.name for place in cache.iterdir()):
                 record = cache / name / "info" / "repodata_record.json"
-                if name not in whole and _FILE_NAME.fullmatch(name) and record.is_file():
+                if name not in whole and _FILE_NAME.fullmatch(name) and _is_file(record):
                     digests = _noted(record)
                     if digests:
                         found.append({"name": name, **digests})
     return found
 
 
-def _noted(record: Path) -> dict[str, str]:
+def _noted(record: Path) -> Dict[str, str]:
     try:
         with record.open("rb") as file:
             noted = json.loads(file.read(_MOST_RECORD).decode("utf-8"))
@@ -753,7 +761,7 @@ def _noted(record: Path) -> dict[str, str]:
     }
 
 
-def _each_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _each_once(entries: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     by_text = {json.dumps(entry, sort_keys=True): entry for entry in entries}
     return sorted(by_text.values(), key=json.dumps)
 
@@ -761,7 +769,7 @@ def _each_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------------- the profile
 
 
-def look(env: Mapping[str, str] | None = None, told: Told = tell, created_by: str = CREATED_BY) -> Profile:
+def look(env: Optional[Mapping[str, str]] = None, told: Told = tell, created_by: str = CREATED_BY) -> Profile:
     """This machine's profile, without its inventory."""
     env = os.environ if env is None else env
     clients = find_clients(env)
@@ -801,15 +809,15 @@ def look(env: Mapping[str, str] | None = None, told: Told = tell, created_by: st
     return Profile(answer, tuple(pkgs_dirs(info, env)))
 
 
-def named_folders(places: Iterable[str]) -> list[Path]:
+def named_folders(places: Iterable[str]) -> List[Path]:
     """Folders that the user named. Raises ProbeError for what is none."""
     found = []
     for place in places:
         path = Path(place).expanduser().absolute()
-        if not path.is_dir():
+        if not _folders([path]):
             raise ProbeError(str(place) + " is no folder", "name one that is there, or leave it out", 2)
         found.append(path)
-    return _folders(found)
+    return found
 
 
 def write_json(value: Mapping[str, Any]) -> None:
@@ -826,7 +834,7 @@ def write_json(value: Mapping[str, Any]) -> None:
         raise ProbeError(f"cannot write to standard output: {error.strerror or error}", hint, 5) from error
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Optional[List[str]] = None) -> int:
     """Print target.json; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="probe.py",
@@ -841,7 +849,7 @@ def main(argv: list[str] | None = None) -> int:
         profile = look()
         answer = dict(profile.answer)
         if not options.no_inventory:
-            answer["inventory"] = inventory(_folders([*packages, *profile.pkgs_dirs]), [*wheels, *wheel_dirs()])
+            answer["inventory"] = inventory([*packages, *profile.pkgs_dirs], [*wheels, *wheel_dirs()])
         write_json(answer)
     except ProbeError as error:
         tell("error: " + str(error) + "\n  " + error.hint)
