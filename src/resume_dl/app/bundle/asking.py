@@ -40,6 +40,8 @@ class Asking:
     lists: tuple[ListedFile, ...] = ()
     specs: tuple[str, ...] = ()
     """Every conda spec, those of files too."""
+    name: str = ""
+    """The environment's, as the first environment.yml calls it."""
 
 
 def asking_of(
@@ -56,7 +58,7 @@ def asking_of(
     """
     conda: dict[str, tuple[str, ...]] = {scrub(spec): (split_spec(spec).name,) for spec in request.specs}
     pip: dict[str, tuple[str, ...]] = {scrub(text): (text,) for text in request.pip.requirements}
-    lists, specs = [], list(request.specs)
+    lists, specs, names = [], list(request.specs), list[str]()
     for path in request.files:
         if is_pip_file(path):
             pip[path.name] = read_pip(path)
@@ -68,11 +70,18 @@ def asking_of(
             continue
         environment = read_environment_file(path)
         specs += environment.specs
+        names.append(environment.name)
         if environment.specs:
             conda[path.name] = tuple(split_spec(spec).name for spec in environment.specs)
         if has_pip_part(path):
             pip[path.name] = read_pip(path)
-    return Asking(conda=conda, pip=pip, lists=tuple(lists), specs=tuple(scrub(spec) for spec in specs))
+    return Asking(
+        conda=conda,
+        pip=pip,
+        lists=tuple(lists),
+        specs=tuple(scrub(spec) for spec in specs),
+        name=next(filter(None, names), ""),
+    )
 
 
 def _read(path: Path) -> str:

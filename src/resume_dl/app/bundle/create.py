@@ -39,7 +39,7 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.store.part import hash_file
 
-_WORKSHOP = ".unfinished"
+_WORKSHOP = ".workshop"
 """Of a tar: the folder beside it in which it is put together; files from the cache are links there."""
 
 
@@ -56,7 +56,7 @@ class CreateRequest:
     """Most bytes of a part; None for one tar."""
     sign: Path | None = None
     name: str = ""
-    """The environment's, in environment.yml; empty for one made up from the output's."""
+    """The environment's, in environment.yml; empty for that of a file that was asked for."""
 
     @property
     def as_tar(self) -> bool:
@@ -271,7 +271,7 @@ class _Create:
         manifest = self._manifest(contents)
         epoch = int(self.setup.env["SOURCE_DATE_EPOCH"]) if self.setup.env.get("SOURCE_DATE_EPOCH") else None
         signed = self.request.sign is not None
-        name = self.request.name or self.output.stem or "bundle"
+        name = self.request.name or self.asking.name or "bundle"  # of the request alone: the same bytes in any place
         for path, chunks in generated(manifest, contents, self.asking, name=name, epoch=epoch, signed=signed):
             yield self.folder.write(path, chunks)
 

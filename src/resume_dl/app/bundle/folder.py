@@ -32,6 +32,8 @@ class BundleFolder:
         """Raises ConfigurationError for a folder with other things in it, NotWritableError."""
         self.root = check_folder(root, option)
         self._work = self.root / FOLDER
+        """There as long as the bundle is unfinished: the sign that this folder is ours."""
+        self._is_finished = False
         if root.is_dir() and any(root.iterdir()) and not self._work.is_dir() and not _is_bundle(root / MANIFEST):
             raise ConfigurationError(
                 f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
@@ -52,8 +54,9 @@ class BundleFolder:
             yield
         finally:
             lock.release(remove=True)
-            with suppress(OSError):  # not there any more, or something is unfinished
-                self._work.rmdir()
+            if self._is_finished:
+                with suppress(OSError):  # another process has begun one here
+                    self._work.rmdir()
 
     def write(self, path: str, chunks: Iterable[bytes]) -> BundleFile:
         """Write one generated file; ``path`` is below the folder, with ``/``. Raises StoreError."""
@@ -97,8 +100,9 @@ class BundleFolder:
             for path in folder.iterdir() if folder.is_dir() else ():
                 if path.name != "create.lock":
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-            with suppress(OSError):  # the lock is still in it, or it is gone
-                folder.rmdir()
+        with suppress(OSError):  # it is gone already
+            (self.root / WHEELS / FOLDER).rmdir()
+        self._is_finished = True
 
 
 def _is_bundle(manifest: Path) -> bool:
