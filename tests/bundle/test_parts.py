@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from bundle.files import MIB, NAMES, make, names_in, run_command, some_file
 from resume_dl.bundle.parts import most_of, script, split_file, split_members
-from resume_dl.bundle.tar import in_order, tar_blocks, write_tar
+from resume_dl.bundle.tar import bundle_members, in_order, tar_blocks, write_tar
 from resume_dl.errors import (
     ConfigurationError,
     IntegrityError,
@@ -23,7 +24,8 @@ from resume_dl.errors import (
     SizeMismatchError,
     StoreError,
 )
-from resume_dl.standalone import join
+from resume_dl.standalone import join, verify
+from support.hand_bundle import hand_bundle
 
 
 def check_set(folder: Path, name: str, data: bytes, most: int) -> None:
@@ -255,3 +257,50 @@ def test_wrong_usage_of_the_command(arguments: list[str], code: int, word: str, 
 def test_every_error_of_ours_is_one(tmp_path: Path) -> None:
     with pytest.raises(ResumeDLError, match="not there"):
         split_file(tmp_path / "not there", tmp_path, size=5)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    hand_bundle(tmp_path / "lab ü")
+    return tmp_path / "lab ü"
+
+
+def test_a_bundles_folder_becomes_parts_that_are_a_bundle_again(bundle: Path, tmp_path: Path) -> None:
+    (bundle / ".DS_Store").write_bytes(b"only warned of, and left out")
+    write_tar(bundle_members(bundle), tmp_path / "expected.tar")
+    ran = run_command("split", ".", "--size", "4kB", cwd=bundle)
+    assert ran.returncode == 0, ran
+    check_set(tmp_path, "lab ü.tar", (tmp_path / "expected.tar").read_bytes(), 4000)
+    ran = run_command("join", tmp_path)
+    assert ran.returncode == 0, ran
+    report = verify.unpack(tmp_path / "lab ü.tar", tmp_path / "arrived")
+    assert (report.problems, report.warnings) == ([], [])
+    there = {path.relative_to(tmp_path / "arrived") for path in (tmp_path / "arrived").rglob("*")}
+    assert there == {path.relative_to(bundle) for path in bundle.rglob("*")} - {Path(".DS_Store")}
+
+
+def test_a_damaged_bundle_is_not_cut(bundle: Path, tmp_path: Path) -> None:
+    path = next(bundle.glob("wheels/*.whl"))
+    path.write_bytes(b"!" + path.read_bytes()[1:])
+    ran = run_command("split", bundle, "--json")
+    assert ran.returncode == 4, ran
+    assert path.name in json.loads(ran.stdout)["error"]["message"]
+    assert names_in(tmp_path) == [bundle.name]
+
+
+def test_parts_do_not_go_into_the_bundle(bundle: Path) -> None:
+    for folder in (bundle, bundle / "wheels", bundle / "new"):
+        ran = run_command("split", bundle, "-o", folder)
+        assert ran.returncode == 2, ran
+    assert not list(bundle.rglob("*.parts.json"))
+    assert not (bundle / "new").exists()
+
+
+def test_the_epoch_of_the_environment_is_the_files_time(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert run_command("split", bundle).returncode == 0
+    assert run_command("join", tmp_path).returncode == 0
+    with tarfile.open(tmp_path / "lab ü.tar") as opened:
+        assert {each.mtime for each in opened.getmembers()} == {1700000000}

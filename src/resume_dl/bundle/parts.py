@@ -100,7 +100,8 @@ def write_parts(
                 part.finish()
                 rows.append({"name": part_name, "size": part_size, "sha256": digest.hexdigest()})
             pieces.end()
-            for path, text in ((folder / join.SCRIPT, script()), (document, _text(name, total, whole.hexdigest(), rows))):
+            texts = {folder / join.SCRIPT: script(), document: _text(name, total, whole.hexdigest(), rows)}
+            for path, text in texts.items():
                 file = begin(path)
                 file.write(text)
                 file.finish()

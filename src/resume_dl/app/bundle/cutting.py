@@ -7,7 +7,7 @@ from pathlib import Path
 
 from resume_dl.bundle.parts import split_file, split_members
 from resume_dl.bundle.tar import bundle_members, mtime_of
-from resume_dl.errors import ConfigurationError, IntegrityError
+from resume_dl.errors import ConfigurationError, IntegrityError, StoreError
 from resume_dl.standalone import join, verify
 
 
@@ -38,7 +38,8 @@ def cut(
     if report.problems:
         first = report.problems[0]
         more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
-        raise IntegrityError(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify names all")
+        kind = StoreError if report.exit_code == StoreError.exit_code else IntegrityError
+        raise kind(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify names all")
     folder.mkdir(parents=True, exist_ok=True)
     members = bundle_members(what)
     return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), told=told)
