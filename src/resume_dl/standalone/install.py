@@ -1,0 +1,918 @@
+# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+"""Install an offline bundle with this machine's own conda, mamba or micromamba and pip, after every file was verified.
+
+Run it as ``python install.py -n NAME`` in a bundle, or ``python install.py BUNDLE.tar -p PREFIX``: Python 3.8 and
+newer, its standard library, and the verify.py and probe.py that lie beside it. ``resume-dl bundle install`` calls
+``install``. Sizes are in bytes, digests in lower-case hex.
+
+Why conda gets a package cache of its own, filled by us, and a list of the canonical addresses with their MD5
+(measured with conda 24.7.1, 25.11.1 and 26.7.1; what ended in the environment, or that conda refused):
+
+| | ``-c file:`` and a solve | ``@EXPLICIT file:…#digest`` | the same cache, filled by us | a cache of its own |
+| --- | --- | --- | --- | --- |
+| archive replaced after we had verified it | **the wrong one** | **the wrong one** | refused | refused |
+| a bit flipped after we had verified it | refused (CRC) | refused (CRC) | refused | refused |
+| other package of that name in the user's cache | right | right | refused | right |
+| unpacked entry in that cache was altered | **the wrong one** | **the wrong one** | **the wrong one** | right |
+| unpacked entry there is half | refused | refused | refused | right |
+
+conda copies the archive of a ``file:`` address and compares nothing, whatever digest stands behind it; an archive that
+lies in its cache is compared with the MD5 of its line. So each archive is hashed once more while it is copied into
+that cache (the copy that conda reads is the one that was hashed), nothing of the user's cache is read, ``--offline``
+has nothing left to ask for, and the environment names the channels that its packages came from. What conda has unpacked
+is then moved into the user's cache: the next delta builds on it. ``--download-only`` closes no gap: since conda 25.7 it
+installs explicit lists all the same.
+"""
+
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    # Python puts the script's own folder first, and a json.py that somebody added there would run
+    sys.path[:] = [entry for entry in sys.path[1:] if entry not in ("", sys.path[0])]
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from contextlib import contextmanager, suppress
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Type
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class _Source(SourceFileLoader):
+    """Compiles what lies beside this script: Python would take a ``__pycache__`` for it, which nothing verifies."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The module's code, from its text."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _beside(name: str) -> Any:
+    loader = _Source("resume_dl_bundle_" + name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py"))  # noqa: PTH100, PTH118, PTH120 - one expression, before anything is set up
+    spec = spec_from_loader(loader.name, loader)
+    if spec is None:
+        raise ImportError(name)
+    module = module_from_spec(spec)
+    sys.modules[loader.name] = module
+    loader.exec_module(module)
+    return module
+
+
+if TYPE_CHECKING or __package__:
+    from resume_dl.standalone import probe, verify
+else:
+    try:
+        probe, verify = _beside("probe"), _beside("verify")
+    except OSError as _error:
+        sys.exit(f"error: {_error.filename}: {_error.strerror}\n  copy the whole bundle: install.py needs it")
+
+CONDAS = ("conda", "mamba", "micromamba")
+WINDOWS = sys.platform == "win32"
+_PATIENCE_AFTER_CTRL_C = 60.0
+"""Seconds for conda to take back what it has begun."""
+_MAKING = "making"
+"""In the stage as long as an environment is made that was not there before: a killed run's rest may be removed."""
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]*")
+_ADDRESS = re.compile(r"https?://[!-\"$-?A-~]+")
+"""Printable ASCII without blank, ``#`` and ``@``: it becomes a line of a list."""
+_UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
+"""What conda or mamba would take apart in CONDA_PKGS_DIRS."""
+
+Told = Callable[[str], None]
+
+
+class InstallError(Exception):
+    """What ends an installation: its text, what to do next, and the exit code of docs/interface.md."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+class Wish(NamedTuple):
+    """What the user asked for."""
+
+    name: str = ""
+    prefix: Optional[Path] = None
+    platform: str = ""
+    """conda's subdir; empty: this machine's."""
+    client: str = ""
+    """``conda``, ``mamba``, ``micromamba`` or ``pip``; empty: what is there."""
+    wheels: Tuple[Path, ...] = ()
+    """Folders with wheels that a delta relies on, beside resume-dl's own."""
+    manifest_sha256: str = ""
+    allowed_signers: Optional[Path] = None
+    signer: str = ""
+    dry_run: bool = False
+    unpack_to: Optional[Path] = None
+
+
+class Outcome(NamedTuple):
+    """How it ended."""
+
+    prefix: Path
+    platform: str
+    trust: str
+    """``signature``, ``digest`` or ``accidents``."""
+    existed: bool
+    """The environment was there before."""
+    client: str
+    """Who installed the conda packages; empty where there were none."""
+    packages: List[Dict[str, Any]]
+    """Those of the manifest that this platform has, each with ``found``: where its bytes were, as a text."""
+    warnings: List[str]
+    planned: bool
+    """It was a dry run."""
+
+
+class _Package(NamedTuple):
+    """One of the manifest's."""
+
+    entry: Dict[str, Any]
+    source: Path
+    """Where its bytes are."""
+
+    @property
+    def filename(self) -> str:
+        return str(self.entry["path"]).rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """What conda calls the unpacked folder."""
+        return re.sub(r"(\.conda|\.tar\.bz2)$", "", self.filename)
+
+    @property
+    def url(self) -> str:
+        """Canonical, with the file's name as it is on disk: conda compares it letter by letter."""
+        url = str(self.entry["url"])
+        if not _ADDRESS.fullmatch(url):
+            url = "https://bundle.invalid/{}/{}".format(self.entry["subdir"], self.filename)  # from a file: channel
+        return url.rpartition("/")[0] + "/" + self.filename
+
+
+class _Plan(NamedTuple):
+    """All that is decided before anything is started."""
+
+    prefix: Path
+    existed: bool
+    platform: str
+    foreign: bool
+    """Not this machine's platform."""
+    python: str
+    client: Optional["probe.Client"]
+    info: Optional["probe.CondaInfo"]
+    conda: List[_Package]
+    pip: List[_Package]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The order of things
+
+
+def install(
+    bundle: Path, wish: Wish, *, told: Optional[Told] = None, env: Optional[Mapping[str, str]] = None, output: int = 1
+) -> Outcome:
+    """Verify ``bundle`` (a folder or a tar), then install it. Raises InstallError; KeyboardInterrupt passes.
+
+    ``told`` gets lines for people; conda's and pip's own words go to the file descriptor ``output``.
+    """
+    run = _Installation(wish, told or probe.tell, dict(os.environ if env is None else env), output)
+    try:
+        return run.of(Path(bundle))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "look at this disk, its free space, and the permissions; then run the same command again"
+        raise InstallError(where + (error.strerror or str(error)), hint, 5) from error
+
+
+class _Installation:
+    def __init__(self, wish: Wish, told: Told, env: Dict[str, str], output: int) -> None:
+        self.wish = wish
+        self.told = told
+        self.env = env
+        self.output = output
+        self.warnings: List[str] = []
+
+    def of(self, bundle: Path) -> Outcome:
+        self._refuse_nonsense()
+        if bundle.is_dir() or not bundle.exists() or self.wish.dry_run:
+            return self._verified(bundle, self._verify(bundle))
+        if self.wish.unpack_to is not None:
+            return self._unpacked(bundle, self.wish.unpack_to)
+        beside = str(bundle.absolute().parent)
+        place = beside if os.access(beside, os.W_OK) else None  # else where this system keeps such things
+        with tempfile.TemporaryDirectory(prefix=bundle.name + ".", dir=place) as folder:
+            return self._unpacked(bundle, Path(folder))
+
+    def _refuse_nonsense(self) -> None:
+        wish = self.wish
+        if bool(wish.name) == (wish.prefix is not None):
+            what = "both -n and -p were given" if wish.name else "it was not said where to install"
+            raise InstallError(what, "give -n NAME (an environment of your conda) or -p PREFIX (a folder)", 2)
+        if wish.name and re.search(r"[/\\ :#]", wish.name):
+            raise InstallError(f"{wish.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
+        if wish.client not in ("", "pip", *CONDAS):
+            raise InstallError(f"{wish.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        self.told("warning: " + text)
+
+    # -- verified first
+
+    def _verify(self, bundle: Path) -> "verify.Report":
+        return self._trusted(lambda **options: verify.check_any(bundle, **options))
+
+    def _unpacked(self, tar: Path, folder: Path) -> Outcome:
+        self.told(f"unpacking {tar} to {folder}")
+        report = self._trusted(lambda **options: verify.unpack(tar, folder, **options))
+        return self._verified(folder, report)
+
+    def _trusted(self, check: Callable[..., "verify.Report"]) -> "verify.Report":
+        wish = self.wish
+        try:
+            report = check(
+                manifest_sha256=wish.manifest_sha256,
+                allowed_signers=wish.allowed_signers,
+                signer=wish.signer,
+                told=self.told,
+            )
+        except verify.UsageError as error:
+            raise InstallError(str(error), "see --help", 2) from error
+        for line in verify.lines(report):
+            self.told(line)
+        if report.problems or report.manifest is None:
+            files = sorted({problem.path for problem in report.problems})
+            raise InstallError(
+                "the bundle is not to be used, and nothing was started: " + _some(files),
+                "repair what is named above, then run the same command again",
+                report.exit_code or 4,
+            )
+        self.warnings += [problem.text for problem in report.warnings]
+        return report
+
+    def _verified(self, folder: Path, report: "verify.Report") -> Outcome:
+        plan = self._plan(folder.absolute(), report.manifest or {})
+        outcome = Outcome(
+            prefix=plan.prefix,
+            platform=plan.platform,
+            trust=report.trust,
+            existed=plan.existed,
+            client=plan.client.name if plan.client is not None and plan.conda else "",
+            packages=[{**each.entry, "found": str(each.source)} for each in (*plan.conda, *plan.pip)],
+            warnings=self.warnings,
+            planned=self.wish.dry_run,
+        )
+        if self.wish.dry_run:
+            self._tell_plan(plan)
+        else:
+            self._do(plan)
+        return outcome
+
+    # -- what to do
+
+    def _plan(self, folder: Path, manifest: Dict[str, Any]) -> _Plan:
+        client, info = self._client()
+        here = (info.platform if info is not None else "") or probe.current_platform()
+        name = self.wish.platform or here
+        platform = manifest["platforms"].get(name)
+        if platform is None:
+            has = ", ".join(sorted(manifest["platforms"])) or "nothing"
+            whose = "as you asked" if self.wish.platform else "which this machine is"
+            hint = "make one for it on the connected machine: resume-dl bundle create --platform " + name
+            raise InstallError(f"the bundle has nothing for {name}, {whose}; it has {has}", hint, 2)
+        if platform["conda"] and (client is None or info is None):
+            raise InstallError(*self._no_client(len(platform["conda"]), name))
+        if name == here:
+            self._compare_machine(platform, info, name)
+        else:
+            self._warn(f"this machine is {here}, and {name} was asked for: its programs may not run here")
+        prefix = self._prefix(info)
+        packages = {each["path"]: each for each in manifest["packages"]}
+        found = self._find(folder, [packages[path] for path in (*platform["conda"], *platform["pip"])], info)
+        conda = [each for each in found if each.entry["kind"] == "conda"]
+        _refuse_same_names(conda)
+        plan = _Plan(
+            prefix=prefix,
+            existed=False,
+            platform=name,
+            foreign=name != here,
+            python=str(platform["python"]),
+            client=client,
+            info=info,
+            conda=conda,
+            pip=[each for each in found if each.entry["kind"] != "conda"],
+        )
+        rest = any((place / _MAKING).is_file() for place in _stages(plan)) and not _is_complete(prefix, self.env)
+        plan = plan._replace(existed=_is_environment(prefix) and not rest)
+        self._refuse_prefix(plan, rest=rest)
+        return plan
+
+    def _client(self) -> Tuple[Optional["probe.Client"], Optional["probe.CondaInfo"]]:
+        """The client to use and what it says of itself; (None, None) where none is there or none answers."""
+        wanted = self.wish.client
+        clients = [each for each in probe.find_clients(self.env) if wanted in ("", each.name)]
+        return probe.first_answer(clients, self.env) or (None, None)
+
+    def _no_client(self, count: int, platform: str) -> Tuple[str, str, int]:
+        wanted = self.wish.client
+        what = f"the bundle has {count} conda packages for {platform}, "
+        if wanted == "pip":
+            return what + "which pip cannot install", "leave --with out, or name conda, mamba or micromamba", 2
+        hint = "install conda, mamba or micromamba first, or name the one that is there: RESUME_DL_CONDA=/path/to/conda"
+        return what + f"and no {wanted or 'conda, mamba or micromamba'} was found here that answers", hint, 5
+
+    def _compare_machine(self, platform: Dict[str, Any], info: Optional["probe.CondaInfo"], name: str) -> None:
+        """Warn where this machine is older or has less than what the bundle was solved for."""
+        have = dict(info.virtual_packages) if info is not None else {}
+        have = have or probe.virtual_packages(name, probe.plain_environment(self.env))
+        for wanted in platform["virtual_packages"]:
+            package, version, build = [*str(wanted).split("="), "", ""][:3]
+            own = have.get(package)
+            if own is None:
+                shown = {"__cuda": "no NVIDIA driver was found here"}.get(package, "this machine has none")
+                self._warn(f"the bundle was made for {package} {version} or newer; {shown}")
+            elif package == "__archspec":
+                own_level, level = (_x86_level(each) for each in (own.partition("=")[2], build))
+                if own_level < level:
+                    self._warn(f"the bundle was made for a {build} processor; this one is {own.partition('=')[2]}")
+            elif _numbers(own) < _numbers(version):
+                self._warn(f"the bundle was made for {package} {version} or newer; this machine has {own}")
+
+    def _prefix(self, info: Optional["probe.CondaInfo"]) -> Path:
+        if self.wish.prefix is not None:
+            return Path(os.path.abspath(str(self.wish.prefix.expanduser())))  # noqa: PTH100 - links stay as they are
+        if info is None:
+            hint = "give -p PREFIX, the folder of an environment"
+            raise InstallError(f"no conda is here that knows where environment {self.wish.name!r} is", hint, 5)
+        if self.wish.name == "base":
+            return Path(info.root_prefix)
+        places = [Path(folder, self.wish.name) for folder in info.envs_dirs]
+        for place in places:
+            if _is_environment(place):
+                return place
+        for place in places:
+            if place.exists() or _can_be_made(place.parent):
+                return place
+        raise InstallError("none of conda's folders for environments can be written to", "give -p PREFIX", 5)
+
+    def _find(self, folder: Path, entries: List[Dict[str, Any]], info: Optional["probe.CondaInfo"]) -> List[_Package]:
+        """Where each package's bytes are; what a delta relies on is looked for on this machine. Nothing is written."""
+        found = []
+        missing = []
+        caches = probe.pkgs_dirs(info, self.env)
+        wheels = [*self.wish.wheels, *probe.wheel_dirs(self.env)]
+        relied_on = [entry for entry in entries if not entry["included"]]
+        if relied_on:
+            size = sum(entry["size"] for entry in relied_on)
+            self.told(f"looking for {len(relied_on)} files that this machine should have, {_megabytes(size)}")
+        for entry in entries:
+            if not (_NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"])):
+                text = "{}: its name or version is none that a list can hold".format(entry["path"])
+                raise InstallError(text, "do not use this bundle; ask whoever made it for another", 4)
+            if entry["included"]:
+                found.append(_Package(entry, folder / entry["path"]))
+                continue
+            places = [each / entry["path"].rpartition("/")[2] for each in (caches if _is_conda(entry) else wheels)]
+            place = next((each for each in places if _holds(each, entry)), None)
+            if place is None:
+                missing.append(_describe_missing(entry, places))
+            else:
+                found.append(_Package(entry, place))
+        if missing:
+            raise InstallError(
+                f"the bundle leaves out what this machine was said to have, and {len(missing)} of these files are not "
+                "here; nothing was started:\n" + "\n".join(missing),
+                "put them there (wheels: or name their folder with --wheels DIR), or make the bundle anew with an "
+                "inventory of this machine: resume-dl bundle inventory",
+                1,
+            )
+        return found
+
+    def _refuse_prefix(self, plan: _Plan, *, rest: bool) -> None:
+        """Find out before anything is started that pip, or conda, could not work there."""
+        if plan.conda and plan.existed and not _is_conda_environment(plan.prefix):
+            text = f"{plan.prefix} is an environment that conda did not make: it installs nothing into it"
+            raise InstallError(text, "choose another place with -p or -n", 2)
+        if not plan.existed and plan.prefix.exists() and not _is_empty(plan.prefix) and not rest:
+            text = f"{plan.prefix} is there, and is no environment"
+            raise InstallError(text, "choose another place with -p or -n, or empty it first", 2)
+        if not plan.pip or any(each.entry["name"] == "python" for each in plan.conda):
+            return
+        if plan.existed:
+            self._refuse_other_python(plan, _python_of(plan.prefix))
+        elif plan.conda:
+            hint = "install it into an environment that has one: -p PREFIX or -n NAME of an existing one"
+            raise InstallError("the bundle has wheels, and no Python for a new environment", hint, 2)
+        elif self.wish.name:
+            hint = "name an environment that is there, or a folder for a new one of this Python: -p PREFIX"
+            raise InstallError(f"there is no environment {self.wish.name!r}, and the bundle brings no Python", hint, 2)
+        elif not sys.executable:
+            raise InstallError("it is not known which Python this is", "run install.py with a Python on disk", 5)
+        else:
+            self._refuse_other_python(plan, Path(sys.executable))
+
+    def _refuse_other_python(self, plan: _Plan, python: Path) -> None:
+        wanted = plan.python.split(".")[:2]
+        version = _ask_version(python, self.env)
+        if not version:
+            hint = "give another environment, or a folder that is not there yet"
+            raise InstallError(f"{python} does not run", hint, 5)
+        if len(wanted) == 2 and version.split(".")[:2] != wanted:
+            text = f"the wheels are for Python {'.'.join(wanted)}; {python} is {version}"
+            hint = f"run install.py with a Python {'.'.join(wanted)}, or give an environment that has one: -p PREFIX"
+            raise InstallError(text, hint, 5)
+
+    def _tell_plan(self, plan: _Plan) -> None:
+        where = "into the environment that is there" if plan.existed else "as a new environment"
+        self.told(f"{plan.platform}, {where}: {plan.prefix}")
+        for packages, who in ((plan.conda, plan.client.name if plan.client is not None else ""), (plan.pip, "pip")):
+            if packages:
+                size = sum(each.entry["size"] for each in packages)
+                self.told(f"by {who}: {len(packages)} packages, {_megabytes(size)}")
+        self.told("dry run: nothing was started, nothing was written")
+
+    # -- doing it
+
+    def _do(self, plan: _Plan) -> None:
+        with _Stage(_stages(plan), plan.prefix) as stage:
+            if stage.was_making and not _is_complete(plan.prefix, self.env):
+                self.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
+                _remove(plan.prefix)
+            existed = _is_environment(plan.prefix)
+            if existed:
+                self.told(f"installing into the environment that is there: {plan.prefix}")
+            else:
+                self.told(f"making a new environment: {plan.prefix}")
+                stage.mark()
+            if plan.conda:
+                self._conda(plan, stage, existed=existed)
+            elif not existed:
+                self._make_venv(plan, stage)
+            stage.unmark()
+            if plan.pip:
+                self._pip(plan, stage)
+
+    def _conda(self, plan: _Plan, stage: "_Stage", *, existed: bool) -> None:
+        client, info = plan.client, plan.info
+        if client is None or info is None:
+            raise AssertionError("no conda part is planned without a client")
+        if existed and os.path.realpath(str(plan.prefix)) == os.path.realpath(info.root_prefix):
+            self._warn("this is the environment that conda itself lives in")
+        cache = stage.folder / "pkgs"
+        cache.mkdir()
+        size = sum(each.entry["size"] for each in plan.conda)
+        self.told(f"bringing {len(plan.conda)} archives, {_megabytes(size)}, to {cache}")
+        lines = ["@EXPLICIT"]
+        for each in plan.conda:
+            md5 = _bring(each, cache / each.filename) or each.entry["md5"]
+            lines.append(each.url + (f"#{md5}" if md5 else ""))
+        (cache / "urls.txt").write_bytes("".join(each.url + "\n" for each in plan.conda).encode("ascii"))
+        listed = stage.folder / "explicit.txt"
+        listed.write_bytes("\n".join([*lines, ""]).encode("ascii"))
+        verb = "install" if existed else "create"
+        command = [*client.command, verb, "-p", str(plan.prefix), "--offline", "--yes", "--file", str(listed)]
+        env = {**self.env, "CONDA_PKGS_DIRS": str(cache), "CONDA_OFFLINE": "true", "CONDA_ALWAYS_YES": "true"}
+        env["CONDA_PLUGINS_RESUME_DL_PREFETCH"] = "never"
+        if plan.foreign:
+            env["CONDA_SUBDIR"] = plan.platform
+        self.told(f"{client.name} {verb} --offline: {len(plan.conda)} packages")
+        code = self._run(command, env, stage)
+        if code:
+            raise self._conda_failed(plan, cache, f"{client.name} ended with exit code {code}")
+        lacking = [each.stem for each in plan.conda if not (plan.prefix / "conda-meta" / f"{each.stem}.json").is_file()]
+        if lacking:
+            raise self._conda_failed(
+                plan, cache, f"{client.name} says it is done, and did not install {_some(lacking)}"
+            )
+        _publish(cache, plan.conda, info)
+
+    def _conda_failed(self, plan: _Plan, cache: Path, text: str) -> InstallError:
+        changed = [each.filename for each in plan.conda if not _holds(cache / each.filename, each.entry)]
+        if changed:
+            hint = "something on this machine writes there, or its disk fails; nothing of it was installed"
+            return InstallError(f"{text}; archives have changed in {cache}: {_some(changed)}", hint, 4)
+        return InstallError(text, "look at what it says above, repair that, then run the same command again", 5)
+
+    def _make_venv(self, plan: _Plan, stage: "_Stage") -> None:
+        code = self._run([sys.executable, "-I", "-m", "venv", str(plan.prefix)], self._plain(), stage)
+        if code:
+            hint = "give this Python venv and ensurepip (Debian: python3-venv), or give an environment that is there"
+            raise InstallError(f"{sys.executable} could not make the environment {plan.prefix}", hint, 5)
+
+    def _pip(self, plan: _Plan, stage: "_Stage") -> None:
+        python = _python_of(plan.prefix)
+        self._refuse_other_python(plan, python)
+        listed = stage.folder / "requirements.txt"
+        listed.write_bytes(
+            "".join("{name}=={version} --hash=sha256:{sha256}\n".format(**each.entry) for each in plan.pip).encode(
+                "ascii"
+            )
+        )
+        folders = list(dict.fromkeys(str(each.source.parent) for each in plan.pip))
+        command = [str(python), "-I", "-m", "pip", "install", "--isolated", "--no-index", "--no-cache-dir"]
+        command += ["--disable-pip-version-check", "--no-input", "--no-warn-script-location"]
+        # The set is closed and was solved as a whole. pip cannot see it in conda's packages that lack its metadata,
+        # and would then ask for what the bundle does not have: it is asked afterwards what it misses.
+        command += ["--no-deps", "--require-hashes", "-r", str(listed)]
+        for folder in folders:
+            command += ["--find-links", folder]
+        if all(each.entry["kind"] == "wheel" for each in plan.pip):
+            command += ["--only-binary", ":all:"]
+        self.told(f"pip install --no-index --require-hashes: {len(plan.pip)} packages")
+        code = self._run(command, self._plain(plan.prefix), stage)
+        if code:
+            changed = [each.filename for each in plan.pip if not _holds(each.source, each.entry)]
+            if changed:
+                hint = "copy these files again, then run the same command again"
+                raise InstallError(f"pip ended with exit code {code}; files have changed: {_some(changed)}", hint, 4)
+            hint = "look at what it says above; run the same command again to continue: what is installed is kept"
+            raise InstallError(f"pip ended with exit code {code}", hint, 5)
+        if self._run([str(python), "-I", "-m", "pip", "--isolated", "check"], self._plain(plan.prefix), stage):
+            self._warn("pip misses something in this environment, or something does not fit: see above")
+
+    def _plain(self, prefix: Optional[Path] = None) -> Dict[str, str]:
+        """The environment for a Python: nothing in it names another index, or other folders of modules."""
+        env = {name: value for name, value in self.env.items() if not name.upper().startswith(("PIP_", "PYTHON"))}
+        env["PIP_CONFIG_FILE"] = os.devnull
+        if prefix is not None:
+            folders = ["", "Library/bin", "Scripts"] if WINDOWS else ["bin"]
+            own = os.pathsep.join(str(prefix / folder) for folder in folders)
+            env["PATH"] = own + os.pathsep + env.get("PATH", os.defpath)
+        return env
+
+    def _run(self, command: List[str], env: Dict[str, str], stage: "_Stage") -> int:
+        """Run a program to its end; on Ctrl-C it may take back what it began, and is killed if that takes too long."""
+        refused = [word for word in command if Path(command[0]).suffix.lower() in (".bat", ".cmd") and "%" in word]
+        if refused:
+            hint = "name conda.exe: set RESUME_DL_CONDA=C:\\path\\to\\Scripts\\conda.exe"
+            raise InstallError(f"{refused[0]}: a batch file cannot be given a path with %", hint, 5)
+        _flush()
+        with _terminated_like_interrupted():
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env=env,
+                    cwd=str(stage.folder),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self.output,
+                    start_new_session=not WINDOWS,  # Ctrl-C comes to us alone, and once to it
+                    pass_fds=stage.descriptors,  # who is killed without it still holds the lock
+                )
+            except OSError as error:
+                raise InstallError(
+                    f"{command[0]} cannot be started: {error.strerror}", "look at this program", 5
+                ) from error
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                self.told("stopping: waiting for the program that was started")
+                _stop(process)
+                raise
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The stage
+
+
+class _Stage:
+    """A folder for one environment's installation: conda's cache and the lists; held by a lock, gone at the end.
+
+    In the first of ``places`` that can be written to and whose name conda reads as it is. A run that was killed leaves
+    it behind; the next one for the same environment takes it over.
+    """
+
+    def __init__(self, places: List[Path], prefix: Path) -> None:
+        self.places = places
+        self.prefix = prefix
+        self.folder = places[-1]
+        self.was_making = False
+        self._lock = -1
+
+    @property
+    def descriptors(self) -> Tuple[int, ...]:
+        """To be passed on to a child."""
+        return () if WINDOWS else (self._lock,)
+
+    def __enter__(self) -> "_Stage":  # noqa: PYI034 - typing.Self is of 3.11
+        for place in self.places:
+            if not _is_read_as_it_is(place):
+                continue
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                self._lock = os.open(str(place) + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            except OSError:
+                continue
+            self.folder = place
+            break
+        else:
+            text = "there is no folder that can be written to and that conda would find: tried " + _some(
+                map(str, self.places)
+            )
+            raise InstallError(text, "set CONDA_PKGS_DIRS to a folder of yours, and run it again", 5)
+        try:
+            _lock(self._lock)
+        except OSError as error:
+            os.close(self._lock)
+            text = f"another installation into {self.prefix} is at work"
+            raise InstallError(text, "wait until it has ended, then run the same command again", 5) from error
+        self.was_making = (self.folder / _MAKING).is_file()
+        self._clear()
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        return self
+
+    def mark(self) -> None:
+        """From here on the environment is ours to remove, should we be killed."""
+        (self.folder / _MAKING).touch()
+
+    def unmark(self) -> None:
+        """What is made stays."""
+        with suppress(FileNotFoundError):
+            (self.folder / _MAKING).unlink()
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if not self.prefix.exists():
+            self.unmark()
+        self._clear()
+        if not (self.folder / _MAKING).exists():
+            _remove(self.folder)
+        os.close(self._lock)
+        with suppress(OSError):
+            Path(str(self.folder) + ".lock").unlink()
+        with suppress(OSError):
+            if self.folder.parent.name == verify.UNFINISHED:
+                self.folder.parent.rmdir()
+
+    def _clear(self) -> None:
+        if self.folder.is_dir():
+            for each in list(self.folder.iterdir()):
+                if each.name != _MAKING:
+                    _remove(each)
+
+
+def _stages(plan: _Plan) -> List[Path]:
+    """Where the stage may be: in conda's caches, so that what it unpacks is linked and later moved, else beside."""
+    name = "bundle-" + hashlib.sha256(str(plan.prefix).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    caches = plan.info.pkgs_dirs if plan.info is not None and plan.conda else ()
+    return [*(Path(cache, verify.UNFINISHED, name) for cache in caches), plan.prefix.parent / ("." + name)]
+
+
+def _is_read_as_it_is(place: Path) -> bool:
+    text = str(place)
+    return os.path.expandvars(text) == text and not _UNREADABLE_IN_A_LIST & set(text)
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove(place: Path) -> None:
+    if place.is_symlink() or place.is_file():
+        place.unlink()
+    elif place.exists():
+        shutil.rmtree(str(place))
+
+
+def _bring(package: _Package, place: Path) -> Optional[str]:
+    """Copy an archive and hash the copy; its MD5, None where this Python forbids it. Raises InstallError, OSError."""
+    shutil.copyfile(str(package.source), str(place))
+    _, sha256, md5 = probe.hash_file(place)
+    if sha256 != package.entry["sha256"]:
+        hint = "something writes to it, or a disk fails; copy it again"
+        raise InstallError(f"{package.source} has changed since it was verified; nothing was installed", hint, 4)
+    return md5
+
+
+def _publish(cache: Path, packages: List[_Package], info: "probe.CondaInfo") -> None:
+    """Move what conda has unpacked into its own cache, where nothing is of that name: folder, archive, address."""
+    if cache.parent.parent.name != verify.UNFINISHED:
+        return
+    own = cache.parent.parent.parent
+    if str(own) not in info.pkgs_dirs:
+        return
+    for each in packages:
+        places = own / each.stem, own / each.filename
+        whole = (cache / each.stem / "info" / "repodata_record.json").is_file()
+        if not whole or any(place.exists() or place.is_symlink() for place in places):
+            continue
+        with suppress(OSError):  # the environment is made; without this the next one is only slower
+            (cache / each.stem).rename(places[0])
+            (cache / each.filename).rename(places[1])
+            with (own / "urls.txt").open("ab") as addresses:
+                addresses.write((each.url + os.linesep).encode("ascii"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Small things
+
+
+def _is_conda(entry: Dict[str, Any]) -> bool:
+    return bool(entry["kind"] == "conda")
+
+
+def _holds(place: Path, entry: Dict[str, Any]) -> bool:
+    """Whether a file has the bytes of this package."""
+    try:
+        if not place.is_file() or place.stat().st_size != entry["size"]:
+            return False
+        return bool(probe.hash_file(place)[1] == entry["sha256"])
+    except OSError:
+        return False
+
+
+def _describe_missing(entry: Dict[str, Any], places: List[Path]) -> str:
+    name = entry["path"].rpartition("/")[2]
+    lines = [f"  {name}", f"    sha256 {entry['sha256']}, {entry['size']:,} bytes"]
+    for place in places:
+        what = "there, with other bytes" if place.is_file() else "not there"
+        lines.append(f"    {what}: {place}")
+    if not places:
+        lines.append("    there is no folder to look in")
+    return "\n".join(lines)
+
+
+def _refuse_same_names(packages: List[_Package]) -> None:
+    seen: Dict[str, str] = {}
+    for each in packages:
+        other = seen.setdefault(each.stem, each.entry["path"])
+        if other != each.entry["path"]:
+            text = f"{other} and {each.entry['path']} are one package to conda"
+            raise InstallError(text, "do not use this bundle; ask whoever made it for another", 2)
+
+
+def _is_conda_environment(prefix: Path) -> bool:
+    return (prefix / "conda-meta" / "history").is_file()
+
+
+def _is_environment(prefix: Path) -> bool:
+    return _is_conda_environment(prefix) or (prefix / "pyvenv.cfg").is_file()
+
+
+def _is_complete(prefix: Path, env: Mapping[str, str]) -> bool:
+    """Whether what an ended run has left can be gone on with: conda writes its history last, a venv gets pip last."""
+    if _is_conda_environment(prefix):
+        return True
+    return probe.run_quietly((str(_python_of(prefix)), "-I", "-m", "pip", "--version"), env, probe.SHORT)[0] == 0
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _can_be_made(folder: Path) -> bool:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(str(folder), os.W_OK)
+
+
+def _python_of(prefix: Path) -> Path:
+    if not WINDOWS:
+        return prefix / "bin" / "python"
+    of_venv = prefix / "Scripts" / "python.exe"
+    return of_venv if of_venv.is_file() else prefix / "python.exe"
+
+
+def _ask_version(python: Path, env: Mapping[str, str]) -> str:
+    """``3.10.4``; empty where it does not run."""
+    script = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+    code, text = probe.run_quietly((str(python), "-I", "-c", script), env, probe.SHORT)
+    return text.strip() if code == 0 else ""
+
+
+def _numbers(version: str) -> List[int]:
+    return [int(part) for part in re.findall(r"\d+", version.partition("=")[0])]
+
+
+def _x86_level(name: str) -> int:
+    found = re.fullmatch(r"x86_64_v(\d)", name)
+    return int(found.group(1)) if found else 1 if name == "x86_64" else 9
+
+
+def _some(names: Any) -> str:
+    """The first few of them."""
+    listed = list(names)
+    rest = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return ", ".join(listed[:5]) + rest
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM, and a closed terminal, as Ctrl-C: the program that we started is not left alone."""
+
+    def interrupt(number: int, frame: Optional[FrameType]) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [signal.SIGTERM] if sys.platform == "win32" else [signal.SIGTERM, signal.SIGHUP]
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """One interrupt, so that it takes back what it began; then the whole group is killed."""
+    try:
+        if sys.platform != "win32":
+            process.send_signal(signal.SIGINT)  # on Windows the console has told it already
+        process.wait(_PATIENCE_AFTER_CTRL_C)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    finally:
+        with suppress(OSError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The command line
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Install what the command line names. Returns the exit code of docs/interface.md."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
+    parser = argparse.ArgumentParser(
+        description="Verify every file of an offline bundle, then install it with this machine's conda and pip.",
+        epilog="Exit codes: 0 done, 1 a file of a delta is missing, 2 wrong usage, 4 not to be used, 5 this machine.",
+    )
+    parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
+    parser.add_argument("-n", "--name", default="", help="the environment, by its name")
+    parser.add_argument("-p", "--prefix", type=Path, help="the environment, by its folder")
+    parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
+    parser.add_argument("--manifest-sha256", metavar="HEX", default="", help="as `bundle create` printed it")
+    parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
+    parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
+    parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
+    parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
+    parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep what is unpacked from a tar")
+    parser.add_argument("--dry-run", action="store_true", help="verify, and say what would be done")
+    parser.add_argument("-y", "--yes", action="store_true", help="nothing is asked anyway")
+    given = vars(parser.parse_args(argv))
+    bundle = given.pop("bundle") or Path(__file__).absolute().parent
+    given.pop("yes")
+    try:
+        outcome = install(bundle, Wish(**{**given, "wheels": tuple(given["wheels"])}))
+    except InstallError as error:
+        probe.tell(f"error: {error}\n  {error.hint}")
+        return error.code
+    except KeyboardInterrupt:
+        probe.tell("stopped; run the same command again to begin or to continue")
+        return 130
+    if not outcome.planned:
+        with suppress(OSError):
+            print(ready(outcome), flush=True)  # noqa: T201 - a script has nothing else
+    return 0
+
+
+def ready(outcome: Outcome) -> str:
+    """The last line: how to use it."""
+    if _is_conda_environment(outcome.prefix):
+        return f'ready: {outcome.prefix}  (activate it: {outcome.client or "conda"} activate "{outcome.prefix}")'
+    return f"ready: {outcome.prefix}  (its Python: {_python_of(outcome.prefix)})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
