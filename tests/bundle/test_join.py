@@ -20,6 +20,8 @@ from resume_dl.bundle.tar import in_order, write_tar
 from resume_dl.standalone import join
 
 SIZE = 20 * MIB + 12345
+PYTHON = os.environ.get("RESUME_DL_TEST_STANDALONE", sys.executable)
+"""Which Python runs the script; one of 3.8 does too."""
 PARTS = ["X.tar.001", "X.tar.002", "X.tar.003"]
 
 
@@ -41,7 +43,7 @@ def stick(original: Path, tmp_path: Path) -> Path:
 
 def run(folder: Path, *arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """The script that lies beside the parts, by a Python without our package."""
-    command = [sys.executable, "-S", folder / "join.py", *arguments]
+    command = [PYTHON, "-S", folder / "join.py", *arguments]
     env = {**os.environ, **settings}
     return subprocess.run(
         command, cwd=folder.parent, env=env, capture_output=True, text=True, timeout=120, check=False, encoding="utf-8"
@@ -61,7 +63,7 @@ def test_it_is_found_by_whatever_is_named(what: str | None, stick: Path, origina
 
 
 def test_in_the_current_folder_by_a_bare_name(stick: Path, original: Path) -> None:
-    command = [sys.executable, "join.py", "X.tar.001", "-o", "Y.tar"]
+    command = [PYTHON, "join.py", "X.tar.001", "-o", "Y.tar"]
     ran = subprocess.run(command, cwd=stick, capture_output=True, text=True, timeout=60, check=False)
     check_joined(ran, stick, original, "Y.tar")
 
@@ -235,6 +237,30 @@ def test_what_is_no_set_of_parts_is_wrong_usage(what: str, stick: Path) -> None:
     assert what in ran.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_a_list_that_is_a_pipe_is_not_waited_for(stick: Path) -> None:
+    (stick / "X.tar.parts.json").unlink()
+    os.mkfifo(stick / "X.tar.parts.json")
+    assert run(stick).returncode == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_a_part_that_is_a_pipe_is_not_waited_for(stick: Path) -> None:
+    (stick / "X.tar.001").unlink()
+    os.mkfifo(stick / "X.tar.001")
+    ran = run(stick)
+    assert (ran.returncode, "X.tar.001" in ran.stderr) == (4, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names")
+def test_names_on_the_disk_do_not_move_the_cursor(stick: Path) -> None:
+    for name in ("a\x1b[2J.parts.json", "b.parts.json"):
+        (stick / name).write_bytes(b"")
+    ran = run(stick)
+    assert (ran.returncode, "\x1b" in ran.stderr) == (2, False)
+    assert "a?[2J.parts.json" in ran.stderr
+
+
 def test_every_byte_of_the_list_counts(stick: Path) -> None:
     path = stick / "X.tar.parts.json"
     text, found = path.read_bytes(), join.read_list(path)
@@ -374,11 +400,11 @@ def test_a_list_of_a_newer_kind_asks_for_its_own_script(stick: Path) -> None:
 
 
 def test_a_module_that_somebody_added_is_not_run(stick: Path, original: Path) -> None:
-    for name in ("json", "hashlib", "argparse", "errno", "typing"):
+    for name in ("json", "hashlib", "argparse", "errno", "typing", "__future__", "encodings"):
         (stick / f"{name}.py").write_text("raise SystemExit('taken over')")
     check_joined(run(stick), stick, original)
     (stick / "X.tar").unlink()
-    command = [sys.executable, "join.py"]
+    command = [PYTHON, "join.py"]
     ran = subprocess.run(command, cwd=stick, capture_output=True, text=True, timeout=60, check=False)
     check_joined(ran, stick, original)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
 """Puts the parts of a file together again: resume-dl's join.py, for any Python from 3.8 on, with nothing installed.
 
     python join.py [X.tar.parts.json | X.tar.001 | X.tar | FOLDER] [-o OUT] [--remove-parts]
@@ -10,16 +11,11 @@ the whole has its digest, the file gets its name.
 Exit codes: 0 joined; 1 parts are missing; 4 something is damaged; 2 wrong usage; 5 this machine; 130 stopped.
 """
 
-from __future__ import annotations
-
 import sys
 
-if __name__ == "__main__" and not __package__:
-    # Python puts the script's folder first: a json.py that somebody added there would be run
-    if not sys.flags.isolated and not getattr(sys.flags, "safe_path", False):
-        del sys.path[0]
-    sys.path[:] = [entry for entry in sys.path if entry]
-
+if __name__ == "__main__" and not (__package__ or sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    # Python puts the script's own folder first, and a json.py that somebody added there would run
+    sys.path[:] = [entry for entry in sys.path[1:] if entry not in ("", sys.path[0])]
 
 import argparse
 import errno
@@ -34,7 +30,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 SCHEMA = 1
 KIND = "resume-dl parts"
@@ -58,8 +54,8 @@ class JoinError(Exception):
 
     def __init__(self, message: str, hint: str, exit_code: int) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _printable(message)
+        self.hint = _printable(hint)
         self.exit_code = exit_code
 
 
@@ -78,7 +74,7 @@ class Parts(NamedTuple):
     name: str
     size: int
     sha256: str
-    parts: tuple[Part, ...]
+    parts: Tuple[Part, ...]
 
 
 class Report(NamedTuple):
@@ -87,9 +83,9 @@ class Report(NamedTuple):
     path: Path
     whole: Parts
     joined: bool
-    missing: tuple[str, ...] = ()
+    missing: Tuple[str, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})
-    warnings: tuple[str, ...] = ()
+    warnings: Tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -102,7 +98,7 @@ def part_name(name: str, number: int, count: int) -> str:
     return "%s.%0*d" % (name, max(3, len(str(count))), number)  # noqa: UP031 - the width is a number
 
 
-def self_digest(document: dict[str, Any]) -> str:
+def self_digest(document: Dict[str, Any]) -> str:
     """The ``digest`` of a list: sha256 of all else in it, however its lines were broken on the way."""
     rest = {key: value for key, value in document.items() if key != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -115,6 +111,8 @@ def read_list(path: Path) -> Parts:
     "digest"}``: bytes, lower-case hex, ``digest`` as ``self_digest``.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise JoinError(f"{path} is no file", "move it away, and copy the list again", _DAMAGED)
         with path.open("rb") as file:
             text = file.read(_LONGEST_LIST + 1)
     except OSError as error:
@@ -145,7 +143,7 @@ def read_list(path: Path) -> Parts:
     return Parts(document["name"], document["size"], document["sha256"], tuple(parts))
 
 
-def _wrong_with(document: dict[str, Any]) -> str:
+def _wrong_with(document: Dict[str, Any]) -> str:
     name, parts = document.get("name"), document.get("parts")
     if not isinstance(name, str) or not is_plain(name):
         return f"{name!r} is no name of a file in a folder"
@@ -211,12 +209,21 @@ def _without_list(stem: str) -> JoinError:
     return JoinError(f"{stem}{LIST} is missing", "copy it here from where the parts were made", _MISSING)
 
 
+def _printable(text: str) -> str:
+    """Without what would move a terminal's cursor: file names are found as somebody made them."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def _is_there(path: Path) -> bool:
     return os.path.lexists(str(path))
 
 
 def join(
-    what: Path, out: Path | None = None, *, remove_parts: bool = False, told: Callable[[str], object] = lambda _: None
+    what: Path,
+    out: Optional[Path] = None,
+    *,
+    remove_parts: bool = False,
+    told: Callable[[str], object] = lambda _: None,
 ) -> Report:
     """Join the parts that ``what`` names into ``out`` (a file or a folder; else beside the list).
 
@@ -249,8 +256,8 @@ def _join(whole: Parts, folder: Path, target: Path, told: Callable[[str], object
         return Report(target, whole, joined=False, missing=tuple(part.name for part in whole.parts))
     _check_room(whole, joining)
     with _opened(joining) as file:
-        missing: list[str] = []
-        damaged: dict[str, str] = {}
+        missing: List[str] = []
+        damaged: Dict[str, str] = {}
         for part in whole.parts:
             if begun and _digest(file, part.offset, part.size) == part.sha256:
                 told(f"{part.name}  joined by an earlier run")
@@ -273,7 +280,7 @@ def _join(whole: Parts, folder: Path, target: Path, told: Callable[[str], object
     return Report(target, whole, joined=True)
 
 
-def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> str | None:
+def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> Optional[str]:
     """Copy a part to its place: "" where it is good, None where it is missing, else what is wrong with it.
 
     What a damaged one leaves there is never believed: its digest is not the part's.
@@ -420,7 +427,7 @@ def replace(source: Path, target: Path) -> None:
             time.sleep(_RENAME_PAUSE)
 
 
-def _remove(whole: Parts, folder: Path) -> tuple[str, ...]:
+def _remove(whole: Parts, folder: Path) -> Tuple[str, ...]:
     warnings = []
     for part in whole.parts:
         try:
@@ -453,7 +460,7 @@ def summary(report: Report) -> str:
     return f"{whole.name} cannot be joined yet: of {len(whole.parts)} parts {said}"
 
 
-def advice(report: Report) -> list[str]:
+def advice(report: Report) -> List[str]:
     """What to do next, in lines."""
     if report.joined:
         return _how_to_unpack(report.path) if is_bundle(report.path) else []
@@ -476,7 +483,7 @@ def is_bundle(path: Path) -> bool:
     return head[:100].rstrip(b"\0") == b"manifest.json" and head[257:262] == b"ustar"
 
 
-def _how_to_unpack(path: Path) -> list[str]:
+def _how_to_unpack(path: Path) -> List[str]:
     folder = path.with_suffix("") if path.suffix else path.with_name(path.name + "-unpacked")
     python = "python" if os.name == "nt" else "python3"
     commands = (
@@ -495,7 +502,7 @@ def _shown(command: Iterable[str]) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else " ".join(shlex.quote(word) for word in words)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Optional[List[str]] = None) -> int:
     """The command line; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
