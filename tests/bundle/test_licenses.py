@@ -107,7 +107,7 @@ def test_only_metadata_is_read_of_a_wheel(tmp_path):
 
 def test_a_wheel_that_vendors_another_says_its_own(tmp_path):
     """The folder of its own name counts, wherever it stands in the archive."""
-    other = {"aaa-1.0.dist-info/METADATA": b"Name: aaa\n", "Demo_App-1.0.dist-info/METADATA": b"Name: demo-app\n"}
+    other = {"AAA-1.0.dist-info/METADATA": b"Name: AAA\n", "Demo_App-1.0.dist-info/METADATA": b"Name: demo-app\n"}
     nested = {"demo_app/_vendor/zzz-1.0.dist-info/METADATA": b"Name: zzz\n"}
     assert read_metadata(zipped(tmp_path / "demo_app-1.0-py3-none-any.whl", {**nested, **other}))["name"] == "demo-app"
 

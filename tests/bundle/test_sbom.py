@@ -47,7 +47,7 @@ NUMPY = BundlePackage(
 TORCH = BundlePackage(
     path="wheels/Torch_Vision-1!1.6.0+cu101-cp38-cp38-linux_x86_64.whl",
     kind="wheel",
-    name="Torch_Vision",
+    name="Torch.Vision_X",
     version="1!1.6.0+cu101",
     url="https://download.pytorch.org/whl/cu101/Torch_Vision-1%211.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl",
     size=5,
@@ -125,9 +125,9 @@ def test_a_conda_package_is_named_by_all_that_tells_it_from_others():
 def test_a_wheel_is_named_as_its_index_names_it():
     """PEP 503's name in the package URL, its own in the component; an expression in SPDX's writing."""
     (wheel,) = components_of(TORCH)
-    assert wheel["name"] == "Torch_Vision"
+    assert wheel["name"] == "Torch.Vision_X"
     assert wheel["purl"] == (
-        "pkg:pypi/torch-vision@1%211.6.0%2Bcu101?file_name=Torch_Vision-1%211.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl"
+        "pkg:pypi/torch-vision-x@1%211.6.0%2Bcu101?file_name=Torch_Vision-1%211.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl"
     )
     assert wheel["hashes"] == [{"alg": "SHA-256", "content": "d" * 64}]
 

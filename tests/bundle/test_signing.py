@@ -213,6 +213,19 @@ def test_a_certificate_is_refused(tmp_path, manifest, env):
     assert "is a certificate" in refused(manifest, tmp_path / "key-cert.pub", env).message
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
+def test_the_user_hears_that_a_security_key_is_to_be_touched(tmp_path, manifest, env):
+    """While it waits, and nothing else of what it says. No such key is here: its line comes from a script."""
+    place = tmp_path / "program" / "ssh-keygen"
+    place.parent.mkdir()
+    line = "Confirm user presence for key ED25519-SK SHA256:abc"
+    place.write_text(f'#!/bin/sh\necho "{line}" >&2\nexec {shutil.which("ssh-keygen")} "$@"\n', encoding="ascii")
+    place.chmod(0o755)
+    told: list[str] = []
+    sign(manifest, new_key(tmp_path), env={**env, "PATH": str(place.parent)}, told=told.append)
+    assert told == [line]
+
+
 def test_no_ssh_keygen(tmp_path, manifest, env):
     """What to install, and what to do without it."""
     key = new_key(tmp_path)

@@ -147,7 +147,7 @@ def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
 
 def _holds(requirement: Requirement, environment: Mapping[str, str], extra: str) -> bool:
     if requirement.marker is None:
-        return not extra  # without a marker it belongs to the project itself, which is always followed too
+        return True
     try:
         return requirement.marker.evaluate({**environment, "extra": extra})
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
