@@ -257,9 +257,10 @@ class TestConda:
         env: Mapping[str, str] | None = None,
         answer: str = "",
         timeout: float = 120,
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run conda to its end; ``answer`` is typed at its prompt. File permissions hold, for root too."""
-        with self.start(*arguments, plugin=plugin, env=env) as process:
+        with self.start(*arguments, plugin=plugin, env=env, cwd=cwd) as process:
             try:
                 out, err = process.communicate(answer, timeout=timeout)
             finally:
@@ -267,9 +268,13 @@ class TestConda:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(
-        self, *arguments: str | Path, plugin: bool = True, env: Mapping[str, str] | None = None
+        self,
+        *arguments: str | Path,
+        plugin: bool = True,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """Start conda, with pipes to all three streams."""
+        """Start conda in ``cwd`` (default: ``folder``), with pipes to all three streams."""
         command: Sequence[str] = [str(self.python), "-m", "conda", *map(str, arguments)]
         as_root = hasattr(os, "geteuid") and os.geteuid() == 0
         return subprocess.Popen(
@@ -279,7 +284,7 @@ class TestConda:
             stderr=subprocess.PIPE,
             text=True,
             env=self.environment(env, plugin=plugin),
-            cwd=self.folder,
+            cwd=cwd or self.folder,
             preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,  # noqa: PLW1509 - one call
         )
 
