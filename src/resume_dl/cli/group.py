@@ -60,6 +60,6 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
-        "bundle": dict.fromkeys(("create", "verify", "install", "inventory", "split", "join"), defaults),
+        "bundle": dict.fromkeys(("create", "verify", "install", "inventory", "split", "join"), {**defaults, **as_json}),
     }
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}
