@@ -36,12 +36,13 @@ def test_the_target_has_it(artifact):
         replace(PACKAGE, size=8),
         replace(PACKAGE, filename="b-1-0.conda"),
         replace(PACKAGE, kind="wheel"),
+        replace(OLD, kind="wheel"),
         replace(OLD, size=8),
         replace(OLD, size=None),
         replace(OLD, md5="12" * 16),
         replace(OLD, md5=None),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_the_target_does_not_have_it(artifact):
     """Another digest is another file, whatever its name; an md5 without a size is not enough."""

@@ -74,13 +74,20 @@ def profile(folder: Path, *arguments: str | Path, **options: object) -> dict[str
 
 
 def pythons() -> list[str]:
-    """Every Python from 3.8 on that runs here, under the names that they have on PATH."""
-    found = [sys.executable]
-    for minor in (8, 9, 10, 12, 13, 14):
-        place = shutil.which(f"python3.{minor}")
-        if place is not None and subprocess.run([place, "-c", ""], capture_output=True, check=False).returncode == 0:
-            found.append(place)
-    return found
+    """This one, and of the others that run here (pyenv's too) the oldest from 3.8 on and the newest."""
+    named = [shutil.which(f"python3.{minor}") for minor in range(8, 30)]
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found: dict[str, str] = {}
+    for place in [*filter(None, named), *map(str, kept.glob("3.*/bin/python3"))]:
+        asked = [place, "-c", "import sys; print('%03d' % sys.version_info[1])"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.strip() >= "008":
+            found.setdefault(done.stdout.strip(), place)
+    others = [found[minor] for minor in sorted(found) if int(minor) != sys.version_info[1]]
+    return [sys.executable, *others[:1], *others[1:][-1:]]
+
+
+PYTHONS = pythons()
 
 
 def test_it_is_python_3_8_and_needs_nothing_but_the_standard_library():
@@ -91,7 +98,7 @@ def test_it_is_python_3_8_and_needs_nothing_but_the_standard_library():
     assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("python", pythons(), ids=lambda place: Path(place).name)
+@pytest.mark.parametrize("python", PYTHONS, ids=["ours", "oldest", "newest"][: len(PYTHONS)])
 def test_every_python_here_runs_it(tmp_path, python):
     """From a folder with blanks and an umlaut; what it says of the Python is that Python's."""
     said = profile(tmp_path, python=python)
@@ -132,6 +139,16 @@ def test_a_file_beside_it_is_not_run(tmp_path, variable):
         (place / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n", encoding="utf-8")
     assert profile(tmp_path, env=a_machine(tmp_path, **variable))["python"] is not None
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=["ours", "oldest", "newest"][: len(PYTHONS)])
+def test_nor_where_python_has_loaded_nothing_yet(tmp_path, python):
+    """``-S``: not even os is there before the script's first import (older Pythons look for it on the path)."""
+    shutil.copyfile(SCRIPT, tmp_path / "probe.py")
+    (tmp_path / "os.py").write_text("import sys; sys.exit('ran')\n", encoding="utf-8")
+    command = [python, "-S", str(tmp_path / "probe.py"), "--help"]
+    done = subprocess.run(command, env=a_machine(tmp_path), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
@@ -468,7 +485,11 @@ MICROMAMBA = {
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 @pytest.mark.parametrize(
-    "changes", [{}, {"virtual_pkgs": [["__cuda", "12.2", "0"], ["__bad name", "1", "0"], ["__x", "", ""], 5]}]
+    "changes",
+    [
+        {},
+        {"virtual_pkgs": [["__cuda", "12.2", "0"], ["__bad name", "1", "0"], ["__x", "", ""], ["__y", "of 1", "0"], 5]},
+    ],
 )
 def test_micromamba_is_asked_where_there_is_no_conda(tmp_path, changes):
     """It answers in a form of its own, with lines of a wrapper before it."""
