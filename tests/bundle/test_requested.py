@@ -113,7 +113,7 @@ def test_specs_in_records_as_channels_write_them():
     found = solved({**depends, "d": [], "e": []}, asked={"a": ["a"]})  # type: ignore[dict-item]
     assert names(found.depends)["a"] == ["b", "c", "d", "e"]
     packages = [conda("x"), conda("y")]
-    assert conda_reasons(packages, {"channel/linux-64/x.conda": {"depends": None}}, asked={}).depends == {
+    assert conda_reasons(packages, {"channel/linux-64/x.conda": {"depends": 7}}, asked={}).depends == {
         "channel/linux-64/x.conda": (),
         "channel/linux-64/y.conda": (),
     }

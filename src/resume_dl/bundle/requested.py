@@ -55,7 +55,8 @@ def conda_reasons(
     of_name = _by_name(chosen, str.lower)
     depends: dict[str, tuple[str, ...]] = {}
     for package in chosen:
-        texts = records.get(package.path, {}).get("depends") or ()
+        said = records.get(package.path, {}).get("depends")
+        texts = said if isinstance(said, (list, tuple)) else ()
         names = {found[1].lower() for text in texts if isinstance(text, str) and (found := _NAME.match(text))}
         if add_pip and package.name == "python":
             names.add("pip")
