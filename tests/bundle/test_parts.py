@@ -74,7 +74,7 @@ def test_a_tar_goes_into_parts_without_a_whole_one(tmp_path: Path) -> None:
 def test_a_file_that_changed_leaves_no_parts(number: int, tmp_path: Path) -> None:
     members = make(tmp_path / "files", [*NAMES[:-1], "zuletzt"])
     path = members[number].source
-    path.write_bytes(b"!" + path.read_bytes()[1:])  # the last one's digest is known only after the last byte
+    path.write_bytes(b"!" + path.read_bytes()[1:])
     (tmp_path / "out").mkdir()
     with pytest.raises(IntegrityError):
         split_members(members, tmp_path / "out", "X.tar", size=5000)
@@ -150,10 +150,13 @@ def test_what_join_could_not_read_is_not_made(name: str, size: int, most: int, t
 
 
 def test_room_is_looked_at_before(tmp_path: Path) -> None:
+    def told(_: int) -> None:
+        raise AssertionError("a byte was written")
+
     with (tmp_path / "X.tar").open("wb") as file:
         file.truncate(2**42)  # sparse
     with pytest.raises(OutOfSpaceError):
-        split_file(tmp_path / "X.tar", tmp_path, size=2**40)
+        split_file(tmp_path / "X.tar", tmp_path, size=2**40, told=told)
     assert names_in(tmp_path) == ["X.tar"]
 
 
@@ -279,9 +282,11 @@ def test_a_bundles_folder_becomes_parts_that_are_a_bundle_again(bundle: Path, tm
     assert there == {path.relative_to(bundle) for path in bundle.rglob("*")} - {Path(".DS_Store")}
 
 
-def test_a_damaged_bundle_is_not_cut(bundle: Path, tmp_path: Path) -> None:
-    path = next(bundle.glob("wheels/*.whl"))
-    path.write_bytes(b"!" + path.read_bytes()[1:])
+@pytest.mark.parametrize("where", ["a wheel", "SHA256SUMS"])
+def test_a_damaged_bundle_is_not_cut(where: str, bundle: Path, tmp_path: Path) -> None:
+    path = bundle / "SHA256SUMS" if where == "SHA256SUMS" else next(bundle.glob("wheels/*.whl"))
+    lines = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(lines[1] if where == "SHA256SUMS" else b"!")  # a file that no sum names would just be left out
     ran = run_command("split", bundle, "--json")
     assert ran.returncode == 4, ran
     assert path.name in json.loads(ran.stdout)["error"]["message"]

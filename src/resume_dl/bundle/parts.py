@@ -139,7 +139,7 @@ class _Pieces:
             yield piece
 
     def end(self) -> None:
-        """Let the blocks make their last checks, which come after the last byte."""
+        """Let the blocks end: that a file has grown is seen only after its last byte."""
         for block in self._blocks:
             if block:
                 raise AssertionError("more bytes than were announced")
