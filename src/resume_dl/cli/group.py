@@ -22,6 +22,9 @@ COMMANDS = {
 }
 
 
+_OF_BUNDLE = ("create", "verify", "install", "inventory", "split", "join")
+
+
 class _Lazy(click.Group):
     """Loads a command's module when it is called: ``--help`` loads none."""
 
@@ -60,6 +63,6 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
-        "bundle": dict.fromkeys(("create", "verify", "install", "inventory", "split", "join"), {**defaults, **as_json}),
+        "bundle": {name: {**defaults, **as_json} for name in _OF_BUNDLE},
     }
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}
