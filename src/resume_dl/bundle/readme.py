@@ -6,6 +6,7 @@ possible: conda, pip and Python take ``/`` on Windows too. Nothing in it depends
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -134,8 +135,8 @@ def _by_conda(platforms: Sequence[BundlePlatform], pip: Sequence[BundlePlatform]
         commands += [f"{each.platform}:", f"    conda create --offline -n NAME --file {each.explicit}"]
         if each.platform in wheels:
             commands += ["    conda activate NAME", f"    {_pip(each)}"]
-    cuda = sorted({name.split("=")[1] for each in platforms for name in each.virtual_packages if "__cuda=" in name})
-    newest = cuda[-1] if cuda else ""
+    virtual = [name.split("=") for each in platforms for name in each.virtual_packages]
+    newest = max((name[1] for name in virtual if name[0] == "__cuda" and name[1:]), key=_numbers, default="")
     override = (
         f"""
         Where the driver for CUDA {newest} is not installed yet, conda does not solve for it; tell it first:
@@ -160,7 +161,7 @@ def _by_conda(platforms: Sequence[BundlePlatform], pip: Sequence[BundlePlatform]
             "conda env create --offline -n NAME --file environment.yml",
             f"conda create --offline -n NAME --override-channels -c ./{CHANNEL} PACKAGE ...",
         ),
-        *(override if cuda else ()),
+        *(override if newest else ()),
     )
 
 
@@ -203,6 +204,10 @@ def _requested(request: Mapping[str, object]) -> Iterator[tuple[str, list[str]]]
         texts = request.get(key)
         if isinstance(texts, list | tuple) and texts:
             yield title, [str(each) for each in texts]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", version)]
 
 
 def _count(things: Sequence[object], noun: str) -> str:
