@@ -281,10 +281,6 @@ LEFT = [
     "channel/linux-64/._numpy-1.0-0.conda",
     "Thumbs.db",
     "simple/desktop.ini",
-    "System Volume Information/IndexerVolumeGuid",
-    "$RECYCLE.BIN/S-1-5/desktop.ini",
-    ".Trash-1000/info/x.trashinfo",
-    "FOUND.000/FILE0000.CHK",
     "FSCK0000.REC",
     "notes.txt",
     "photos/cat.jpg",
@@ -300,6 +296,20 @@ def test_any_other_added_file_is_warned_of(bundle: Path, path: str) -> None:
     assert (report.problems, report.exit_code) == ([], 0)
     assert [warning.path for warning in report.warnings] == [path]
     assert verify.lines(report)[0].startswith(f"warning: {path}: ")
+
+
+@pytest.mark.parametrize(
+    "folder", ["System Volume Information", "$RECYCLE.BIN", ".Trash-1000", "FOUND.000", "lost+found", "wheels/@eaDir"]
+)
+def test_what_a_file_system_keeps_for_itself_is_not_looked_into(bundle: Path, folder: str) -> None:
+    (bundle / folder / "deep").mkdir(parents=True)
+    (bundle / folder / "deep" / "json.py").touch()
+    (bundle / folder).chmod(0)  # to root, who runs some tests, this means nothing
+    try:
+        report = verify.check(bundle)
+    finally:
+        (bundle / folder).chmod(0o755)
+    assert (report.problems, [warning.path for warning in report.warnings]) == ([], [folder])
 
 
 def test_a_name_that_is_no_text(bundle: Path) -> None:

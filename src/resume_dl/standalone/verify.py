@@ -70,6 +70,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-
 
 _AGAIN = "copy it again from the machine or disk that the bundle came from"
 _REMOVE = "remove it, or copy the bundle again"
+_LEFT = "was left by a file manager or file system; nothing of it will be used"
 _REMAKE = "do not use this bundle; ask whoever made it for another"
 
 
@@ -723,7 +724,7 @@ _LEFTOVERS = re.compile(
 )
 _LEFTOVER_FOLDERS = re.compile(
     r"system volume information|\$recycle\.bin|recycler|found\.[0-9]{3}|lost\+found|lost\.dir|\.spotlight-v100"
-    r"|\.trashes|\.trash(-[0-9]+)?|\.fseventsd|\.temporaryitems|\.documentrevisions-v100|__macosx|@eadir|android"
+    r"|\.trashes|\.trash(-[0-9]+)?|\.fseventsd|\.temporaryitems|\.documentrevisions-v100|__macosx|@eadir"
 )
 
 
@@ -786,7 +787,7 @@ def _compare_names(source: _Source, expected: List[_Expected], report: Report) -
         elif not _is_leftover(path.casefold().split("/")):
             report.warn(path, "is no part of this bundle; nothing of it will be used")
         else:
-            report.warn(path, "was left by a file manager or file system; nothing of it will be used")
+            report.warn(path, _LEFT)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1118,6 +1119,9 @@ class _Folder(_Source):
                     self.entries[path] = found.st_size
                 elif path == UNFINISHED:
                     self.unfinished = True
+                elif _LEFTOVER_FOLDERS.fullmatch(name.casefold()):
+                    # not looked into: these are often closed to everybody but the system
+                    report.warn(path, _LEFT)
                 else:
                     waiting.append(path)
 
