@@ -22,7 +22,7 @@ from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError,
 from resume_dl.standalone import join
 
 DEFAULT_SIZE = 4 * 1024**3
-_OUR_SCRIPT = b'"""Puts the parts of a file together again: resume-dl\'s join.py'
+_OUR_SCRIPT = b'Puts the parts of a file together again: resume-dl\'s join.py'
 Told = Callable[[int], object]
 
 
@@ -212,7 +212,7 @@ def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -
     """Raise StoreError for a file in the way that no split of this name has made."""
     others = [each for each in names if each not in earlier and os.path.lexists(folder / each)]
     with suppress(FileNotFoundError):
-        if (folder / join.SCRIPT).read_bytes()[: len(_OUR_SCRIPT)] != _OUR_SCRIPT:
+        if _OUR_SCRIPT not in (folder / join.SCRIPT).read_bytes():
             others.append(join.SCRIPT)
     if others:
         raise StoreError(
