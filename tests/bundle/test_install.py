@@ -393,7 +393,7 @@ def test_pips_failure_is_told(target: Target, channel: ChannelInfo, tmp_path: Pa
 
 
 def large(tmp_path: Path) -> ChannelInfo:
-    files = {f"share/many/{number}.txt": b"right" for number in range(8000)}
+    files = {f"share/many/{number}.txt": b"right" for number in range(2000)}
     return build_channel(tmp_path / "large", [PackageSpec(name="many", version="1.0", files=files)])
 
 
@@ -428,7 +428,7 @@ def test_killed_in_the_middle_then_repeated(target: Target, tmp_path: Path) -> N
     done = target.run(*command)
     assert done.returncode == 0, done.stderr
     assert "begun anew" in done.stderr
-    assert len(content(prefix)) == 8000
+    assert len(content(prefix)) == 2000
     assert set(content(prefix).values()) == {b"right"}
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
@@ -450,4 +450,4 @@ def test_stopped_by_the_user(target: Target, tmp_path: Path, number: int) -> Non
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     done = target.run(sys.executable, tmp_path / "bundle" / "install.py", "-n", "lab")
     assert done.returncode == 0, done.stderr
-    assert len(content(prefix)) == 8000
+    assert len(content(prefix)) == 2000

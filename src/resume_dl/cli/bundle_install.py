@@ -1,0 +1,118 @@
+"""``resume-dl bundle install``: the same code as the ``install.py`` in a bundle."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resume_dl.cli.options import option
+from resume_dl.cli.run import guarded, say, say_json, stopped, tell
+from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
+
+if TYPE_CHECKING:
+    from resume_dl.standalone.install import Outcome
+
+_COMMAND = "bundle install"
+_PLACE = click.Path(path_type=Path)
+_ERRORS: dict[int, type[ResumeDLError]] = {1: TransferError, 2: ConfigurationError, 4: IntegrityError, 5: StoreError}
+_STDERR = 2
+
+
+@click.command("install")
+@click.argument("bundle", type=_PLACE, metavar="FOLDER|TAR")
+@click.option("-n", "--name", "environment", default="", help="The environment, by its name.")
+@click.option("-p", "--prefix", "folder", type=_PLACE, help="The environment, by its folder.")
+@click.option("--platform", "subdir", metavar="SUBDIR", default="", help="Default: this machine's.")
+@option("--manifest-sha256", "manifest_sha256", default="", metavar="HEX", help="As `bundle create` printed it.")
+@option(
+    "--allowed-signers", "allowed_signers", type=_PLACE, metavar="FILE", help="Whose signature is taken; ssh-keygen's."
+)
+@option("--signer", default="", metavar="IDENTITY", help="The only one of them that is taken.")
+@click.option(
+    "--with", "client", type=click.Choice(["conda", "mamba", "micromamba", "pip"]), help="Default: what is there."
+)
+@click.option("--wheels", multiple=True, type=_PLACE, metavar="DIR", help="Wheels of a delta; repeatable.")
+@click.option("--unpack-to", "unpack_to", type=_PLACE, metavar="DIR", help="Keep what is unpacked from a tar.")
+@click.option("--dry-run", "planned", is_flag=True, help="Verify, and say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Nothing is asked anyway.")
+@option("--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.")
+def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
+    """Verify a bundle, then install it with the conda and pip of this machine; no network is used."""
+    # The names of the values are not those of fetch's options: what config.toml says for fetch is not meant here.
+    del yes
+
+    def call() -> None:
+        from resume_dl.standalone import install  # noqa: PLC0415 - loaded when it runs, not for --help
+
+        wish = install.Wish(
+            name=options["environment"],
+            prefix=options["folder"],
+            platform=options["subdir"],
+            client=options["client"] or "",
+            wheels=options["wheels"],
+            manifest_sha256=options["manifest_sha256"],
+            allowed_signers=options["allowed_signers"],
+            signer=options["signer"],
+            dry_run=options["planned"],
+            unpack_to=options["unpack_to"],
+        )
+        started = time.monotonic()
+        output = _STDERR if json else 1
+        try:
+            outcome = install.install(bundle, wish, told=tell, env=os.environ, output=output)
+        except install.InstallError as error:
+            raise _ERRORS[error.code](str(error), hint=error.hint) from error
+        except KeyboardInterrupt as error:
+            raise stopped() from error
+        if json:
+            say_json(_as_json(outcome, time.monotonic() - started))
+        elif not outcome.planned:
+            say(install.ready(outcome))
+
+    return guarded(_COMMAND, call, as_json=json)
+
+
+def _as_json(outcome: Outcome, elapsed: float) -> dict[str, Any]:
+    """The object of docs/interface.md, and where it was installed by whom."""
+    status = "planned" if outcome.planned else "cached"
+    sizes = [each["size"] for each in outcome.packages]
+    return {
+        "schema": 1,
+        "command": _COMMAND,
+        "ok": True,
+        "exit_code": 0,
+        "elapsed": round(elapsed, 3),
+        "error": None,
+        "totals": {
+            "artifacts": len(sizes),
+            "bytes": sum(sizes),
+            "downloaded": 0,
+            "resumed": 0,
+            "cached": 0 if outcome.planned else sum(sizes),
+            "wasted": 0,
+        },
+        "artifacts": [_artifact(each, status) for each in outcome.packages],
+        "prefix": str(outcome.prefix),
+        "existed": outcome.existed,
+        "platform": outcome.platform,
+        "client": outcome.client or None,
+        "trust": outcome.trust,
+        "notes": outcome.warnings,
+    }
+
+
+def _artifact(entry: dict[str, Any], status: str) -> dict[str, Any]:
+    """As in ``fetch``; ``path`` is where its bytes were found, in the bundle or on this machine."""
+    names = ("name", "version", "build", "subdir", "channel", "kind", "url", "size", "sha256", "md5")
+    return {
+        **{name: entry[name] for name in names},
+        "filename": entry["path"].rpartition("/")[2],
+        "path": entry["found"],
+        "status": status,
+        "sources": [],
+        "error": None,
+    }
