@@ -22,7 +22,8 @@ from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError,
 from resume_dl.standalone import join
 
 DEFAULT_SIZE = 4 * 1024**3
-_OUR_SCRIPT = b'Puts the parts of a file together again: resume-dl\'s join.py'
+_OUR_SCRIPT = b"Puts the parts of a file together again: resume-dl's join.py"
+"""In every version of it: an older one may be replaced."""
 Told = Callable[[int], object]
 
 
