@@ -119,6 +119,16 @@ def test_a_hostile_member(bundle: Path, tmp_path: Path, target: Path, kind: str)
     assert not target.exists()
 
 
+def test_a_folder_may_name_a_size_and_has_no_bytes(bundle: Path, tmp_path: Path) -> None:
+    """Once a quota (pax(1), "ustar Interchange Format", size)."""
+    tar = tmp_path / "x.tar"
+    with tarfile.open(tar, "w") as archive:
+        archive.addfile(member("channel", tarfile.DIRTYPE, size=512))
+        for name in paths_in(bundle):
+            archive.add(bundle / name, name)
+    assert verify.check_tar(tar).problems == []
+
+
 def test_a_link_in_the_place_of_a_listed_file(bundle: Path, tmp_path: Path, target: Path) -> None:
     (bundle / TQDM).unlink()
     tar = tar_of(tmp_path / "x.tar", bundle, (member(TQDM, tarfile.SYMTYPE, "/etc/passwd"),))

@@ -203,6 +203,15 @@ def test_what_is_no_manifest(bundle: Path, text: bytes) -> None:
     assert (report.manifest, report.exit_code) == (None, 4)
 
 
+def test_a_name_that_stands_twice_may_be_read_in_two_ways(bundle: Path) -> None:
+    honest = hand_bundle(bundle)
+    text = b"".join(write_manifest(honest))
+    seal(bundle, text.replace(b'"size":', b'"size":0,"size":', 1), honest)
+    report = verify.check(bundle)
+    assert found(report) == [("manifest.json", "damaged")]
+    assert "a name stands twice" in report.problems[0].text
+
+
 def test_a_manifest_of_a_newer_resume_dl(tmp_path: Path) -> None:
     report = resealed(tmp_path / "bundle", _put("schema", 2))
     assert found(report) == [("manifest.json", "newer")]

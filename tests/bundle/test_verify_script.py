@@ -109,6 +109,11 @@ def test_a_tar_and_a_digest(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_a_console_that_cannot_show_a_name(bundle: Path, tmp_path: Path) -> None:
+    (bundle / "包.txt").touch()
+    for encoding in ("cp1252", "ascii"):
+        done = run(sys.executable, bundle / "verify.py", cwd=tmp_path, PYTHONIOENCODING=encoding)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "warning: \\u5305.txt: is no part of this bundle" in done.stdout
     (bundle / "wheels" / "包\x1b[2J.whl").touch()
     for encoding in ("cp1252", "ascii"):
         done = run(sys.executable, bundle / "verify.py", cwd=tmp_path, PYTHONIOENCODING=encoding)

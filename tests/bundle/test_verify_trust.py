@@ -220,14 +220,17 @@ def test_without_ssh_keygen(signed: Path, signers: Path, monkeypatch: pytest.Mon
 def test_programs_of_the_bundle_and_of_the_current_folder_are_not_run(
     signed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    evil = signed / "ssh-keygen"
-    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", encoding="utf-8")
-    evil.chmod(0o755)
-    monkeypatch.chdir(signed)
+    (tmp_path / "elsewhere").mkdir()
+    for folder in (signed, tmp_path / "elsewhere"):
+        evil = folder / "ssh-keygen"
+        evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", encoding="utf-8")
+        evil.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join(["", ".", str(signed), os.environ["PATH"]]))
-    report = verify.check(signed)
-    assert "by the key SHA256:" in report.warnings[0].text
-    assert not (tmp_path / "ran").exists()
+    for folder in (signed, tmp_path / "elsewhere"):
+        monkeypatch.chdir(folder)
+        report = verify.check(signed)
+        assert "by the key SHA256:" in report.warnings[0].text
+        assert not (tmp_path / "ran").exists()
 
 
 @signatures
