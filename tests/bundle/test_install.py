@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -92,6 +93,8 @@ def test_its_packages_are_in_condas_cache_afterwards(target: Target, channel: Ch
     assert (target.conda.pkgs / "letters-1.0-0" / "info" / "repodata_record.json").is_file()
     assert (target.conda.pkgs / "letters-1.0-0.tar.bz2").read_bytes() == channel.find("letters").path.read_bytes()
     assert not (target.conda.pkgs / ".resume-dl").exists()
+    for record in (target.conda.folder / "envs" / "lab" / "conda-meta").glob("*.json"):
+        assert Path(json.loads(record.read_text())["link"]["source"]).parent == target.conda.pkgs
     # conda takes them from there: the channel cannot be reached
     (tmp_path / "list.txt").write_text(
         "@EXPLICIT\n" + "".join(f"{CHANNEL}/{each.url_path}#{each.md5}\n" for each in two(channel))
@@ -132,14 +135,34 @@ def test_an_existing_environment_is_installed_into(
     prefix = target.conda.folder / "envs" / "lab"
     (prefix / "share").mkdir()
     (prefix / "share" / "mine.txt").write_bytes(b"mine")
+    (prefix / "pip.conf").write_text(f"[install]\ntarget = {tmp_path / 'elsewhere'}\n")
     lay_bundle(tmp_path / "second", two(channel), wheels)
     done = target.install(tmp_path / "second", "-p", prefix)
     assert done.returncode == 0, done.stderr
     assert "installing into the environment that is there" in done.stderr
     assert [call.split()[0] for call in target.calls] == ["create", "install"]
     assert content(prefix)["share/mine.txt"] == b"mine"
+    assert not (tmp_path / "elsewhere").exists()
     assert modules(prefix) == {"demo_app", "demo_base"}
     assert len([*prefix.glob("conda-meta/*.json")]) == 4
+
+
+def test_no_links_into_a_cache_that_goes_away(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", two(channel))
+    target.conda.configure(allow_softlinks=True, always_softlink=True)
+    assert target.install(tmp_path / "bundle", "-n", "lab").returncode == 0
+    shutil.rmtree(target.conda.pkgs)
+    assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
+
+
+def test_an_environment_without_pip_gets_one(
+    target: Target, channel: ChannelInfo, wheels: list[BuiltFile], tmp_path: Path
+) -> None:
+    lay_bundle(tmp_path / "bundle", [channel.find("python")], wheels)
+    done = target.install(tmp_path / "bundle", "-n", "lab")
+    assert done.returncode == 0, done.stderr
+    assert "it is taken from this Python's own ensurepip" in done.stderr
+    assert modules(target.conda.folder / "envs" / "lab") >= {"demo_app", "demo_base"}
 
 
 def test_spaces_umlauts_and_percent(
@@ -392,6 +415,11 @@ def test_pips_failure_is_told(target: Target, channel: ChannelInfo, tmp_path: Pa
     assert len([*target.conda.folder.glob("envs/lab/conda-meta/*.json")]) == 5, "conda's part stands"
 
 
+def stage_of(target: Target, prefix: Path) -> Path:
+    name = hashlib.sha256(str(prefix).encode()).hexdigest()[:8]
+    return target.conda.pkgs / ".resume-dl" / f"bundle-{name}"
+
+
 def large(tmp_path: Path) -> ChannelInfo:
     files = {f"share/many/{number}.txt": b"right" for number in range(2000)}
     return build_channel(tmp_path / "large", [PackageSpec(name="many", version="1.0", files=files)])
@@ -433,6 +461,24 @@ def test_killed_in_the_middle_then_repeated(target: Target, tmp_path: Path) -> N
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
+def test_what_conda_only_half_took_back_is_begun_anew(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    """A record without its files, as conda 24 leaves it when it is stopped; then both were killed."""
+    lay_bundle(tmp_path / "bundle", two(channel))
+    assert target.install(tmp_path / "bundle", "-n", "lab").returncode == 0
+    prefix = target.conda.folder / "envs" / "lab"
+    (prefix / "share" / "letters" / "a.txt").unlink()
+    stage = stage_of(target, prefix)
+    stage.mkdir(parents=True)
+    (stage / "making").touch()
+    done = target.install(tmp_path / "bundle", "-n", "lab")
+    assert done.returncode == 0, done.stderr
+    assert "begun anew" in done.stderr
+    assert content(prefix)["share/letters/a.txt"] == b"a"
+    (prefix / "share" / "letters" / "a.txt").unlink()
+    told = target.install(tmp_path / "bundle", "-n", "lab")
+    assert "files of letters-1.0-0 are not there" in told.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_by_the_user(target: Target, tmp_path: Path, number: int) -> None:
     built = large(tmp_path)
@@ -448,6 +494,8 @@ def test_stopped_by_the_user(target: Target, tmp_path: Path, number: int) -> Non
     assert "Traceback" not in err.replace("conda", "")
     assert children
     assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert not prefix.exists()
+    assert not (target.conda.pkgs / ".resume-dl").exists()
     done = target.run(sys.executable, tmp_path / "bundle" / "install.py", "-n", "lab")
     assert done.returncode == 0, done.stderr
     assert len(content(prefix)) == 2000

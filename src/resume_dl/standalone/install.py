@@ -33,10 +33,12 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
 import argparse
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -426,6 +428,9 @@ class _Installation:
             raise InstallError(f"there is no environment {self.wish.name!r}, and the bundle brings no Python", hint, 2)
         elif not sys.executable:
             raise InstallError("it is not known which Python this is", "run install.py with a Python on disk", 5)
+        elif not plan.foreign and probe.current_platform() != plan.platform:
+            text = f"the wheels are for {plan.platform}; {sys.executable} is of {probe.current_platform()}"
+            raise InstallError(text, "run install.py with a Python of that platform", 5)
         else:
             self._refuse_other_python(plan, Path(sys.executable))
 
@@ -490,6 +495,8 @@ class _Installation:
         verb = "install" if existed else "create"
         command = [*client.command, verb, "-p", str(plan.prefix), "--offline", "--yes", "--file", str(listed)]
         env = {**self.env, "CONDA_PKGS_DIRS": str(cache), "CONDA_OFFLINE": "true", "CONDA_ALWAYS_YES": "true"}
+        # An environment of links into a cache that is gone in a moment would be none.
+        env.update({"CONDA_ALLOW_SOFTLINKS": "false", "CONDA_ALWAYS_SOFTLINK": "false"})
         env["CONDA_PLUGINS_RESUME_DL_PREFETCH"] = "never"
         if plan.foreign:
             env["CONDA_SUBDIR"] = plan.platform
@@ -497,12 +504,16 @@ class _Installation:
         code = self._run(command, env, stage)
         if code:
             raise self._conda_failed(plan, cache, f"{client.name} ended with exit code {code}")
-        lacking = [each.stem for each in plan.conda if not (plan.prefix / "conda-meta" / f"{each.stem}.json").is_file()]
+        records = {each.stem: plan.prefix / "conda-meta" / f"{each.stem}.json" for each in plan.conda}
+        lacking = [stem for stem, record in records.items() if not record.is_file()]
         if lacking:
             raise self._conda_failed(
                 plan, cache, f"{client.name} says it is done, and did not install {_some(lacking)}"
             )
-        _publish(cache, plan.conda, info)
+        lost = [stem for stem, record in records.items() if _lost(record, plan.prefix)]
+        if lost:
+            self._warn(f"files of {_some(lost)} are not there: {client.name} thought that it had installed them before")
+        _publish(cache, plan, info)
 
     def _conda_failed(self, plan: _Plan, cache: Path, text: str) -> InstallError:
         changed = [each.filename for each in plan.conda if not _holds(cache / each.filename, each.entry)]
@@ -520,6 +531,11 @@ class _Installation:
     def _pip(self, plan: _Plan, stage: "_Stage") -> None:
         python = _python_of(plan.prefix)
         self._refuse_other_python(plan, python)
+        if probe.run_quietly((str(python), "-I", "-m", "pip", "--version"), self._plain(plan.prefix), probe.SHORT)[0]:
+            self.told("there is no pip: it is taken from this Python's own ensurepip")
+            if self._run([str(python), "-I", "-m", "ensurepip"], self._plain(plan.prefix), stage):
+                hint = "put pip into it, or make the bundle anew with pip among its conda packages"
+                raise InstallError(f"{plan.prefix} has no pip, and the wheels are not installed", hint, 5)
         listed = stage.folder / "requirements.txt"
         listed.write_bytes(
             "".join("{name}=={version} --hash=sha256:{sha256}\n".format(**each.entry) for each in plan.pip).encode(
@@ -650,6 +666,10 @@ class _Stage:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
+        if kind is not None and (self.folder / _MAKING).exists():
+            # conda takes back what it did, and may leave the record of a package without its files (24.7)
+            with suppress(OSError):
+                _remove(self.prefix)
         if not self.prefix.exists():
             self.unmark()
         self._clear()
@@ -692,7 +712,15 @@ def _remove(place: Path) -> None:
     if place.is_symlink() or place.is_file():
         place.unlink()
     elif place.exists():
-        shutil.rmtree(str(place))
+        shutil.rmtree(str(place), onerror=_writable_first)
+
+
+def _writable_first(function: Callable[..., Any], name: str, _: Any) -> None:
+    """For ``rmtree``: Windows keeps read-only files, POSIX what lies in read-only folders. Raises OSError."""
+    for place in (Path(name).parent, Path(name)):
+        if not place.is_symlink():
+            place.chmod(stat.S_IRWXU)
+    function(name)
 
 
 def _bring(package: _Package, place: Path) -> Optional[str]:
@@ -705,23 +733,36 @@ def _bring(package: _Package, place: Path) -> Optional[str]:
     return md5
 
 
-def _publish(cache: Path, packages: List[_Package], info: "probe.CondaInfo") -> None:
-    """Move what conda has unpacked into its own cache, where nothing is of that name: folder, archive, address."""
-    if cache.parent.parent.name != verify.UNFINISHED:
-        return
+def _publish(cache: Path, plan: _Plan, info: "probe.CondaInfo") -> None:
+    """Move what conda has unpacked into its own cache, where nothing is of that name: folder, archive, address.
+
+    The environment's records then name that place: conda-pack looks there. Without any of this the environment is
+    whole too, only the next one is slower, so that errors end in nothing.
+    """
     own = cache.parent.parent.parent
-    if str(own) not in info.pkgs_dirs:
+    if cache.parent.parent.name != verify.UNFINISHED or str(own) not in info.pkgs_dirs:
         return
-    for each in packages:
+    for each in plan.conda:
+        record = Path(each.stem, "info", "repodata_record.json")
         places = own / each.stem, own / each.filename
-        whole = (cache / each.stem / "info" / "repodata_record.json").is_file()
-        if not whole or any(place.exists() or place.is_symlink() for place in places):
-            continue
-        with suppress(OSError):  # the environment is made; without this the next one is only slower
-            (cache / each.stem).rename(places[0])
-            (cache / each.filename).rename(places[1])
-            with (own / "urls.txt").open("ab") as addresses:
-                addresses.write((each.url + os.linesep).encode("ascii"))
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if not any(place.exists() or place.is_symlink() for place in places) and (cache / record).is_file():
+                (cache / each.stem).rename(places[0])
+                (cache / each.filename).rename(places[1])
+                with (own / "urls.txt").open("ab") as addresses:
+                    addresses.write((each.url + os.linesep).encode("ascii"))
+            if json.loads((own / record).read_bytes().decode("utf-8"))["url"] == each.url:
+                _name_place(plan.prefix / "conda-meta" / f"{each.stem}.json", *places)
+
+
+def _name_place(record: Path, folder: Path, archive: Path) -> None:
+    """Say in an environment's record of a package where its cache entry is. Raises OSError, ValueError, KeyError."""
+    said = json.loads(record.read_bytes().decode("utf-8"))
+    said["link"]["source"] = said["extracted_package_dir"] = str(folder)
+    said["package_tarball_full_path"] = str(archive)
+    beside = record.with_name(record.name + ".new")
+    beside.write_bytes(json.dumps(said, indent=2, sort_keys=True).encode("utf-8"))
+    beside.replace(record)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -771,10 +812,19 @@ def _is_environment(prefix: Path) -> bool:
 
 
 def _is_complete(prefix: Path, env: Mapping[str, str]) -> bool:
-    """Whether what an ended run has left can be gone on with: conda writes its history last, a venv gets pip last."""
+    """Whether what a killed run has left can be gone on with: conda writes its history last, a venv gets pip last."""
     if _is_conda_environment(prefix):
-        return True
+        return not any(_lost(record, prefix) for record in (prefix / "conda-meta").glob("*.json"))
     return probe.run_quietly((str(_python_of(prefix)), "-I", "-m", "pip", "--version"), env, probe.SHORT)[0] == 0
+
+
+def _lost(record: Path, prefix: Path) -> bool:
+    """Whether a file that conda's record of a package names is not there."""
+    try:
+        files = json.loads(record.read_bytes().decode("utf-8"))["files"]
+        return not all(os.path.lexists(str(prefix / file)) for file in files)
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
 
 
 def _is_empty(folder: Path) -> bool:
