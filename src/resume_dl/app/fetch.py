@@ -47,11 +47,13 @@ def fetch(
     cancelled: Callable[[], bool] = lambda: False,
     worker: RattlerWorker | None = None,
     leave_out: Callable[[Artifact], bool] = lambda _: False,
+    begin: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised.
 
     ``worker``: one that was started already; closed here after its use. ``leave_out``: what is not to be fetched,
-    because the machine that it is for has it.
+    because the machine that it is for has it. ``begin`` is called before the first file is put anywhere, once what is
+    wanted is known; perhaps more than once.
     """
     started = time.monotonic()
     of_pip = tuple(path for path in request.files if is_pip_file(path))
@@ -61,7 +63,7 @@ def fetch(
         from resume_dl.app.pip.fetch import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
 
         of_pips = changed(request, files=of_pip + parts)
-        pip = FetchPip(of_pips, setup, reporter, cancelled, leave_out=leave_out)
+        pip = FetchPip(of_pips, setup, reporter, cancelled, leave_out=leave_out, begin=begin)
         request = changed(request, files=tuple(path for path in request.files if path not in of_pip))
     has_conda = pip is None or bool(request.specs or request.files)
     _check_kind_of_lock(request, has_conda=has_conda, has_pip=pip is not None)
@@ -71,7 +73,17 @@ def fetch(
             result = pip.fetch(RunResult("fetch"))
         else:
             with engine_for(setup, reporter, cancelled) as engine:
-                job = _Fetch(request, setup, reporter, engine, cancelled, worker=solver, pip=pip, leave_out=leave_out)
+                job = _Fetch(
+                    request,
+                    setup,
+                    reporter,
+                    engine,
+                    cancelled,
+                    worker=solver,
+                    pip=pip,
+                    leave_out=leave_out,
+                    begin=begin,
+                )
                 try:
                     result = job.run()
                 finally:
@@ -94,9 +106,11 @@ class _Fetch:
         worker: RattlerWorker,
         pip: FetchPip | None,
         leave_out: Callable[[Artifact], bool],
+        begin: Callable[[], None],
     ) -> None:
         self.request = request
         self.leave_out = leave_out
+        self.begin = begin
         self.pip = pip
         self.setup = setup
         self.reporter = reporter
@@ -193,6 +207,8 @@ class _Fetch:
         artifacts = [artifact for artifact in wanted if not self.leave_out(artifact)]
         left = [ArtifactResult(artifact, "left-out") for artifact in wanted if self.leave_out(artifact)]
         unpack = self.in_cache and self.request.extract
+        if not self.request.dry_run:
+            self.begin()
         if self.rattler is not None:
             planned = plan_rattler(artifacts, self.folder)
         elif self.in_cache:

@@ -84,9 +84,11 @@ def _say_summary(result: CreateResult, *, dry_run: bool) -> None:
     if dry_run or result.output is None:
         say_summary(result)
         return
-    left_out = f", {result.left_out} left out: the target has them" if result.left_out else ""
-    platforms = ", ".join(result.platforms)
-    say(f"{result.output}: {len(result.artifacts)} packages for {platforms}, {show_bytes(result.size)}{left_out}")
+    count, left_out = len(result.artifacts), ""
+    if result.left_out:
+        left_out = f"; {result.left_out} of them are left out, the target has them"
+    packages = f"{count} package{'' if count == 1 else 's'} for {', '.join(result.platforms)}"
+    say(f"{result.output}: {packages}, {show_bytes(result.size)}{left_out}")
     for part in result.parts:
         say(f"  {part.name}")
     say(f"manifest sha256: {result.manifest_sha256}")

@@ -31,7 +31,7 @@ class BundlePackage:
     name: str
     version: str
     url: str
-    """The canonical one, without a login."""
+    """The canonical one, without a login; empty for a file that came from a folder of the maker's machine."""
     size: int
     sha256: str
     md5: str | None = None

@@ -16,7 +16,7 @@ class FileInLock:
 
     name: str
     url: str
-    """Without a login."""
+    """Without a login; empty for none: then there is a path."""
     hashes: Mapping[str, str]
     """Algorithm -> lower-case hex; at least one."""
     size: int | None = None
@@ -65,10 +65,11 @@ def _package(package: PackageInLock) -> Iterator[str]:
 
 
 def _file(file: FileInLock) -> str:
+    url = f", url = {_toml(file.url)}" if file.url else ""
     path = f", path = {_toml(file.path)}" if file.path else ""
     size = "" if file.size is None else f", size = {file.size}"
     hashes = ", ".join(f"{kind} = {_toml(value)}" for kind, value in file.hashes.items())
-    return f"{{ name = {_toml(file.name)}, url = {_toml(file.url)}{path}{size}, hashes = {{ {hashes} }} }}"
+    return f"{{ name = {_toml(file.name)}{url}{path}{size}, hashes = {{ {hashes} }} }}"
 
 
 def _toml(text: str) -> str:

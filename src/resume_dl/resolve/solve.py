@@ -70,7 +70,10 @@ def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
-    """The record of python as this machine's conda keeps it: conda adds pip to its depends when it reads an index (2.x and 3.x)."""
+    """The record of python as this machine's conda keeps it.
+
+    conda adds pip to its depends when it reads an index (2.x and 3.x).
+    """
     depends = artifact.record.get("depends")
     if artifact.name != "python" or not artifact.version.startswith(("2.", "3.")) or not isinstance(depends, list):
         return artifact
@@ -160,7 +163,8 @@ def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
     packages = ", ".join(
         f"{name}={build if name == '__archspec' else version}" for name, version, build in virtual.packages
     )
-    return (f"{request.platform} is not this machine: assumed {packages}{gpu}; change it with --virtual-package",)
+    who = "another" if request.elsewhere else "not this"
+    return (f"{request.platform} is {who} machine: assumed {packages}{gpu}; change it with --virtual-package",)
 
 
 def _undigested(artifacts: Sequence[Artifact]) -> tuple[str, ...]:

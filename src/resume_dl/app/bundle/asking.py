@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resume_dl.app.bundle.public import public
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file
 from resume_dl.app.request import FetchRequest
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.url import scrub
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
@@ -56,8 +56,8 @@ def asking_of(
     ``native``: the platform of a list that does not say its own. ``canonical`` as for ``parse_explicit``. ``read_pip``:
     the requirements of one of pip's files. Raises ConfigurationError and InvalidSpecError.
     """
-    conda: dict[str, tuple[str, ...]] = {scrub(spec): (split_spec(spec).name,) for spec in request.specs}
-    pip: dict[str, tuple[str, ...]] = {scrub(text): (text,) for text in request.pip.requirements}
+    conda: dict[str, tuple[str, ...]] = {public(spec): (split_spec(spec).name,) for spec in request.specs}
+    pip: dict[str, tuple[str, ...]] = {public(text): (text,) for text in request.pip.requirements}
     lists, specs, names = [], list(request.specs), list[str]()
     for path in request.files:
         if is_pip_file(path):
@@ -79,7 +79,7 @@ def asking_of(
         conda=conda,
         pip=pip,
         lists=tuple(lists),
-        specs=tuple(scrub(spec) for spec in specs),
+        specs=tuple(public(spec) for spec in specs),
         name=next(filter(None, names), ""),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from packaging.metadata import RawMetadata
 
 from resume_dl.app.bundle.asking import Asking, ListedFile
+from resume_dl.app.bundle.public import public, public_url
 from resume_dl.app.bundle.target import Held
 from resume_dl.app.report import ArtifactResult, Resolved
 from resume_dl.bundle.licenses import license_of_metadata, license_of_record
@@ -18,7 +19,6 @@ from resume_dl.bundle.metadata import read_metadata
 from resume_dl.bundle.requested import Reasons, all_reasons, conda_reasons, pip_reasons
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL, WHEELS, BundlePackage, BundlePlatform
-from resume_dl.model.channel import without_credentials
 from resume_dl.model.pip import PipSolution
 from resume_dl.resolve.pylock import marker_environment
 from resume_dl.store.part import hash_file
@@ -55,7 +55,7 @@ def contents_of(
     record_of: Callable[[Path], Mapping[str, Any]],
     add_pip: bool,
 ) -> Contents:
-    """``held``: the target's copy of what was left out. ``record_of``: what an archive that a list named says of itself.
+    """``held``: the target's copy of what was left out. ``record_of``: what an archive of a list says of itself.
 
     Reads what wheels say of themselves, and hashes files whose record has no sha256. Raises OSError, and what
     ``record_of`` does.
@@ -135,13 +135,13 @@ def _package(
         kind=artifact.kind,
         name=artifact.name,
         version=artifact.version,
-        url=without_credentials(artifact.url).reveal(),
+        url=public_url(artifact.url),
         size=size,
         sha256=sha256,
         md5=md5,
         build=artifact.build,
         subdir=artifact.subdir,
-        channel=artifact.channel,
+        channel=public(artifact.channel),
         license=license_,
         included=own is None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from resume_dl.app.bundle.contents import Contents, contents_of
 from resume_dl.app.bundle.delta import Delta
 from resume_dl.app.bundle.folder import BundleFolder
 from resume_dl.app.bundle.generated import generated
+from resume_dl.app.bundle.public import public
 from resume_dl.app.bundle.signing import Signature, sign
 from resume_dl.app.bundle.target import Inventory, Target
 from resume_dl.app.destination import can_make
@@ -31,9 +33,9 @@ from resume_dl.bundle.sums import write_sums
 from resume_dl.bundle.tar import Member, in_order, mtime_of, write_tar
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile, Manifest
+from resume_dl.model.channel import SUBDIR
 from resume_dl.model.pip import PipRequest
 from resume_dl.model.target import TargetMachine
-from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
@@ -145,6 +147,7 @@ class _Create:
             result = self._fetch()
             if result.exit_code != 0:
                 return result
+            self.folder.begin()
             contents = self._contents(result)
             files = [*self._write_files(contents)]
             manifest = self._manifest(contents, files)
@@ -161,6 +164,8 @@ class _Create:
             self.folder.finish()
         if self.request.as_tar:
             shutil.rmtree(self.folder.root, ignore_errors=True)
+            for each in result.artifacts:
+                each.path = None  # they lie in the tar
         return result
 
     # ------------------------------------------------------------------ before anything is fetched
@@ -190,6 +195,11 @@ class _Create:
         targets = tuple(each.machine.platform for each in self.request.targets)
         listed = tuple(each.platform for each in self.asking.lists)
         found = tuple(dict.fromkeys((*named, *targets, *listed))) or (native,)
+        for platform in found:
+            if platform == "noarch" or not re.fullmatch(SUBDIR, platform):
+                raise ConfigurationError(
+                    f"{platform} is no platform that a machine can have", hint="name one, as linux-64 or win-64"
+                )
         for each in self.asking.lists:
             if named and each.platform not in (*named, *targets):
                 raise ConfigurationError(
@@ -228,6 +238,7 @@ class _Create:
             cancelled=self.cancelled,
             worker=self.worker,
             leave_out=lambda artifact: self.delta.find(artifact) is not None,
+            begin=self.folder.begin,
         )
         return CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes, resolved=done.resolved)
 
@@ -254,9 +265,9 @@ class _Create:
         asked = self.request.fetch
         request = {
             "specs": list(self.asking.specs),
-            "pip": [scrub(text) for text in asked.pip.requirements],
+            "pip": [public(text) for text in asked.pip.requirements],
             "files": [path.name for path in asked.files],
-            "channels": [scrub(name) for name in asked.channels],
+            "channels": [public(name) for name in asked.channels],
             "cuda": asked.cuda,
         }
         return Manifest(

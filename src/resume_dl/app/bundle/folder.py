@@ -1,6 +1,7 @@
 """The folder that a bundle is made in: whose it is, what is written into it, what does not belong there any more.
 
-It counts as whole once manifest.json and SHA256SUMS are there: they are taken away first and written last.
+It counts as whole once manifest.json and SHA256SUMS are there: they are taken away before the first of its other files
+changes, and written last.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from resume_dl.app.destination import check_folder
-from resume_dl.errors import ConfigurationError, NotWritableError, StoreError
+from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, StoreError
 from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
@@ -23,6 +24,8 @@ from resume_dl.store.platform import replace, sync_directory
 
 _OURS = (CHANNEL, WHEELS, "simple", "explicit", "requirements")
 """Folders of a bundle in which nothing else may be."""
+_AT_WILL = ("environment.yml", "pylock.toml")
+"""Files that not every bundle has."""
 
 
 class BundleFolder:
@@ -33,7 +36,7 @@ class BundleFolder:
         self.root = check_folder(root, option)
         self._work = self.root / FOLDER
         """There as long as the bundle is unfinished: the sign that this folder is ours."""
-        self._is_finished = False
+        self._is_begun = self._is_finished = False
         if root.is_dir() and any(root.iterdir()) and not self._work.is_dir() and not _is_bundle(root / MANIFEST):
             raise ConfigurationError(
                 f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
@@ -41,22 +44,38 @@ class BundleFolder:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Nobody else makes a bundle here while the block runs. Raises LockedError, StoreError."""
+        """Nobody else makes a bundle here while the block runs; nothing is left of one that was not begun.
+
+        Raises LockedError, StoreError.
+        """
+        new = [path for path in (self._work, self.root) if not path.is_dir()]
         try:
             self._work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NotWritableError(f"{self._work}: {error.strerror}", hint="choose another folder with -o") from error
         lock = FileLock(self._work / "create.lock")
-        lock.acquire()
         try:
-            for name in (SUMS, SIGNATURE, MANIFEST):
-                (self.root / name).unlink(missing_ok=True)
+            lock.acquire()
+        except LockedError as error:
+            raise LockedError(
+                f"{error.owner} makes a bundle in {self.root}",
+                owner=error.owner,
+                hint="wait until it has ended, or choose another place with -o",
+            ) from error
+        try:
             yield
         finally:
             lock.release(remove=True)
-            if self._is_finished:
+            for path in [self._work] if self._is_finished else [] if self._is_begun else new:
                 with suppress(OSError):  # another process has begun one here
-                    self._work.rmdir()
+                    path.rmdir()
+
+    def begin(self) -> None:
+        """What is here may change from now on: the bundle that it was is whole no more."""
+        if not self._is_begun:
+            for name in (SUMS, SIGNATURE, MANIFEST):
+                (self.root / name).unlink(missing_ok=True)
+            self._is_begun = True
 
     def write(self, path: str, chunks: Iterable[bytes]) -> BundleFile:
         """Write one generated file; ``path`` is below the folder, with ``/``. Raises StoreError."""
@@ -85,6 +104,9 @@ class BundleFolder:
 
     def tidy(self, keep: Collection[str]) -> None:
         """Remove what an earlier bundle in this folder had and this one has not; ``keep``: paths with ``/``."""
+        for name in _AT_WILL:
+            if name not in keep:
+                (self.root / name).unlink(missing_ok=True)
         for name in _OURS:
             for folder, _, files in os.walk(self.root / name, topdown=False):
                 for file in files:

@@ -44,13 +44,16 @@ class FetchPip:
         *,
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
 
-        ``leave_out``: what is not to be fetched, because the machine that it is for has it.
+        ``leave_out``: what is not to be fetched, because the machine that it is for has it. ``begin`` is called
+        before the first file is put into the wheel dir.
         """
         self._request = request
         self._leave_out = leave_out
+        self._begin = begin
         self._setup = setup
         self._reporter = reporter
         self._cancelled = cancelled
@@ -100,6 +103,8 @@ class FetchPip:
         _check_names(chosen)
         self._left = [artifact for artifact in chosen if self._leave_out(artifact)]
         artifacts = [artifact for artifact in chosen if not self._leave_out(artifact)]
+        if not self._request.dry_run:
+            self._begin()
         near = [] if self._request.bundle is None else [setup.paths.wheels]
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
         space = space_for(self._planned, self._wheels.folder, unpack=False)
