@@ -2,4 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.bundles import Maker, World, build_world
 from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
+from support.nginx import NginxMirrors
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Channels and an index for two platforms (``support.bundles``), with small packages only."""
+    return build_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def maker(world: World, nginx_mirrors: Callable[..., NginxMirrors], tmp_path: Path) -> Maker:
+    """Somebody who makes bundles from two mirrors of the world."""
+    return Maker(tmp_path / "maker", nginx_mirrors([world.root, world.root]))

@@ -1,0 +1,173 @@
+"""``bundle create`` for a machine that is known: its profile, what it has already, and whose bundle it trusts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from support.bundles import BOTH, COMMON, FAST, LINUX, WINDOWS, archives_of, by_path, files_of, manifest, sums_hold
+
+pytestmark = pytest.mark.nginx
+CPU = {path for path in LINUX if "cuda" not in path} | {"channel/linux-64/pytorch-1.7.1-py3.8_cpu.conda"}
+MB = 1_000_000
+
+
+def held(package):
+    return {"filename": package.path.name, "size": package.size, "sha256": package.sha256}
+
+
+def profile(maker, name, platform, *, cuda="", packages=(), wheels=(), channels=()):
+    """A target.json; ``packages`` and ``wheels`` are what the machine has."""
+    virtual = {"__glibc": "2.17", "__linux": "5.10"} if platform == "linux-64" else {"__win": "10.0"}
+    said = {
+        "schema": 1,
+        "kind": "resume-dl target",
+        "created_by": "resume-dl 0.0",
+        "platform": platform,
+        "virtual_packages": virtual | ({"__cuda": cuda} if cuda else {}),
+        "python": "3.8.5",
+        "conda": {"version": "23.1.0", "channels": list(channels), "solver": "classic", "channel_priority": "flexible"},
+        "clients": ["conda"],
+        "pip": "24.0",
+        "inventory": {
+            "packages": [{**held(each), "md5": each.md5} for each in packages],
+            "wheels": [held(each) for each in wheels],
+            "unpacked": [],
+        },
+    }
+    path = maker.folder / name
+    path.write_text(json.dumps(said), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("cuda", "paths"), [("11.0", LINUX), ("", CPU)])
+def test_its_profile(maker, cuda, paths):
+    """Its platform, its driver, its C library and its Python; nothing that this machine has."""
+    target = profile(maker, "target.json", "linux-64", cuda=cuda)
+    done = maker.create("pytorch", "--pip", "fast", "--target", target)
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == {*paths, FAST["linux-64"]}
+    said = manifest(maker.out)["platforms"]
+    assert {*said} == {"linux-64"}
+    assert "__glibc=2.17=0" in said["linux-64"]["virtual_packages"]
+    assert any(each.startswith("__cuda") for each in said["linux-64"]["virtual_packages"]) is bool(cuda)
+    assert ("no CUDA driver" in done.err) is not bool(cuda)
+
+
+def test_options_win(maker):
+    """--cuda says otherwise: a driver is to be installed."""
+    target = profile(maker, "target.json", "linux-64")
+    done = maker.create("pytorch", "--target", target, "--cuda", "11.0")
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == LINUX
+
+
+def test_its_channels(maker):
+    """Those that its conda has take the place of ours."""
+    target = profile(maker, "target.json", "linux-64", channels=["https://repo.anaconda.com/pkgs/main"])
+    done = maker.create("pytorch", "--target", target)
+    assert done.code == 3, done.err
+    assert "the channels are the target's" in done.err
+    named = maker.create("pytorch", "--target", target, "-c", "pytorch", "-c", "pkgs/main")
+    assert named.code == 0, named.err
+
+
+def test_two_machines(maker):
+    """One of each platform in one bundle; two of one platform are refused."""
+    linux = profile(maker, "linux.json", "linux-64", cuda="11.0")
+    windows = profile(maker, "windows.json", "win-64")
+    done = maker.create("pytorch", "--target", linux, "--target", windows)
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == LINUX | WINDOWS
+    other = profile(maker, "other.json", "linux-64")
+    refused = maker.create("pytorch", "--target", linux, "--target", other, out=maker.folder / "two")
+    assert refused.code == 2, refused.err
+    assert "linux-64" in refused.err
+    assert not (maker.folder / "two").exists()
+
+
+def test_what_it_has_is_left_out(world, maker):
+    """Four fifths of the packages are there: the bundle is as large as the rest, and says what it relies on."""
+    missing = {"channel/linux-64/pytorch-1.7.1-py3.8_cuda11.0.conda", "channel/linux-64/cudatoolkit-11.0.221-0.conda"}
+    packages = [world.packages[path] for path in LINUX - missing]
+    wheels = [wheel for wheel in world.wheels if wheel.name in {"tqdm", "demo-app"}]
+    inventory = profile(maker, "inventory.json", "linux-64", packages=packages, wheels=wheels)
+    wanted = ("pytorch", "--platform", "linux-64", "--cuda", "11.0", "--pip", "demo-app")
+    done = maker.create(*wanted, "--since", inventory, "--json")
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == {*missing, FAST["linux-64"]}
+    assert maker.nginx.body_bytes() == world.size(archives_of(maker.out))
+    assert done.report["bundle"]["size"] <= world.size(archives_of(maker.out)) + MB
+    assert done.report["bundle"]["left_out"] == len(packages) + len(wheels)
+    found = by_path(maker.out)
+    assert {path for path, each in found.items() if not each["included"]} == (LINUX - missing) | COMMON
+    for path, each in found.items():
+        assert each["size"] == len(world.bytes[path])
+    assert sums_hold(maker.out)
+    assert done.artifact("numpy")["status"] == "left-out"
+    checked = maker.run("bundle", "verify", maker.out)
+    assert checked.code == 0, checked.err
+    told = maker.create(*wanted, "--since", inventory)
+    assert f"{len(packages) + len(wheels)} of them are left out" in told.out
+
+    whole = maker.folder / "whole"
+    assert maker.create(*wanted, out=whole).code == 0
+    assert archives_of(whole) == LINUX | COMMON | {FAST["linux-64"]}
+    assert maker.create(*wanted, "--since", inventory, out=whole).code == 0
+    assert files_of(whole) == files_of(maker.out)
+
+
+def test_what_only_looks_alike_is_not(world, maker):
+    """The same name and size with other bytes: on the target it would be another package."""
+    windows = [world.packages[path] for path in WINDOWS if "mkl" in path]
+    inventory = profile(maker, "inventory.json", "linux-64", packages=windows)
+    done = maker.create("mkl", *BOTH, "--since", inventory)
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == {"channel/linux-64/mkl-2020.2-256.conda"}
+
+
+def test_signed(maker):
+    """By a real key; ``bundle verify`` checks it by the line that create told, and takes no other key's."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("there is no ssh-keygen")
+    for name in ("key", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me@secret-host", "-f", maker.folder / name]
+        subprocess.run(command, check=True, timeout=30)
+    done = maker.create("mkl", "--platform", "linux-64", "--sign", maker.folder / "key")
+    assert done.code == 0, done.err
+    assert sums_hold(maker.out)
+    line = next(line.strip() for line in done.out.splitlines() if line.strip().startswith("NAME "))
+    signers = maker.folder / "allowed signers"
+    signers.write_text(line.replace("NAME", "me@lab", 1) + "\n")
+    check = ("bundle", "verify", maker.out, "--signer", "me@lab", "--allowed-signers")
+    good = maker.run(*check, signers)
+    assert good.code == 0, good.err
+    assert "signed by me@lab" in good.out
+    public = (maker.folder / "other.pub").read_text().split()
+    signers.write_text(f"me@lab {public[0]} {public[1]}\n")
+    assert maker.run(*check, signers).code == 4
+    assert b"secret-host" not in b"".join(files_of(maker.out).values())
+
+    report = maker.create("mkl", "--platform", "linux-64", "--sign", maker.folder / "key", "--json").report
+    assert report["bundle"]["signed_by"].startswith("SHA256:")
+    unsigned = maker.create("mkl", "--platform", "linux-64", "--json")
+    assert unsigned.report["bundle"]["signed_by"] is None
+    assert "manifest.json.sig" not in files_of(maker.out)
+    assert sums_hold(maker.out)
+
+
+def test_a_key_that_cannot_sign(maker):
+    """There is no bundle, and nothing is fetched again for one without a signature."""
+    (maker.folder / "key").write_text("nothing like a key")
+    done = maker.create("mkl", "--platform", "linux-64", "--sign", maker.folder / "key")
+    assert done.code == 2, done.err
+    assert "key" in done.err
+    assert not (maker.out / "SHA256SUMS").exists()
+    assert maker.run("bundle", "verify", maker.out).code == 4
+    maker.nginx.reset_log()
+    assert maker.create("mkl", "--platform", "linux-64").code == 0
+    assert maker.nginx.body_bytes() == 0
+    assert sums_hold(maker.out)
