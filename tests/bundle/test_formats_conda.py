@@ -59,7 +59,7 @@ def test_the_channel_gives_every_platform_its_own(test_conda: TestConda, tmp_pat
 
 @pytest.mark.parametrize("platform", sorted(BOTH))
 def test_environment_yml_gives_every_platform_its_own(test_conda: TestConda, tmp_path: Path, platform: str) -> None:
-    """Channels of the user's condarc are not asked: ``nodefaults``."""
+    """By what was asked for alone; a channel of the user's condarc that nobody reaches is in nobody's way."""
     bundle = lay_out(tmp_path / ODDEST, conda=BOTH, requested=["pure"])
     test_conda.configure(channels=["http://127.0.0.1:1/never"])
     words = ("env", "create", "--offline", "-p", tmp_path / "env", "--file", "environment.yml")
@@ -93,6 +93,11 @@ def test_what_was_asked_for_is_pinned_as_far_as_platforms_agree(tmp_path: Path) 
     only = PackageSpec(name="only-here", version="1.0")
     bundle = lay_out(tmp_path, conda={**BOTH, "linux-64": [*BOTH["linux-64"], only]})
     lines = bundle.text("environment.yml").splitlines()
+    assert lines[lines.index("channels:") : lines.index("dependencies:")] == [
+        "channels:",
+        "  - ./channel",
+        "  - nodefaults",
+    ]
     assert lines[lines.index("dependencies:") + 1 :] == [
         '  - "_lib.x_y==1!2.0"',
         '  - "old"',
@@ -124,6 +129,12 @@ def test_environment_yml_installs_the_wheels_of_each_platform_with_their_hashes(
         wheels={"linux-64": [here, common], "win-64": [there, common]},
         requested=["python"],
     )
+    assert [line.strip() for line in bundle.text("environment.yml").splitlines()[9:13]] == [
+        "- pip:",
+        "- --no-index",
+        "- --find-links ./wheels",
+        "- --require-hashes",
+    ]
     words = ("env", "create", "--offline", "--file", "environment.yml", "-p")
     wheel = bundle.folder / "wheels" / here.filename
     data = wheel.read_bytes()

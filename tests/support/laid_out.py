@@ -83,7 +83,7 @@ def lay_out(
         packages[path] = BundlePackage(
             path=path,
             kind="wheel" if wheel.filename.endswith(".whl") else "sdist",
-            name=wheel.normalized,
+            name=wheel.name,
             version=wheel.version,
             url=f"https://w.example/{wheel.filename}",
             size=wheel.size,
