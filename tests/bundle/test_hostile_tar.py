@@ -8,6 +8,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,6 +278,21 @@ def test_no_room_is_told_before_anything_is_written(tar: Path, target: Path, mon
     report = verify.unpack(tar, target)
     assert (report.exit_code, paths_in(target)) == (5, [])
     assert "100 bytes free" in report.problems[0].text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_disk_that_fills_up_is_this_machines(tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    def full(path: Path, mode: str = "r", *more: Any, **options: Any) -> Any:
+        return real(Path("/dev/full"), "wb") if mode == "xb" else real(path, mode, *more, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    report = verify.unpack(tar, target)
+    assert ([what for _, what in found(report)], report.exit_code) == (["machine"], 5)
+    assert "No space left" in report.problems[0].text
+    monkeypatch.setattr(Path, "open", real)
+    assert verify.unpack(tar, target).problems == []
 
 
 def test_a_digest_other_than_the_given_one_unpacks_nothing(tar: Path, target: Path) -> None:

@@ -219,7 +219,8 @@ def unpack(
             if not report.problems:
                 _Unpacking(source, _native(folder), report, _Progress(told)).run(expected)
     except OSError as error:
-        _unreadable(report, str(error.filename or tar), error)
+        why = f"cannot be unpacked into {_shown(str(folder))}: {_shown(error.strerror or str(error))}"
+        report.add(str(tar), "machine", why, "look at both disks, then unpack it again: what is laid out is kept")
     return report
 
 
@@ -351,7 +352,8 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
             UNFINISHED,
             "unfinished",
             "this bundle is unfinished",
-            "run `resume-dl bundle create` to its end where it is made, then copy the bundle again",
+            "run `resume-dl bundle create` to its end where it is made, then copy the bundle again; one that was "
+            "unpacked from a tar: unpack that again, into the same folder",
         )
     if not (source.cut or MANIFEST in source.entries or SUMS in source.entries):
         if not source.unfinished:
