@@ -319,6 +319,53 @@ def test_conda_packages_and_no_conda(target: Target, channel: ChannelInfo, tmp_p
     assert not (tmp_path / "env").exists()
 
 
+def test_what_somebody_made_since_is_never_removed(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    """A run was killed; its user then made an environment of that name by other means, and lost a file of it."""
+    lay_bundle(tmp_path / "other", [channel.find("numbers"), channel.find("python")])
+    assert target.install(tmp_path / "other", "-n", "lab").returncode == 0
+    prefix = target.conda.folder / "envs" / "lab"
+    (prefix / "share" / "numbers" / "payload.bin").unlink()
+    (prefix / "share" / "mine.txt").write_bytes(b"mine")
+    stage = stage_of(target, prefix)
+    stage.mkdir(parents=True)
+    (stage / "making").touch()
+    lay_bundle(tmp_path / "bundle", two(channel))
+    script = target.program.read_text()
+    target.program.write_text(script.replace("exec ", 'test "$1" = info || exit 7\nexec '))
+    assert target.install(tmp_path / "bundle", "-n", "lab").returncode == 5
+    assert content(prefix)["share/mine.txt"] == b"mine"
+    target.program.write_text(script)
+    done = target.install(tmp_path / "bundle", "-n", "lab")
+    assert done.returncode == 0, done.stderr
+    assert content(prefix)["share/mine.txt"] == b"mine"
+
+
+def test_another_platform_on_request(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", two(channel), platform="osx-64", virtual_packages=["__osx=99=0"])
+    refused = target.install(tmp_path / "bundle", "-n", "lab")
+    assert refused.returncode == 2
+    assert "nothing for linux-64, which this machine is; it has osx-64" in refused.stderr
+    done = target.install(tmp_path / "bundle", "-n", "lab", "--platform", "osx-64")
+    assert done.returncode == 0, done.stderr
+    assert "this machine is linux-64, and osx-64 was asked for" in done.stderr
+    assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
+
+
+def test_a_link_to_an_empty_folder(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", two(channel))
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "env").symlink_to(tmp_path / "disk", target_is_directory=True)
+    script = target.program.read_text()
+    target.program.write_text(script.replace("exec ", 'test "$1" = info || exit 7\nexec '))
+    failed = target.install(tmp_path / "bundle", "-p", tmp_path / "env")
+    assert failed.returncode == 5, failed.stderr
+    assert (tmp_path / "env").is_symlink()
+    target.program.write_text(script)
+    done = target.install(tmp_path / "bundle", "-p", tmp_path / "env")
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "disk")["share/letters/a.txt"] == b"a"
+
+
 def test_a_folder_that_is_no_environment(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     (tmp_path / "photos").mkdir()

@@ -165,7 +165,9 @@ class _Package(NamedTuple):
         """Canonical, with the file's name as it is on disk: conda compares it letter by letter."""
         url = str(self.entry["url"])
         if not _ADDRESS.fullmatch(url):
-            url = "https://bundle.invalid/{}/{}".format(self.entry["subdir"], self.filename)  # from a file: channel
+            url = "https://bundle.invalid/{}/{}".format(
+                self.entry["path"].split("/")[1], self.filename
+            )  # from a file: channel
         return url.rpartition("/")[0] + "/" + self.filename
 
 
@@ -322,7 +324,7 @@ class _Installation:
             conda=conda,
             pip=[each for each in found if each.entry["kind"] != "conda"],
         )
-        rest = any((place / _MAKING).is_file() for place in _stages(plan)) and not _is_complete(prefix, self.env)
+        rest = any((place / _MAKING).is_file() for place in _stages(plan)) and not _is_complete(plan, self.env)
         plan = plan._replace(existed=_is_environment(prefix) and not rest)
         self._refuse_prefix(plan, rest=rest)
         return plan
@@ -458,15 +460,18 @@ class _Installation:
 
     def _do(self, plan: _Plan) -> None:
         with _Stage(_stages(plan), plan.prefix) as stage:
-            if stage.was_making and not _is_complete(plan.prefix, self.env):
-                self.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
-                _remove(plan.prefix)
             existed = _is_environment(plan.prefix)
+            if stage.was_making and not _is_complete(plan, self.env):
+                self.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
+                existed = False
+                if plan.conda:  # a venv is made over what is there
+                    _remove_environment(plan.prefix)
             if existed:
+                stage.unmark()
                 self.told(f"installing into the environment that is there: {plan.prefix}")
             else:
-                self.told(f"making a new environment: {plan.prefix}")
                 stage.mark()
+                self.told(f"making a new environment: {plan.prefix}")
             if plan.conda:
                 self._conda(plan, stage, existed=existed)
             elif not existed:
@@ -669,7 +674,7 @@ class _Stage:
         if kind is not None and (self.folder / _MAKING).exists():
             # conda takes back what it did, and may leave the record of a package without its files (24.7)
             with suppress(OSError):
-                _remove(self.prefix)
+                _remove_environment(self.prefix)
         if not self.prefix.exists():
             self.unmark()
         self._clear()
@@ -713,6 +718,15 @@ def _remove(place: Path) -> None:
         place.unlink()
     elif place.exists():
         shutil.rmtree(str(place), onerror=_writable_first)
+
+
+def _remove_environment(prefix: Path) -> None:
+    """Remove what we made; a link that leads there, and a disk that is mounted there, are the user's."""
+    if prefix.is_dir():
+        for each in list(prefix.iterdir()):
+            _remove(each)
+        with suppress(OSError):
+            prefix.rmdir()
 
 
 def _writable_first(function: Callable[..., Any], name: str, _: Any) -> None:
@@ -811,11 +825,17 @@ def _is_environment(prefix: Path) -> bool:
     return _is_conda_environment(prefix) or (prefix / "pyvenv.cfg").is_file()
 
 
-def _is_complete(prefix: Path, env: Mapping[str, str]) -> bool:
-    """Whether what a killed run has left can be gone on with: conda writes its history last, a venv gets pip last."""
-    if _is_conda_environment(prefix):
-        return not any(_lost(record, prefix) for record in (prefix / "conda-meta").glob("*.json"))
-    return probe.run_quietly((str(_python_of(prefix)), "-I", "-m", "pip", "--version"), env, probe.SHORT)[0] == 0
+def _is_complete(plan: _Plan, env: Mapping[str, str]) -> bool:
+    """Whether what a killed run has left can be gone on with: conda writes its history last, a venv gets pip last.
+
+    Always, where it holds another package than those that we were installing: somebody else has made it since.
+    """
+    if not _is_conda_environment(plan.prefix):
+        command = (str(_python_of(plan.prefix)), "-I", "-m", "pip", "--version")
+        return not plan.conda and probe.run_quietly(command, env, probe.SHORT)[0] == 0
+    records = list((plan.prefix / "conda-meta").glob("*.json"))
+    others = {record.stem for record in records} - {each.stem for each in plan.conda}
+    return bool(others) or not any(_lost(record, plan.prefix) for record in records)
 
 
 def _lost(record: Path, prefix: Path) -> bool:
