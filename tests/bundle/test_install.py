@@ -280,6 +280,36 @@ def test_only_pip_makes_a_venv(wheels: list[BuiltFile], test_conda: TestConda, t
     assert [path.name for path in tmp_path.glob(".bundle-*")] == []
 
 
+def test_a_venv_that_a_killed_run_left_half_made(
+    wheels: list[BuiltFile], test_conda: TestConda, tmp_path: Path
+) -> None:
+    lay_bundle(tmp_path / "bundle", (), wheels)
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text("home = /nowhere\n")
+    install = (tmp_path / "bundle", "-p", venv)
+    env = {"RESUME_DL_CONDA": "none"}
+    refused = Target(test_conda).install(*install, env=env)
+    assert refused.returncode == 5, refused.stderr
+    assert "does not run" in refused.stderr
+    stage = tmp_path / f".{stage_of(Target(test_conda), venv).name}"
+    stage.mkdir()
+    (stage / "making").touch()
+    done = Target(test_conda).install(*install, env=env)
+    assert done.returncode == 0, done.stderr
+    assert modules(venv) >= {"demo_app", "demo_base"}
+    assert not stage.exists()
+
+
+def test_without_our_plugin(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    """The target's conda knows nothing of us, nor of the setting that quietens our plugin."""
+    lay_bundle(tmp_path / "bundle", two(channel))
+    done = target.install(tmp_path / "bundle", "-n", "lab", env=target.conda.environment(plugin=False))
+    assert done.returncode == 0, done.stderr
+    assert "resume-dl:" not in done.stdout + done.stderr
+    assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
+
+
 @pytest.mark.parametrize(
     ("arguments", "python", "code", "words"),
     [
