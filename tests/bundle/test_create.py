@@ -135,6 +135,30 @@ def test_refused(maker, arguments, code, says):
     assert not maker.out.exists()
 
 
+@pytest.mark.parametrize("name", ["out.tar.gz", "out.zip", "OUT.TGZ"])
+def test_nothing_packed(maker, name):
+    """A folder of such a name is not what is wanted."""
+    done = maker.create("mkl", out=maker.folder / name)
+    assert done.code == 2, done.err
+    assert "-o NAME.tar" in done.err
+    assert not (maker.folder / name).exists()
+
+
+def test_what_is_said_of_a_tar(maker):
+    """It has to be unpacked into a folder of its own, and parts are to be joined before."""
+    done = maker.create("mkl", "--platform", "linux-64", out=maker.folder / "OUT.TAR")
+    assert done.code == 0, done.err
+    assert (maker.folder / "OUT.TAR").is_file()
+    assert "writing" in done.err
+    assert "in a new folder, tar -xf OUT.TAR, then python install.py" in done.out
+    assert "join.py" not in done.out
+    parts = maker.create("mkl", "--platform", "linux-64", "--split", "100KiB", out=maker.folder / "cut.tar")
+    assert "cut.tar.parts.json and join.py, and run python join.py; in a new folder, tar -xf cut.tar" in parts.out
+    report = maker.create("mkl", "--platform", "linux-64", "--json", out=maker.folder / "OUT.TAR").report
+    assert [each["path"] for each in report["artifacts"]] == [None]
+    assert report["bundle"]["path"] == str(maker.folder / "OUT.TAR")
+
+
 def test_an_index_that_is_gone(maker):
     """To be tried again later: 6."""
     for number in range(len(maker.nginx)):

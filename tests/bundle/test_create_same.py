@@ -10,6 +10,7 @@ import tarfile
 import pytest
 
 from support.bundles import BOTH, LINUX, PLATFORMS, WINDOWS, Maker, files_of, manifest
+from support.pip_index import build_sdist, build_wheel, write_find_links, write_index
 
 pytestmark = pytest.mark.nginx
 WANTED = ("pytorch", *BOTH, "--cuda", "11.0", "--pip", "demo-app")
@@ -109,6 +110,25 @@ def test_parts(maker, tar):
     assert {path.name for path in folder.iterdir()} == {
         *(path.rpartition("/")[2] for path in fewer.report["bundle"]["parts"]), "join.py", "usual.tar.parts.json"
     }  # fmt: skip
+
+
+def test_of_a_wheel_without_a_hash(world, maker, tmp_path):
+    """The first time its RECORD vouches for it, later its pin: it is one and the same bundle."""
+    wheel = build_wheel(tmp_path / "built", "bare", "1.0+cu110", filler=50_000)
+    write_find_links(tmp_path / "links", [wheel])
+    sdist = build_sdist(tmp_path / "built", "source", "1.0")
+    write_index(tmp_path / "links", [sdist])
+    place = tmp_path / "links" / "whl" / "torch_stable.html"
+    wanted = ("--pip", "bare", "--pip", "source", "--allow-sdist", "--python", "3.8", *BOTH)
+    wanted += ("--find-links", place.as_uri(), "--extra-index-url", (tmp_path / "links" / "simple").as_uri())
+    found = []
+    for name in ("first.tar", "second.tar"):
+        done = maker.create(*wanted, "--json", out=maker.folder / name)
+        assert done.code == 0, done.err
+        assert done.artifact("bare")["sha256"] == wheel.sha256
+        found.append(sha256(maker.folder / name))
+    assert found[0] == found[1]
+    assert maker.run("bundle", "verify", maker.folder / "first.tar").code == 0
 
 
 def test_of_its_own_scripts(maker, tar):

@@ -8,7 +8,21 @@ import subprocess
 
 import pytest
 
-from support.bundles import BOTH, COMMON, FAST, LINUX, WINDOWS, archives_of, by_path, files_of, manifest, sums_hold
+from support.bundles import (
+    BOTH,
+    COMMON,
+    FAST,
+    LINUX,
+    WINDOWS,
+    Maker,
+    archives_of,
+    build_world,
+    by_path,
+    files_of,
+    manifest,
+    sums_hold,
+)
+from support.pip_index import build_wheel, write_index
 
 pytestmark = pytest.mark.nginx
 CPU = {path for path in LINUX if "cuda" not in path} | {"channel/linux-64/pytorch-1.7.1-py3.8_cpu.conda"}
@@ -65,6 +79,28 @@ def test_options_win(maker):
     assert archives_of(maker.out) == LINUX
 
 
+@pytest.mark.parametrize("how", ["target", "option", "both", "neither"])
+def test_its_glibc_holds_for_wheels(nginx_mirrors, tmp_path, how):
+    """As it holds for conda's packages; an option wins over the profile."""
+    world = build_world(tmp_path / "world")
+    newer = build_wheel(tmp_path / "built", "fast", "3.0", tag="cp38-cp38-manylinux_2_28_x86_64")
+    write_index(world.root, [*world.wheels, newer])
+    maker = Maker(tmp_path / "maker", nginx_mirrors([world.root]))
+    target = profile(maker, "target.json", "linux-64")
+    options = {
+        "target": ("--target", target),
+        "option": ("--platform", "linux-64", "--virtual-package", "__glibc=2.17"),
+        "both": ("--target", target, "--virtual-package", "__glibc=2.31"),
+        "neither": ("--platform", "linux-64"),
+    }
+    done = maker.create("mkl", "--pip", "fast", "--python", "3.8", *options[how])
+    assert done.code == 0, done.err
+    old = how in {"target", "option"}
+    assert (FAST["linux-64"] in archives_of(maker.out)) is old
+    glibc = "2.31" if how == "both" else "2.17"
+    assert f"__glibc={glibc}=0" in manifest(maker.out)["platforms"]["linux-64"]["virtual_packages"]
+
+
 def test_its_channels(maker):
     """Those that its conda has take the place of ours."""
     target = profile(maker, "target.json", "linux-64", channels=["https://repo.anaconda.com/pkgs/main"])
@@ -118,6 +154,22 @@ def test_what_it_has_is_left_out(world, maker):
     assert archives_of(whole) == LINUX | COMMON | {FAST["linux-64"]}
     assert maker.create(*wanted, "--since", inventory, out=whole).code == 0
     assert files_of(whole) == files_of(maker.out)
+
+
+def test_lists_too(world, maker):
+    """What a list names by sha256 and the target has needs no archive here; an md5 without a size is not enough."""
+    package = world.packages["channel/linux-64/mkl-2020.2-256.conda"]
+    listed = maker.folder / "list.txt"
+    addresses = [f"https://repo.anaconda.com/pkgs/main/{package.url_path}#sha256:{package.sha256}"]
+    blas = world.packages["channel/linux-64/blas-1.0-mkl.tar.bz2"]
+    addresses.append(f"https://repo.anaconda.com/pkgs/main/{blas.url_path}#{blas.md5}")
+    listed.write_text("@EXPLICIT\n" + "\n".join(addresses) + "\n")
+    inventory = profile(maker, "inventory.json", "linux-64", packages=[package, blas])
+    done = maker.create("--file", listed, "--since", inventory)
+    assert done.code == 0, done.err
+    assert archives_of(maker.out) == {"channel/linux-64/blas-1.0-mkl.tar.bz2"}
+    assert by_path(maker.out)["channel/linux-64/mkl-2020.2-256.conda"]["sha256"] == package.sha256
+    assert maker.run("bundle", "verify", maker.out).code == 0
 
 
 def test_what_only_looks_alike_is_not(world, maker):

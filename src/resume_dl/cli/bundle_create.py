@@ -97,4 +97,8 @@ def _say_summary(result: CreateResult, *, dry_run: bool) -> None:
         say(f"  {result.signature.allowed_signer('NAME')}")
     else:
         say("Take this digest to the target by another way than the bundle: it tells a changed bundle from this one.")
-    say(f"On the target: python install.py -n NAME --manifest-sha256 {result.manifest_sha256}")
+    name = result.output.name
+    unpack = f"in a new folder, tar -xf {name}, then " if result.output.is_file() or result.parts else ""
+    join = "copy the parts, {name}.parts.json and join.py, and run python join.py; " if result.parts else ""
+    install = f"python install.py -n NAME --manifest-sha256 {result.manifest_sha256}"
+    say(f"On the target: {join.format(name=name)}{unpack}{install}")

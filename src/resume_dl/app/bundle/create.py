@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
@@ -24,6 +24,7 @@ from resume_dl.app.bundle.target import Inventory, Target
 from resume_dl.app.destination import can_make
 from resume_dl.app.fetch import fetch
 from resume_dl.app.pip.resolving import read_request
+from resume_dl.app.plan import show_bytes
 from resume_dl.app.report import RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
@@ -41,6 +42,8 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.store.part import hash_file
 
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".zip", ".7z")
+_GLIBC = "__glibc="
 _WORKSHOP = ".workshop"
 """Of a tar: the folder beside it in which it is put together; files from the cache are links there."""
 
@@ -63,7 +66,7 @@ class CreateRequest:
     @property
     def as_tar(self) -> bool:
         """Whether one file, or its parts, come out of it."""
-        return self.output.suffix == ".tar"
+        return self.output.suffix.lower() == ".tar"
 
 
 @dataclass(slots=True)
@@ -175,6 +178,11 @@ class _Create:
         request = self.request
         if request.split is not None and not request.as_tar:
             raise ConfigurationError("--split cuts a tar, and -o names a folder", hint="write -o NAME.tar")
+        if request.output.suffix.lower() in _PACKED and not request.output.is_dir():
+            raise ConfigurationError(
+                f"{request.output} would be a folder of that name: a bundle is a folder or a tar",
+                hint="write -o NAME.tar: what is in it is compressed already",
+            )
         if request.as_tar and (self.output.is_dir() or not can_make(self.output.parent)):
             why = "it is a folder" if self.output.is_dir() else "its folder cannot be written"
             raise NotWritableError(f"{self.output} cannot be written: {why}", hint="choose another file with -o")
@@ -223,7 +231,10 @@ class _Create:
         if channels and not asked.channels:
             self.reporter.message(f"the channels are the target's: {', '.join(channels)}", level="info")
             asked = changed(asked, channels=channels, override_channels=True)
-        machines = {name: targets.get(name, TargetMachine(platform=name)) for name in self.platforms}
+        machines = {
+            name: _with_glibc(targets.get(name, TargetMachine(platform=name)), asked.virtual_packages)
+            for name in self.platforms
+        }
         request = changed(
             asked,
             bundle=self.folder.root,
@@ -298,7 +309,9 @@ class _Create:
         sums = write_sums(manifest, manifest_sha256=digest, signature_sha256=signature)
         return digest, [*sealed, self.folder.write(SUMS, sums)]
 
-    def _pack(self, files: Iterable[BundleFile]) -> tuple[Path, ...]:
+    def _pack(self, files: Sequence[BundleFile]) -> tuple[Path, ...]:
+        size = show_bytes(sum(each.size for each in files))
+        self.reporter.message(f"writing {self.output}: {size}", level="info")
         members = in_order(Member(each.path, self.folder.root / each.path, each.size, each.sha256) for each in files)
         if self.request.split is None:
             write_tar(members, self.output, mtime=self.mtime, cancelled=self.cancelled)
@@ -312,3 +325,12 @@ class _Create:
             cancelled=self.cancelled,
         )
         return tuple(self.output.parent / each.name for each in parts.parts)
+
+
+def _with_glibc(machine: TargetMachine, named: Sequence[str]) -> TargetMachine:
+    """With the C library that ``--virtual-package`` names: wheels must run on it too, not conda's packages alone."""
+    glibc = tuple(each for each in named if each.startswith(_GLIBC))
+    if not glibc or not machine.platform.startswith("linux-"):
+        return machine
+    others = (each for each in machine.virtual_packages if not each.startswith(_GLIBC))
+    return changed(machine, virtual_packages=(*others, *glibc))
