@@ -381,6 +381,16 @@ def test_another_platform_on_request(target: Target, channel: ChannelInfo, tmp_p
     assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
 
 
+def test_a_cache_whose_name_conda_would_take_apart(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", two(channel))
+    target.conda.configure(pkgs_dirs=[str(tmp_path / "a,b")])
+    done = target.install(tmp_path / "bundle", "-p", tmp_path / "envs" / "lab")
+    assert done.returncode == 0, done.stderr
+    assert f"to {tmp_path / 'envs'}" in done.stderr
+    assert content(tmp_path / "envs" / "lab")["share/letters/a.txt"] == b"a"
+    assert [path.name for path in (tmp_path / "envs").iterdir()] == ["lab"]
+
+
 def test_a_link_to_an_empty_folder(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     (tmp_path / "disk").mkdir()
