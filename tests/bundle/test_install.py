@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -389,6 +391,36 @@ def test_a_cache_whose_name_conda_would_take_apart(target: Target, channel: Chan
     assert f"to {tmp_path / 'envs'}" in done.stderr
     assert content(tmp_path / "envs" / "lab")["share/letters/a.txt"] == b"a"
     assert [path.name for path in (tmp_path / "envs").iterdir()] == ["lab"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"version": "1.0 --index-url=http://127.0.0.1:9"},
+        {"name": "demo\n-e ."},
+        {"path": Path("dëmo-1.0-py3-none-any.whl")},
+    ],
+)
+def test_a_manifest_writes_no_options_into_a_list(
+    target: Target, wheels: list[BuiltFile], tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    shutil.copy(wheels[1].path, tmp_path / "dëmo-1.0-py3-none-any.whl")
+    wrong = {name: tmp_path / value if name == "path" else value for name, value in wrong.items()}
+    lay_bundle(tmp_path / "bundle", (), [replace(wheels[1], **wrong)])
+    done = target.install(tmp_path / "bundle", "-p", tmp_path / "venv")
+    assert done.returncode == 4, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_an_address_with_a_login_is_not_handed_on(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", two(channel), channel="https://me:secret@conda.example.org/lab")
+    done = target.install(tmp_path / "bundle", "-n", "lab")
+    assert done.returncode == 0, done.stderr
+    assert "secret" not in done.stdout + done.stderr
+    records = [path.read_text() for path in target.conda.folder.glob("envs/lab/conda-meta/*.json")]
+    assert len(records) == 2
+    assert not any("secret" in record for record in records)
 
 
 def test_a_link_to_an_empty_folder(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:

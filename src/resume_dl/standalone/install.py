@@ -47,7 +47,20 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Tuple,
+    Type,
+)
 
 if sys.platform == "win32":
     import msvcrt
@@ -59,9 +72,29 @@ class _Source(SourceFileLoader):
     """Compiles what lies beside this script: Python would take a ``__pycache__`` for it, which nothing verifies."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """The module's code, from its text."""
+        """The module's code, from its text; it runs before the bundle is verified, so it is held against the list."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        if not _is_listed(path, data):
+            name = os.path.basename(path)  # noqa: PTH119 - as below
+            _refuse(f"{name} is not the file that SHA256SUMS lists", f"copy {name} and SHA256SUMS again")
+        return self.source_to_code(data, path)
+
+
+def _is_listed(path: str, data: bytes) -> bool:
+    """Whether the SHA256SUMS beside it has these bytes; without one they are no bundle's, as beside a tar."""
+    folder, name = os.path.split(path)
+    try:
+        lines = Path(folder, "SHA256SUMS").read_bytes().splitlines()
+    except FileNotFoundError:
+        return True
+    return f"{hashlib.sha256(data).hexdigest()}  {name}".encode() in lines
+
+
+def _refuse(what: str, hint: str) -> NoReturn:
+    with suppress(OSError):
+        print(f"error: {what}; nothing was started\n  {hint}", file=sys.stderr)  # noqa: T201 - a script has nothing else
+    sys.exit(4)
 
 
 def _beside(name: str) -> Any:
@@ -81,7 +114,7 @@ else:
     try:
         probe, verify = _beside("probe"), _beside("verify")
     except OSError as _error:
-        sys.exit(f"error: {_error.filename}: {_error.strerror}\n  copy the whole bundle: install.py needs it")
+        _refuse(f"{_error.filename}: {_error.strerror}", "copy the whole bundle again: install.py needs this file")
 
 CONDAS = ("conda", "mamba", "micromamba")
 WINDOWS = sys.platform == "win32"
@@ -91,6 +124,7 @@ _MAKING = "making"
 """In the stage as long as an environment is made that was not there before: a killed run's rest may be removed."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]*")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*")
 _ADDRESS = re.compile(r"https?://[!-\"$-?A-~]+")
 """Printable ASCII without blank, ``#`` and ``@``: it becomes a line of a list."""
 _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
@@ -388,13 +422,15 @@ class _Installation:
             size = sum(entry["size"] for entry in relied_on)
             self.told(f"looking for {len(relied_on)} files that this machine should have, {_megabytes(size)}")
         for entry in entries:
-            if not (_NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"])):
+            name = entry["path"].rpartition("/")[2]
+            fits = _NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"]) and _FILE.fullmatch(name)
+            if not fits:
                 text = "{}: its name or version is none that a list can hold".format(entry["path"])
                 raise InstallError(text, "do not use this bundle; ask whoever made it for another", 4)
             if entry["included"]:
                 found.append(_Package(entry, folder / entry["path"]))
                 continue
-            places = [each / entry["path"].rpartition("/")[2] for each in (caches if _is_conda(entry) else wheels)]
+            places = [each / name for each in (caches if _is_conda(entry) else wheels)]
             place = next((each for each in places if _holds(each, entry)), None)
             if place is None:
                 missing.append(_describe_missing(entry, places))
