@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -88,6 +89,28 @@ def test_another_file_system(has_all):
         assert not any(".resume-dl" in path for path in files_of(place / "out"))
     finally:
         shutil.rmtree(place)
+
+
+def test_a_full_disk(has_all):
+    """5 before anything is downloaded, with the option that chooses another one; what fits is made."""
+    place = has_all.folder / "small disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", place]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a disk can be mounted by root only")
+    try:
+        for path in has_all.pkgs.glob("pytorch*.conda"):
+            path.unlink()
+        done = has_all.create(*WANTED, out=place / "out")
+        assert done.code == 5, done.err
+        assert "are free" in done.err
+        assert "with -o" in done.err
+        assert has_all.nginx.body_bytes() == 0
+        shutil.rmtree(place / "out")
+        assert has_all.create("mkl", "--platform", "linux-64", out=place / "fits").code == 0
+        assert sums_hold(place / "fits")
+    finally:
+        subprocess.run(["umount", place], check=True, timeout=30)
 
 
 def test_caches_stay_as_they_are(has_all):

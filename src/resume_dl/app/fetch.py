@@ -232,7 +232,7 @@ class _Fetch:
                 for each in planned
             ] + left
             return result
-        space.check(self.folder)
+        space.check(self.folder, of_bundle=self.request.bundle is not None)
         result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough) + left
         return result
 

@@ -144,8 +144,9 @@ class Space:
         download = " and ".join(known + [files] * bool(self.unknown))
         return f"{download} to download, about {show_bytes(self.unpacked)} unpacked, {show_bytes(self.free)} free"
 
-    def check(self, folder: Path) -> None:
+    def check(self, folder: Path, *, of_bundle: bool = False) -> None:
         """Raise OutOfSpaceError with the numbers where it will not fit."""
+        options = "-o" if of_bundle else "--pkgs-dir (or --wheel-dir, --dest)"
         needed = self.download + self.unpacked
         if needed > self.free:
             raise OutOfSpaceError(
@@ -153,7 +154,7 @@ class Space:
                 f"{show_bytes(self.unpacked)} unpacked), but only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
-                hint="free some space, or choose a folder on another disk with --pkgs-dir (or --wheel-dir, --dest)"
+                hint=f"free some space, or choose a folder on another disk with {options}"
                 + ("; --no-extract needs less: conda unpacks later" if self.unpacked else ""),
             )
 

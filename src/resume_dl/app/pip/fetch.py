@@ -109,7 +109,7 @@ class FetchPip:
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
         space = space_for(self._planned, self._wheels.folder, unpack=False)
         if not self._request.dry_run:
-            space.check(self._wheels.folder)
+            space.check(self._wheels.folder, of_bundle=self._request.bundle is not None)
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
