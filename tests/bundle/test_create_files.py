@@ -127,6 +127,16 @@ def test_no_deps(maker):
     assert maker.run("bundle", "verify", maker.out).code == 0
 
 
+def test_only_deps(maker):
+    """What the named one needs, without it; the environment has the name that was given."""
+    done = maker.create("numpy", "--only-deps", "--platform", "linux-64", "--env-name", "needs of numpy")
+    assert done.code == 0, done.err
+    names = {each["name"] for each in manifest(maker.out)["packages"]}
+    assert names == {"blas", "mkl", "python", "pip"}
+    assert 'name: "needs of numpy"' in (maker.out / "environment.yml").read_text()
+    assert maker.run("bundle", "verify", maker.out).code == 0
+
+
 def test_a_channel_of_its_own(maker):
     """-c by name before the configured ones, and alone with --override-channels."""
     done = maker.create("mkl", "--platform", "win-64", "-c", "pkgs/main", "--override-channels")

@@ -9,6 +9,7 @@ import pytest
 
 from support.bundles import LINUX, Maker, archives_of, begun, build_world, files_of, sums_hold, wait_until
 from support.fetching import finish
+from support.pip_index import build_wheel, write_index
 
 pytestmark = [pytest.mark.nginx, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 MIB = 1 << 20
@@ -70,7 +71,7 @@ def test_interrupted(large_world, slow, how, name):
 def test_killed_over_a_whole_bundle(slow):
     """From the moment on that something of it is changed it is whole no more."""
     assert slow.create("mkl", "--platform", "linux-64").code == 0
-    with slow.begin(*WANTED) as process:
+    with slow.begin("pytorch", "--platform", "linux-64", "--cuda", "11.0") as process:
         slow.interrupt(process, signal.SIGKILL, at=MIB, folder=slow.out)
     assert not {"manifest.json", "SHA256SUMS"} & files_of(slow.out).keys()
     assert slow.run("bundle", "verify", slow.out).code == 4
@@ -93,4 +94,27 @@ def test_two_at_once(slow):
         first = finish(process)
     assert first.code == 0, first.err
     assert archives_of(slow.out) > LINUX
+    assert sums_hold(slow.out)
+
+
+def test_a_wheel_killed(slow, tmp_path):
+    """In the wheel dir of a bundle without any conda package, in place of one that was whole."""
+    assert slow.create("mkl", "--platform", "linux-64").code == 0
+    slow.nginx.reset_log()
+    wheel = build_wheel(tmp_path / "built", "torch", "1.6.0", filler=LARGE)
+    root = tmp_path / "wheels-only"
+    write_index(root, [wheel])
+    wanted = ("--pip", "torch", "--python", "3.8", "--platform", "linux-64")
+    slow.nginx.change(0, root=root)
+    with slow.begin(*wanted) as process:
+        slow.interrupt(process, signal.SIGKILL, at=LARGE // 2, folder=slow.out / "wheels")
+    assert archives_of(slow.out) == {"channel/linux-64/mkl-2020.2-256.conda"}
+    assert not {"manifest.json", "SHA256SUMS"} & files_of(slow.out).keys()
+    assert slow.run("bundle", "verify", slow.out).code == 4
+    slow.nginx.set_rate(0, None)
+    done = slow.create(*wanted, "--json")
+    assert done.code == 0, done.err
+    assert done.artifact("torch")["status"] == "resumed"
+    assert wheel.size <= slow.nginx.body_bytes() <= wheel.size + 2 * MIB
+    assert archives_of(slow.out) == {f"wheels/{wheel.filename}"}
     assert sums_hold(slow.out)
