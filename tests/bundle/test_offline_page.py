@@ -17,6 +17,7 @@ from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, BundleFile, Bundle
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.standalone import install, join, probe, verify
 from support.bundles import BOTH, files_of, manifest
+from support.installable import Target
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "offline.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -80,14 +81,15 @@ def test_the_manifest_has_these_fields():
     assert (document["schema"], document["kind"]) == (verify.SCHEMA, verify.KIND)
 
 
-def test_the_other_files_have_these_fields(tmp_path):
-    """target.json as this machine gives it, an inventory of a cache, the list of parts."""
+@pytest.mark.conda
+def test_the_other_files_have_these_fields(tmp_path, test_conda):
+    """target.json of a machine with a conda, an inventory of a cache, the list of parts."""
     text = section(8)
     words = spans(text)
-    profile = probe.look(told=lambda _: None)
+    profile = probe.look(Target(test_conda).environment(), told=lambda _: None)
     names = {name for name in profile.answer if name not in ("schema", "kind")}
     assert names <= words, names - words
-    assert {*(profile.answer["conda"] or {})} <= words
+    assert {*profile.answer["conda"]} <= words
     assert {*probe.inventory([], [], lambda _: None)} <= words
     (tmp_path / "X.tar").write_bytes(b"12345")
     split_file(tmp_path / "X.tar", tmp_path, size=3)
