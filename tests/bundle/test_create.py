@@ -218,7 +218,8 @@ def test_whole_until_it_begins(maker):
     assert maker.create("mkl", "--platform", "linux-64", "--pip", "tqdm").code == 0
     before = tree(maker.out)
     for arguments in (("no-such-package",), ("mkl", "--pip", "no-such-project"), ("--pip", "no-such-project")):
-        assert maker.create(*arguments, "--platform", "linux-64").code == 3
+        none = maker.create(*arguments, "--platform", "linux-64", "--json")
+        assert (none.code, none.report["bundle"]) == (3, None)
         assert tree(maker.out) == before
     for number in range(len(maker.nginx)):
         maker.nginx.change(number, status=503)

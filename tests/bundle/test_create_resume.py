@@ -88,6 +88,7 @@ def test_two_at_once(slow):
         second = slow.create("mkl", "--platform", "linux-64", "--json")
         assert second.code == 5, second.err
         assert second.report["error"]["type"] == "LockedError"
+        assert second.report["bundle"] is None
         assert f"process {process.pid} " in second.err
         assert str(slow.out) in second.err
         assert "--no-wait" not in second.err  # it would not wait for a whole bundle without it either

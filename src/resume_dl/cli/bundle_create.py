@@ -56,10 +56,16 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
             result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
             return result
 
-        _, code = run("bundle create", options, call)
+        _, code = run("bundle create", options, call, empty=_empty)
     if result is not None and not options["json"] and not options["quiet"]:
         _say_summary(result, dry_run=options["dry_run"])
     return code
+
+
+def _empty() -> RunResult:
+    from resume_dl.app.bundle.create import CreateResult  # noqa: PLC0415 - see above
+
+    return CreateResult("bundle create")
 
 
 def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateRequest:

@@ -88,9 +88,16 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
 
 
 def run(
-    command: str, options: Mapping[str, Any], call: Callable[[Reporter, Cancelled], RunResult]
+    command: str,
+    options: Mapping[str, Any],
+    call: Callable[[Reporter, Cancelled], RunResult],
+    *,
+    empty: Callable[[], RunResult] | None = None,
 ) -> tuple[RunResult | None, int]:
-    """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code."""
+    """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code.
+
+    ``empty`` makes the result of a run that came to none, where its JSON object has keys of its own.
+    """
     from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - see above
     from resume_dl.progress.choose import choose  # noqa: PLC0415 - see above
 
@@ -113,7 +120,8 @@ def run(
         _trace(options)
         error = as_error(caught)
     if result is None:
-        result = RunResult(command, error=error, elapsed=time.monotonic() - started)
+        result = RunResult(command) if empty is None else empty()
+        result.error, result.elapsed = error, time.monotonic() - started
     as_lines = options["progress"] == "json"
     for shown in _errors(result) if as_lines else ():
         reporter.event("error", error_json(shown))  # whoever reads lines of JSON must find nothing else there
