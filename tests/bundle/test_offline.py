@@ -135,7 +135,8 @@ def test_the_cut_is_noticed(target: Target, offline: Offline, cut: Cut) -> None:
 @pytest.mark.parametrize("place", ["-n", "-p"])
 def test_install_py(target: Target, cut: Cut, offline: Offline, bundle: Path, place: str) -> None:
     folder = target.conda.folder
-    prefix = folder / "envs" / "lab" if place == "-n" else folder / "my env"
+    # newer condas refuse a new environment whose own name has a blank
+    prefix = folder / "envs" / "lab" if place == "-n" else folder / "my envs" / "lab"
     digest = offline.manifest_sha256
     chosen = [place, "lab" if place == "-n" else prefix, "--manifest-sha256", digest]
     done = cut.run(target, sys.executable, "install.py", *chosen, cwd=bundle)
@@ -198,10 +199,10 @@ def test_readme_plain_conda_that_solves(shell: Shell, readme: list[Command], off
     assert env_create == "conda env create --offline -n NAME --file environment.yml"
     refused = shell.type(env_create, name="none")
     assert refused.returncode != 0
-    assert "cuda" in refused.stdout + refused.stderr
     done = shell.type(cuda, env_create, name="whole")
     assert done.returncode == 0, done.stdout + done.stderr
     envs = shell.target.conda.folder / "envs"
+    assert not (envs / "none" / "conda-meta").exists()
     check_environment(offline, envs / "whole", shell.target, shell.cut)
 
     assert create.endswith("-c ./channel PACKAGE ...")
