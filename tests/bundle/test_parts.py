@@ -24,7 +24,7 @@ from resume_dl.errors import (
     SizeMismatchError,
     StoreError,
 )
-from resume_dl.standalone import join, verify
+from resume_dl.standalone import join, unpack
 from support.hand_bundle import hand_bundle
 
 
@@ -276,7 +276,7 @@ def test_a_bundles_folder_becomes_parts_that_are_a_bundle_again(bundle: Path, tm
     check_set(tmp_path, "lab ü.tar", (tmp_path / "expected.tar").read_bytes(), 4000)
     ran = run_command("join", tmp_path)
     assert ran.returncode == 0, ran
-    report = verify.unpack(tmp_path / "lab ü.tar", tmp_path / "arrived")
+    report = unpack.unpack(tmp_path / "lab ü.tar", tmp_path / "arrived")
     assert (report.problems, report.warnings) == ([], [])
     there = {path.relative_to(tmp_path / "arrived") for path in (tmp_path / "arrived").rglob("*")}
     assert there == {path.relative_to(bundle) for path in bundle.rglob("*")} - {Path(".DS_Store")}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import verify
+from resume_dl.standalone import unpack, verify
 from support.hand_bundle import bundle_tar, hand_bundle
 
 SSH_KEYGEN = shutil.which("ssh-keygen")
@@ -93,7 +93,7 @@ def test_what_is_no_digest(tmp_path: Path, given: str) -> None:
 def test_a_signature_by_somebody_who_is_allowed(signed: Path, signers: Path, tmp_path: Path, signer: str) -> None:
     for report in (
         verify.check(signed, allowed_signers=signers, signer=signer),
-        verify.check_tar(bundle_tar(signed, tmp_path / "x.tar"), allowed_signers=signers, signer=signer),
+        unpack.check_tar(bundle_tar(signed, tmp_path / "x.tar"), allowed_signers=signers, signer=signer),
     ):
         assert (report.problems, report.warnings, report.trust, report.signer) == ([], [], "signature", ALICE)
         assert f"trust: signed by {ALICE}" in verify.lines(report)

@@ -18,12 +18,12 @@ from resume_dl.bundle.manifest import write_manifest
 from resume_dl.bundle.sums import write_sums
 from resume_dl.bundle.tar import Member, in_order, write_tar
 from resume_dl.model.bundle import BundleFile, BundlePackage, BundlePlatform, Manifest
-from resume_dl.standalone import verify
+from resume_dl.standalone import unpack, verify
 
 NUMPY = "channel/linux-64/numpy-1.0-0.conda"
 PYTZ = "channel/noarch/pytz-2020-0.tar.bz2"
 TQDM = "wheels/tqdm-4.0-py3-none-any.whl"
-SCRIPTS = ("install.py", "probe.py", "verify.py")
+SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
 
 
 def zipped(**members: bytes) -> bytes:
@@ -55,7 +55,7 @@ def packages() -> dict[str, bytes]:
 
 
 def files() -> dict[str, bytes]:
-    """Everything else that the manifest lists, by path; verify.py is the real one."""
+    """Everything else that the manifest lists, by path; verify.py and unpack.py are the real ones."""
     numpy = hashlib.md5(packages()[NUMPY]).hexdigest()
     return {
         "README.txt": b"What this is, and what to do with it.\n",
@@ -70,6 +70,7 @@ def files() -> dict[str, bytes]:
         "sbom.cdx.json": b'{"bomFormat": "CycloneDX"}',
         "simple/index.html": b'<a href="tqdm/">tqdm</a>',
         "simple/tqdm/index.html": b'<a href="../../wheels/tqdm-4.0-py3-none-any.whl">tqdm</a>',
+        "unpack.py": Path(unpack.__file__).read_bytes(),
         "verify.py": Path(verify.__file__).read_bytes(),
     }
 

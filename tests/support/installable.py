@@ -32,7 +32,7 @@ from support.pip_index import BuiltFile
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE = f"lib/python{PYTHON}/site-packages"
 CHANNEL = "https://conda.example.org/lab"
-SCRIPTS = ("install.py", "verify.py", "probe.py")
+SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py")
 
 
 def python_package() -> PackageSpec:

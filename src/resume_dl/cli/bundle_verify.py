@@ -44,11 +44,11 @@ def command(
     codes = [0]
 
     def call() -> None:
-        from resume_dl.standalone import verify  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.standalone import unpack, verify  # noqa: PLC0415 - loaded when it runs, not for --help
 
         started = time.monotonic()
         try:
-            report = verify.check_any(
+            report = unpack.check_any(
                 bundle,
                 manifest_sha256=manifest_sha256,
                 allowed_signers=allowed_signers,

@@ -2,8 +2,8 @@
 """Install an offline bundle with this machine's own conda, mamba or micromamba and pip, after every file was verified.
 
 Run it as ``python install.py -n NAME`` in a bundle, or ``python install.py BUNDLE.tar -p PREFIX``: Python 3.8 and
-newer, its standard library, and the verify.py and probe.py that lie beside it. ``resume-dl bundle install`` calls
-``install``. Sizes are in bytes, digests in lower-case hex.
+newer, its standard library, and the verify.py, unpack.py and probe.py that lie beside it. ``resume-dl bundle install``
+calls ``install``. Sizes are in bytes, digests in lower-case hex.
 
 Why conda gets a package cache of its own, filled by us, and a list of the canonical addresses with their MD5
 (measured with conda 24.7.1, 25.11.1 and 26.7.1; what ended in the environment, or that conda refused):
@@ -43,10 +43,8 @@ import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -56,7 +54,6 @@ from typing import (
     List,
     Mapping,
     NamedTuple,
-    NoReturn,
     Optional,
     Tuple,
     Type,
@@ -68,53 +65,44 @@ else:
     import fcntl
 
 
-class _Source(SourceFileLoader):
-    """Compiles what lies beside this script: Python would take a ``__pycache__`` for it, which nothing verifies."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        """The module's code, from its text; it runs before the bundle is verified, so it is held against the list."""
-        path = self.get_filename(fullname)
-        data = self.get_data(path)
-        if not _is_listed(path, data):
-            name = os.path.basename(path)  # noqa: PTH119 - as below
-            _refuse(f"{name} is not the file that SHA256SUMS lists", f"copy {name} and SHA256SUMS again")
-        return self.source_to_code(data, path)
-
-
-def _is_listed(path: str, data: bytes) -> bool:
-    """Whether the SHA256SUMS beside it has these bytes; without one they are no bundle's, as beside a tar."""
-    folder, name = os.path.split(path)
-    try:
-        lines = Path(folder, "SHA256SUMS").read_bytes().splitlines()
-    except FileNotFoundError:
-        return True
-    return f"{hashlib.sha256(data).hexdigest()}  {name}".encode() in lines
-
-
-def _refuse(what: str, hint: str) -> NoReturn:
-    with suppress(OSError):
-        print(f"error: {what}; nothing was started\n  {hint}", file=sys.stderr)  # noqa: T201 - a script has nothing else
-    sys.exit(4)
-
-
 def _beside(name: str) -> Any:
-    loader = _Source("resume_dl_bundle_" + name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py"))  # noqa: PTH100, PTH118, PTH120 - one expression, before anything is set up
-    spec = spec_from_loader(loader.name, loader)
-    if spec is None:
-        raise ImportError(name)
-    module = module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
+    """The script of that name beside this one, as a module; these lines are the same in each script that needs it.
+
+    Its text is compiled: Python would take a ``__pycache__`` for it, which nothing verifies. It runs before the bundle
+    is verified, so it is held against SHA256SUMS; where there is none it is no bundle's. Raises OSError, SystemExit.
+    """
+    loaded = sys.modules.get("resume_dl_bundle_" + name)
+    if loaded is not None:
+        return loaded
+    path = Path(os.path.abspath(__file__)).with_name(name + ".py")  # noqa: PTH100 - resolve() follows links
+    data = path.read_bytes()
+    with suppress(FileNotFoundError):
+        listed = path.with_name("SHA256SUMS").read_bytes().splitlines()
+        if f"{hashlib.sha256(data).hexdigest()}  {path.name}".encode() not in listed:
+            what, hint = "is not the file that SHA256SUMS lists", f"copy {path.name} and SHA256SUMS again"
+            with suppress(OSError):
+                print(f"error: {path.name} {what}; nothing was started\n  {hint}", file=sys.stderr)  # noqa: T201 - a script has nothing else
+            sys.exit(4)
+    module = ModuleType("resume_dl_bundle_" + name)
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(compile(data, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 - what an import does
     return module
 
 
 if TYPE_CHECKING or __package__:
-    from resume_dl.standalone import probe, verify
+    from resume_dl.standalone import probe, unpack, verify
 else:
     try:
-        probe, verify = _beside("probe"), _beside("verify")
+        probe, verify, unpack = _beside("probe"), _beside("verify"), _beside("unpack")
     except OSError as _error:
-        _refuse(f"{_error.filename}: {_error.strerror}", "copy the whole bundle again: install.py needs this file")
+        with suppress(OSError):
+            print(  # noqa: T201 - a script has nothing else
+                f"error: {_error.filename}: {_error.strerror}; nothing was started\n"
+                "  copy the whole bundle again: install.py needs this file",
+                file=sys.stderr,
+            )
+        sys.exit(4)
 
 CONDAS = ("conda", "mamba", "micromamba")
 WINDOWS = sys.platform == "win32"
@@ -276,11 +264,11 @@ class _Installation:
     # -- verified first
 
     def _verify(self, bundle: Path) -> "verify.Report":
-        return self._trusted(lambda **options: verify.check_any(bundle, **options))
+        return self._trusted(lambda **options: unpack.check_any(bundle, **options))
 
     def _unpacked(self, tar: Path, folder: Path) -> Outcome:
         self.told(f"unpacking {tar} to {folder}")
-        report = self._trusted(lambda **options: verify.unpack(tar, folder, **options))
+        report = self._trusted(lambda **options: unpack.unpack(tar, folder, **options))
         return self._verified(folder, report)
 
     def _trusted(self, check: Callable[..., "verify.Report"]) -> "verify.Report":

@@ -1,19 +1,17 @@
 # ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
-"""Verify an offline bundle, before anything of it is used: a folder, or the tar of one.
+"""Verify an offline bundle, before anything of it is used.
 
-Run it as ``python verify.py [FOLDER|TAR]``: one file, Python's standard library alone, Python 3.8 and newer.
-``resume-dl bundle verify``, ``bundle install`` and a bundle's own ``install.py`` call ``check``, ``check_tar`` and
-``unpack``. Whoever loads this file from a bundle must compile its source: Python would run a ``__pycache__``
-beside it.
+Run it as ``python verify.py [FOLDER]``: one file, Python's standard library alone, Python 3.8 and newer; for the tar of
+a bundle it needs the unpack.py that came with it. ``resume-dl bundle verify``, ``bundle install`` and a bundle's own
+``install.py`` call ``check``. Whoever loads this file from a bundle must compile its source: Python would run a
+``__pycache__`` beside it.
 
 A bundle is ``manifest.json``, which names every file with its size and SHA-256, ``SHA256SUMS``, whose every byte
 follows from the manifest, and those files (docs/offline.md). Sizes are in bytes, digests SHA-256 in lower-case hex,
 paths below the bundle with ``/``. Nothing that a bundle says is believed before it is checked: what is wrong with it
 ends in ``Report.problems`` and never in an exception.
 
-Signatures are OpenSSH's (ssh-keygen(1), ``-Y``; PROTOCOL.sshsig). The tar is read as POSIX's ustar with pax headers or
-GNU's long names (pax(1), tar(5)), by a reader of our own: ``tarfile`` has met its endless loops and takes links, sparse
-files and devices, none of which a bundle has.
+Signatures are OpenSSH's (ssh-keygen(1), ``-Y``; PROTOCOL.sshsig).
 """
 
 import sys
@@ -28,7 +26,6 @@ import io
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -38,6 +35,7 @@ import unicodedata
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 SCHEMA = 1
@@ -65,13 +63,14 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _SUBDIR = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<path>.+)")
-_PLAIN_URL = re.compile(r"https?://[^/@?#\s]+/[^@?#\s]*")
+_PLAIN_URL = re.compile(r"https?://[\w.:+!~%=-]+/[\w.:/+!~%=-]*")
+"""Without login, and without letters that a shell would read."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
 
 _AGAIN = "copy it again from the machine or disk that the bundle came from"
 _REMOVE = "remove it, or copy the bundle again"
 _LEFT = "was left by a file manager or file system; nothing of it will be used"
-_REMAKE = "do not use this bundle; ask whoever made it for another"
+REMAKE = "do not use this bundle; ask whoever made it for another"
 
 
 class UsageError(ValueError):
@@ -117,11 +116,16 @@ class Report:
 
     def add(self, path: str, what: str, text: str, hint: str) -> None:
         """One more problem; ``text`` goes on after the path."""
-        self.problems.append(Problem(path, what, f"{_shown(path)}: {text}", hint))
+        self.problems.append(Problem(path, what, f"{shown(path)}: {text}", hint))
 
-    def warn(self, path: str, text: str, hint: str = "") -> None:
+    def warn(self, path: str, text: str) -> None:
         """One more warning."""
-        self.warnings.append(Problem(path, "warning", f"{_shown(path)}: {text}" if path else text, hint))
+        self.warnings.append(Problem(path, "warning", f"{shown(path)}: {text}", ""))
+
+    def add_unreadable(self, path: str, error: OSError) -> None:
+        """One more problem: this machine cannot read a file."""
+        hint = "look at this disk and the file's permissions; copy it again if it can be read where it came from"
+        self.add(path, "machine", f"cannot be read: {shown(error.strerror or str(error))}", hint)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -141,86 +145,10 @@ def check(
 
     Raises UsageError for options that do not go together, and nothing for a bundle, however hostile.
     """
-    wanted = _Wanted(manifest_sha256, allowed_signers, signer, Path(folder))
+    folder = Path(folder)
+    wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
     report = Report()
-    _check(_Folder(Path(folder), report), wanted, report, _Progress(told), deep=deep)
-    return report
-
-
-def check_tar(
-    path: Path,
-    *,
-    manifest_sha256: str = "",
-    allowed_signers: Optional[Path] = None,
-    signer: str = "",
-    told: Optional[Told] = None,
-    deep: bool = False,
-) -> Report:
-    """As ``check``, of a bundle in a tar, without unpacking it."""
-    wanted = _Wanted(manifest_sha256, allowed_signers, signer, None)
-    report = Report()
-    try:
-        with _native(path).open("rb", buffering=0) as file:
-            _check(_Tar(Path(path), file, report), wanted, report, _Progress(told), deep=deep)
-    except OSError as error:
-        _unreadable(report, str(path), error)
-    return report
-
-
-def check_any(
-    path: Path,
-    *,
-    manifest_sha256: str = "",
-    allowed_signers: Optional[Path] = None,
-    signer: str = "",
-    told: Optional[Told] = None,
-    deep: bool = False,
-) -> Report:
-    """``check`` or ``check_tar``, whichever ``path`` is. Raises UsageError also where it is neither."""
-    path = Path(path)
-    verify = check if path.is_dir() else check_tar
-    if verify is check_tar:
-        if not path.is_file():
-            raise UsageError(f"{_shown(str(path))}: no such folder or tar")
-        if re.search(r"\.tar\.(\d{3,}|parts\.json)$", path.name):
-            raise UsageError(f"{_shown(str(path))} is a part of a bundle: put the parts together with join.py")
-    return verify(
-        path,
-        manifest_sha256=manifest_sha256,
-        allowed_signers=allowed_signers,
-        signer=signer,
-        told=told,
-        deep=deep,
-    )
-
-
-def unpack(
-    tar: Path,
-    folder: Path,
-    *,
-    manifest_sha256: str = "",
-    allowed_signers: Optional[Path] = None,
-    signer: str = "",
-    told: Optional[Told] = None,
-) -> Report:
-    """Verify a tar and lay its files into ``folder``, new, empty, or left by an ``unpack`` that failed.
-
-    No file gets its name before its bytes are verified, and nothing is written outside. Where anything is wrong with
-    the tar's list or names, nothing is written at all. Where files are damaged, the others are laid out and the
-    manifest is not; the same call continues once the tar was copied again. Raises UsageError.
-    """
-    wanted = _Wanted(manifest_sha256, allowed_signers, signer, Path(folder))
-    report = Report()
-    try:
-        with _native(tar).open("rb", buffering=0) as file:
-            source = _Tar(Path(tar), file, report)
-            expected = _read_list(source, wanted, report)
-            _compare_names(source, expected, report)
-            if not report.problems:
-                _Unpacking(source, _native(folder), report, _Progress(told)).run(expected)
-    except OSError as error:
-        why = f"cannot be unpacked into {_shown(str(folder))}: {_shown(error.strerror or str(error))}"
-        report.add(str(tar), "machine", why, "look at both disks, then unpack it again: what is laid out is kept")
+    check_source(_Folder(folder, report), wanted, report, told, deep=deep)
     return report
 
 
@@ -239,7 +167,7 @@ def lines(report: Report) -> List[str]:
         found.append("not to be used: {}".format(_count(len(report.problems), "problem")))
         return found
     if report.trust == "signature":
-        found.append(f"trust: signed by {_shown(report.signer)}")
+        found.append(f"trust: signed by {shown(report.signer)}")
     elif report.trust == "digest":
         found.append("trust: its manifest has the digest that you gave")
     else:
@@ -247,7 +175,7 @@ def lines(report: Report) -> List[str]:
             "trust: only accidents are caught; who can change this bundle can change its list. Against that, compare "
             "the digest that `bundle create` printed (--manifest-sha256) or check a signature (--allowed-signers)"
         )
-    found.append("verified: {}, {}".format(_count(len(report.verified), "file"), _size(report.bytes)))
+    found.append("verified: {}, {}".format(_count(len(report.verified), "file"), show_size(report.bytes)))
     return found
 
 
@@ -255,7 +183,7 @@ def lines(report: Report) -> List[str]:
 # The verification
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """A file that has to be there; ``size`` None where only SHA256SUMS could be read."""
 
     path: str
@@ -264,7 +192,7 @@ class _Expected(NamedTuple):
     url: str
 
 
-class _Source:
+class Source:
     """Where a bundle's files are: a folder or a tar."""
 
     def __init__(self) -> None:
@@ -286,42 +214,50 @@ class _Source:
         return False
 
 
-def _check(source: _Source, wanted: "_Wanted", report: Report, progress: "_Progress", *, deep: bool) -> None:
-    expected = _read_list(source, wanted, report)
-    _compare_names(source, expected, report)
-    present = [each for each in expected if each.path in source.entries]
-    judge = _Judge(expected, report, progress)
-    progress.start(present, source)
-    for each in present:
+def check_source(source: Source, wanted: "Wanted", report: Report, told: Optional[Told], *, deep: bool) -> None:
+    """Verify all that is in ``source``; see ``check``."""
+    expected = list_files(source, wanted, report)
+    judge = Judge(expected, source, report, told)
+    for each in expected:
+        if each.path not in source.entries:
+            continue
         try:
             with source.open(each.path) as file:
                 if judge.is_right(each, file, source.entries[each.path]):
-                    _look_inside(each, file, report, deep=deep)
+                    look_inside(each, file, report, deep=deep)
         except OSError as error:
-            _unreadable(report, each.path, error)
+            report.add_unreadable(each.path, error)
 
 
-class _Judge:
+def list_files(source: Source, wanted: "Wanted", report: Report) -> List[Expected]:
+    """What has to be there, sorted by path; what is missing or added is reported."""
+    expected = _read_list(source, wanted, report)
+    _compare_names(source, expected, report)
+    return expected
+
+
+class Judge:
     """Holds files against what they should be. A file with another's size and digest was swapped with it."""
 
-    def __init__(self, expected: List[_Expected], report: Report, progress: "_Progress") -> None:
+    def __init__(self, expected: List[Expected], source: Source, report: Report, told: Optional[Told]) -> None:
         self._sizes = {each.size for each in expected}
         self._owner = {each.sha256: each.path for each in expected}
         self._report = report
-        self._progress = progress
+        self._progress = _Progress(
+            [source.entries[each.path] for each in expected if each.path in source.entries], told
+        )
 
-    def is_right(self, each: _Expected, file: BinaryIO, size: int) -> bool:
+    def is_right(self, each: Expected, file: BinaryIO, size: int) -> bool:
         """Whether the bytes are right; what is wrong is reported. Raises OSError."""
         right_size = each.size is None or each.size == size
         digest = ""
         # another size is wrong already, and worth reading only where it may be another file's
         if right_size or size in self._sizes:
-            digest = _hash(file, self._progress)
-        self._progress.file()
+            digest = self.hash(file)
         if right_size and digest == each.sha256:
-            self._report.verified.add(each.path)
-            self._report.bytes += size
+            self.passed(each, size)
             return True
+        self._progress.file()
         if each.path == SIGNATURE and _alike(digest, each.sha256):
             self._report.add(SUMS, "damaged", f"its line for {SIGNATURE} is not what it was made as", _AGAIN)
             return False
@@ -332,10 +268,24 @@ class _Judge:
         self._report.add(each.path, what, text, hint)
         return False
 
-    def _what_is_wrong(self, each: _Expected, size: int, digest: str) -> Tuple[str, str]:
+    def passed(self, each: Expected, size: int) -> None:
+        """Enter a file that is right."""
+        self._report.verified.add(each.path)
+        self._report.bytes += size
+        self._progress.file()
+
+    def hash(self, file: BinaryIO) -> str:
+        """The SHA-256 of what is left of it. Raises OSError."""
+        digest = hashlib.sha256()
+        for block in blocks(file):
+            digest.update(block)
+            self._progress.bytes(len(block))
+        return digest.hexdigest()
+
+    def _what_is_wrong(self, each: Expected, size: int, digest: str) -> Tuple[str, str]:
         owner = self._owner.get(digest, "")
         if owner and owner != each.path:
-            return "swapped", f"holds what belongs to {_shown(owner)}"
+            return "swapped", f"holds what belongs to {shown(owner)}"
         if size == 0:
             return "truncated", "is empty"
         if each.size is None or size == each.size:
@@ -345,7 +295,7 @@ class _Judge:
         return "damaged", f"has {size:,} bytes instead of {each.size:,}"
 
 
-def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expected]:
+def _read_list(source: Source, wanted: "Wanted", report: Report) -> List[Expected]:
     """What has to be there, by the manifest, or by SHA256SUMS where the manifest is of no use; sorted by path."""
     if source.unfinished:
         report.add(
@@ -390,7 +340,7 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
             return _from_sums(sums, unclear)
     manifest, wrong = _parse_manifest(text)
     for what, complaint in wrong:
-        hint = _REMAKE
+        hint = REMAKE
         if what == "newer":
             hint = "verify it with the verify.py that came with it, or with a newer resume-dl"
         elif listed is None or unclear:
@@ -403,16 +353,16 @@ def _read_list(source: _Source, wanted: "_Wanted", report: Report) -> List[_Expe
     expected = _from_manifest(manifest)
     signature = sums.get(SIGNATURE)
     if signature is not None:
-        expected.append(_Expected(SIGNATURE, None, signature, ""))
+        expected.append(Expected(SIGNATURE, None, signature, ""))
     expected.sort()
     if listed is not None and not any(problem.path == SUMS for problem in report.problems):
-        line = _first_difference(listed, [*expected, _Expected(MANIFEST, None, report.manifest_sha256, "")])
+        line = _first_difference(listed, [*expected, Expected(MANIFEST, None, report.manifest_sha256, "")])
         if line:
             report.add(SUMS, "damaged", f"line {line} is not what {MANIFEST} says", _AGAIN)
     return expected
 
 
-def _read_whole(source: _Source, path: str, longest: int, report: Report) -> Optional[bytes]:
+def _read_whole(source: Source, path: str, longest: int, report: Report) -> Optional[bytes]:
     """A small file's bytes; None where it is not there, empty or too large, which is reported."""
     size = source.entries.get(path)
     if size is None:
@@ -421,13 +371,13 @@ def _read_whole(source: _Source, path: str, longest: int, report: Report) -> Opt
     elif size == 0:
         report.add(path, "truncated", "is empty", _AGAIN)
     elif size > longest:
-        report.add(path, "unsafe", f"is larger than any bundle's, {_size(size)}", _REMAKE)
+        report.add(path, "unsafe", f"is larger than any bundle's, {show_size(size)}", REMAKE)
     else:
         try:
             with source.open(path) as file:
-                return b"".join(bytes(block) for block in _blocks(file))
+                return b"".join(bytes(block) for block in blocks(file))
         except OSError as error:
-            _unreadable(report, path, error)
+            report.add_unreadable(path, error)
     return None
 
 
@@ -455,28 +405,28 @@ _OWN = (MANIFEST, SUMS, SIGNATURE)
 """What a manifest cannot list."""
 
 
-def _from_sums(sums: Dict[str, str], unclear: str) -> List[_Expected]:
+def _from_sums(sums: Dict[str, str], unclear: str) -> List[Expected]:
     """What SHA256SUMS lists, but the manifest; nothing where some of its lines cannot be read."""
     if unclear:
         return []
-    return [_Expected(path, None, sums[path], "") for path in sorted(sums) if path not in (MANIFEST, SUMS)]
+    return [Expected(path, None, sums[path], "") for path in sorted(sums) if path not in (MANIFEST, SUMS)]
 
 
-def _from_manifest(manifest: Dict[str, Any]) -> List[_Expected]:
+def _from_manifest(manifest: Dict[str, Any]) -> List[Expected]:
     """All that lies in the bundle; what a delta leaves to the target does not."""
     packages = [each for each in manifest["packages"] if each["included"]]
     return [
-        _Expected(each["path"], each["size"], each["sha256"], _plain_url(each.get("url", "")))
+        Expected(each["path"], each["size"], each["sha256"], _plain_url(each.get("url", "")))
         for each in [*packages, *manifest["files"]]
     ]
 
 
 def _plain_url(url: str) -> str:
-    """The address if it can be shown and typed: without login, token or anything that a shell would read."""
-    return url if _PLAIN_URL.fullmatch(url) and "/t/" not in url and re.fullmatch(r"[\w.:/+!~%=-]+", url) else ""
+    """The address if it can be shown and typed; empty where it may hold a login or a token."""
+    return url if _PLAIN_URL.fullmatch(url) and "/t/" not in url else ""
 
 
-def _first_difference(listed: bytes, expected: List[_Expected]) -> int:
+def _first_difference(listed: bytes, expected: List[Expected]) -> int:
     """The line of SHA256SUMS, from 1, that is another than it must be; 0 where every byte is right."""
     right = [f"{each.sha256}  {each.path}".encode() for each in sorted(expected)]
     right.append(b"")
@@ -502,7 +452,7 @@ def _parse_manifest(text: bytes) -> Tuple[Optional[Dict[str, Any]], _Wrong]:
             parse_int=_short_number,
         )
     except (ValueError, RecursionError, MemoryError) as error:
-        why = "it nests too deeply" if isinstance(error, RecursionError) else _shown(str(error))
+        why = "it nests too deeply" if isinstance(error, RecursionError) else shown(str(error))
         return None, [("damaged", f"is no JSON of a bundle: {why}")]
     if not isinstance(data, dict) or data.get("kind") != KIND:
         return None, [("damaged", "is not the manifest of a resume-dl bundle")]
@@ -537,61 +487,47 @@ def _check_manifest(data: Dict[str, Any], wrong: _Wrong) -> None:
     if not isinstance(data.get("created_by"), str) or not isinstance(data.get("request"), dict):
         wrong.append(("damaged", "does not say what made it, or for which request"))
     kinds: Dict[str, str] = {}
-    for number, each in enumerate(packages, 1):
-        complaint = _package_is_wrong(each)
-        if complaint:
-            wrong.append(("unsafe", f"package {number}: {complaint}"))
-        else:
-            _enter(each["path"], each["kind"], kinds, wrong)
-    for number, each in enumerate(files, 1):
-        complaint = _file_is_wrong(each)
-        if complaint:
-            wrong.append(("unsafe", f"file {number}: {complaint}"))
-        else:
-            _enter(each["path"], "file", kinds, wrong)
+    for noun, entries, misplaced in (("package", packages, _package_is_wrong), ("file", files, _file_is_wrong)):
+        for number, each in enumerate(entries, 1):
+            complaint = _entry_is_wrong(each) or misplaced(each)
+            if complaint:
+                wrong.append(("unsafe", f"{noun} {number}: {complaint}"))
+                continue
+            if each["path"] in kinds:
+                wrong.append(("unsafe", "lists {} twice".format(shown(each["path"]))))
+            kinds[each["path"]] = each["kind"] if noun == "package" else noun
     _check_collisions(kinds, wrong)
     for name, platform in platforms.items():
         complaint = _platform_is_wrong(name, platform, kinds)
         if complaint:
-            wrong.append(("unsafe", f"platform {_shown(name)}: {complaint}"))
-
-
-def _enter(path: str, kind: str, kinds: Dict[str, str], wrong: _Wrong) -> None:
-    if path in kinds:
-        wrong.append(("unsafe", f"lists {_shown(path)} twice"))
-    kinds[path] = kind
+            wrong.append(("unsafe", f"platform {shown(name)}: {complaint}"))
 
 
 def _check_collisions(paths: Dict[str, str], wrong: _Wrong) -> None:
     """Two paths that are one file on a disk that does not tell case apart, or a file that is a folder too."""
     seen: Dict[str, str] = {}
     for path in paths:
-        other = seen.setdefault(_key(path), path)
+        other = seen.setdefault(folded(path), path)
         if other is not path:
-            wrong.append(("unsafe", f"lists {_shown(other)} and {_shown(path)}, one file on many disks"))
+            wrong.append(("unsafe", f"lists {shown(other)} and {shown(path)}, one file on many disks"))
     for path in paths:
-        folder = _key(path).rpartition("/")[0]
+        folder = folded(path).rpartition("/")[0]
         while folder:
             if folder in seen:
-                wrong.append(("unsafe", f"lists {_shown(seen[folder])} as a file and as a folder"))
+                wrong.append(("unsafe", f"lists {shown(seen[folder])} as a file and as a folder"))
             folder = folder.rpartition("/")[0]
 
 
-def _package_is_wrong(each: Any) -> str:
-    if not isinstance(each, dict):
-        return "is no object"
-    complaint = _entry_is_wrong(each)
-    if complaint:
-        return complaint
+def _package_is_wrong(each: Dict[str, Any]) -> str:
     path: str = each["path"]
     for name in ("kind", "name", "version", "url", "build", "subdir", "channel", "license"):
         if not isinstance(each.get(name), str):
-            return f"{_shown(path)}: {name} is no text"
+            return f"{shown(path)}: {name} is no text"
     if not isinstance(each.get("included"), bool) or not _is_texts(each.get("requested_by")):
-        return f"{_shown(path)}: does not say whether it is included, or who asked for it"
+        return f"{shown(path)}: does not say whether it is included, or who asked for it"
     md5 = each.get("md5")
     if md5 is not None and not (isinstance(md5, str) and _MD5.fullmatch(md5)):
-        return f"{_shown(path)}: its md5 is none"
+        return f"{shown(path)}: its md5 is none"
     parts = path.split("/")
     if each["kind"] == "conda":
         fits = len(parts) == 3 and parts[0] == "channel" and _SUBDIR.fullmatch(parts[1]) is not None
@@ -599,36 +535,34 @@ def _package_is_wrong(each: Any) -> str:
     else:
         fits = each["kind"] in ("wheel", "sdist") and len(parts) == 2 and parts[0] == "wheels"
         fits = fits and parts[1].endswith(".whl") == (each["kind"] == "wheel")
-    return "" if fits else "{} is no place for a {}".format(_shown(path), _shown(each["kind"]))
+    return "" if fits else "{} is no place for a {}".format(shown(path), shown(each["kind"]))
 
 
-def _file_is_wrong(each: Any) -> str:
-    if not isinstance(each, dict):
-        return "is no object"
-    complaint = _entry_is_wrong(each)
-    if complaint:
-        return complaint
+def _file_is_wrong(each: Dict[str, Any]) -> str:
     path: str = each["path"]
     if path in (*_SCRIPTS, *_READ_BY_PURPOSE) or ("/" in path and path.partition("/")[0] in _CLIENTS):
         return ""
     reader = read_by(path)
-    return f"{_shown(path)} would be read by {reader}" if reader else ""
+    return f"{shown(path)} would be read by {reader}" if reader else ""
 
 
-def _entry_is_wrong(each: Dict[str, Any]) -> str:
+def _entry_is_wrong(each: Any) -> str:
+    """What holds for packages and other files alike."""
+    if not isinstance(each, dict):
+        return "is no object"
     path = each.get("path")
     if not isinstance(path, str):
         return "its path is no text"
     complaint = unsafe_path(path)
     if complaint:
-        return f"{_shown(path)} {complaint}"
-    if path in _OWN or _key(path).partition("/")[0] in {_key(own) for own in (*_OWN, UNFINISHED)}:
-        return f"{_shown(path)} cannot be listed in it"
+        return f"{shown(path)} {complaint}"
+    if path in _OWN or folded(path).partition("/")[0] in {folded(own) for own in (*_OWN, UNFINISHED)}:
+        return f"{shown(path)} cannot be listed in it"
     if not _is_count(each.get("size")):
-        return f"{_shown(path)}: its size is no count of bytes"
+        return f"{shown(path)}: its size is no count of bytes"
     sha256 = each.get("sha256")
     if not isinstance(sha256, str) or not _HEX.fullmatch(sha256):
-        return f"{_shown(path)}: its sha256 is none"
+        return f"{shown(path)}: its sha256 is none"
     return ""
 
 
@@ -644,7 +578,7 @@ def _platform_is_wrong(name: str, platform: Any, kinds: Dict[str, str]) -> str:
             return f"{part} is no list of paths"
         lost = [path for path in paths if kinds.get(path) not in allowed]
         if lost:
-            return f"{part} names {_shown(lost[0])}, which is no such package of this bundle"
+            return f"{part} names {shown(lost[0])}, which is no such package of this bundle"
     for part in ("explicit", "requirements"):
         path = platform.get(part)
         if not isinstance(path, str) or (path and kinds.get(path) != "file"):
@@ -693,12 +627,12 @@ def unsafe_path(path: str) -> str:
     return ""
 
 
-def _key(path: str) -> str:
+def folded(path: str) -> str:
     """Equal for paths that are one file on a disk that tells neither case nor Unicode forms apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-_SCRIPTS = ("install.py", "verify.py", "probe.py", "join.py")
+_SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py", "join.py")
 _READ_BY_PURPOSE = ("environment.yml", "pylock.toml")
 _CLIENTS = {
     "channel": "conda",
@@ -753,24 +687,24 @@ def _is_leftover(parts: List[str]) -> bool:
     return bool(_LEFTOVERS.fullmatch(parts[-1]) or any(_LEFTOVER_FOLDERS.fullmatch(part) for part in parts[:-1]))
 
 
-def _compare_names(source: _Source, expected: List[_Expected], report: Report) -> None:
+def _compare_names(source: Source, expected: List[Expected], report: Report) -> None:
     """Report what is missing and what was added; what is there under another spelling is found."""
     if not expected:
         return  # what belongs here is unknown, and was told
     wanted = {each.path for each in expected}
     added = [path for path in source.entries if path not in wanted and path not in (MANIFEST, SUMS)]
-    spelt = {_key(path): path for path in added}
+    spelt = {folded(path): path for path in added}
     for path in sorted(wanted):
         if path in source.entries:
             continue
-        other = spelt.get(_key(path))
+        other = spelt.get(folded(path))
         if other is not None and source.same(other, path):
             source.entries[path] = source.entries.pop(other)
             added.remove(other)
         elif path in source.odd or source.cut or any(path.startswith(odd + "/") for odd in source.odd):
             continue  # was told
         elif other is not None:
-            report.add(path, "missing", f"is not there, but {_shown(other)}", "give the file its name again")
+            report.add(path, "missing", f"is not there, but {shown(other)}", "give the file its name again")
         else:
             report.add(path, "missing", "is not there", _AGAIN)
     for path in sorted(added):
@@ -791,7 +725,7 @@ def _compare_names(source: _Source, expected: List[_Expected], report: Report) -
 # Trust
 
 
-class _Wanted:
+class Wanted:
     """By what the manifest is to be trusted. Raises UsageError where the options do not go together."""
 
     def __init__(self, sha256: str, allowed_signers: Optional[Path], signer: str, folder: Optional[Path]) -> None:
@@ -807,15 +741,15 @@ class _Wanted:
         if allowed_signers is not None:
             self.allowed_signers = Path(allowed_signers).resolve()
             if not self.allowed_signers.is_file():
-                raise UsageError(f"{_shown(str(allowed_signers))}: no such file of allowed signers")
+                raise UsageError(f"{shown(str(allowed_signers))}: no such file of allowed signers")
             if self.folder is not None and self.folder in self.allowed_signers.parents:
                 raise UsageError(
-                    f"{_shown(str(allowed_signers))} lies in the bundle: who can change the one can change the "
+                    f"{shown(str(allowed_signers))} lies in the bundle: who can change the one can change the "
                     "other. Name a file that came another way"
                 )
 
 
-def _settle_trust(source: _Source, manifest: bytes, wanted: _Wanted, report: Report, *, sound: bool) -> None:
+def _settle_trust(source: Source, manifest: bytes, wanted: Wanted, report: Report, *, sound: bool) -> None:
     """Compare the digest and check the signature; ``Report.trust`` says what held of a sound manifest."""
     held = ""
     if wanted.sha256:
@@ -843,7 +777,7 @@ def _settle_trust(source: _Source, manifest: bytes, wanted: _Wanted, report: Rep
         report.trust = held
 
 
-def _check_signature(manifest: bytes, signature: bytes, wanted: _Wanted, report: Report) -> bool:
+def _check_signature(manifest: bytes, signature: bytes, wanted: Wanted, report: Report) -> bool:
     """Whether somebody who is allowed signed it. Without a list of them it is only held against the manifest."""
     program = _find_ssh_keygen(wanted.folder)
     if program is None:
@@ -863,10 +797,10 @@ def _check_signature(manifest: bytes, signature: bytes, wanted: _Wanted, report:
         ssh = _SSH(program, file, manifest)
         if wanted.allowed_signers is None:
             return _hold_against(ssh, report)
-        allowed = _shown(str(wanted.allowed_signers))
+        allowed = shown(str(wanted.allowed_signers))
         if wanted.signer:
             principals, said = [wanted.signer], ""
-            wrong = f"was not made by {_shown(wanted.signer)}, as {allowed} has it"
+            wrong = f"was not made by {shown(wanted.signer)}, as {allowed} has it"
         else:
             code, said = ssh.run("find-principals", "-f", str(wanted.allowed_signers))
             principals = said.splitlines() if code == 0 else []
@@ -887,7 +821,7 @@ def _check_signature(manifest: bytes, signature: bytes, wanted: _Wanted, report:
 
 def _because(said: str) -> str:
     last = said.strip().splitlines()[-1:]
-    return f" (ssh-keygen: {_shown(last[0])})" if last else ""
+    return f" (ssh-keygen: {shown(last[0])})" if last else ""
 
 
 def _hold_against(ssh: "_SSH", report: Report) -> bool:
@@ -943,7 +877,7 @@ def _find_ssh_keygen(folder: Optional[Path]) -> Optional[str]:
             continue
         found = place / name
         try:
-            inside = folder is not None and (folder == found.resolve().parent or folder in found.resolve().parents)
+            inside = folder is not None and folder in found.resolve().parents
         except OSError:
             continue
         if not inside and found.is_file() and os.access(str(found), os.X_OK):
@@ -955,8 +889,13 @@ def _find_ssh_keygen(folder: Optional[Path]) -> Optional[str]:
 # Bytes
 
 
+def piece(file: BinaryIO, start: int, size: int, *, own: bool = False) -> BinaryIO:
+    """A piece of a file as a file of its own; closing it closes the file below if it is its ``own``."""
+    return _Window(file, start, size, own=own)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
+
+
 class _Window(io.RawIOBase):
-    """A piece of a file as a file of its own; it closes the file below if it owns it."""
+    """What ``piece`` gives."""
 
     def __init__(self, file: BinaryIO, start: int, size: int, *, own: bool) -> None:
         super().__init__()
@@ -994,7 +933,7 @@ class _Window(io.RawIOBase):
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
         if wanted > _LONGEST_DIRECTORY:
-            raise zipfile.BadZipFile(f"asks for {_size(wanted)} at once")
+            raise zipfile.BadZipFile(f"asks for {show_size(wanted)} at once")
         return super().read(wanted) or b""
 
     def close(self) -> None:
@@ -1003,7 +942,7 @@ class _Window(io.RawIOBase):
         super().close()
 
 
-def _blocks(file: BinaryIO) -> Iterator[memoryview]:
+def blocks(file: BinaryIO) -> Iterator[memoryview]:
     """The file in blocks; each is overwritten by the next."""
     buffer = memoryview(bytearray(_BLOCK))
     while True:
@@ -1013,26 +952,15 @@ def _blocks(file: BinaryIO) -> Iterator[memoryview]:
         yield buffer[:count]
 
 
-def _hash(file: BinaryIO, progress: "_Progress") -> str:
-    digest = hashlib.sha256()
-    for block in _blocks(file):
-        digest.update(block)
-        progress.bytes(len(block))
-    return digest.hexdigest()
-
-
 class _Progress:
     """A line every few seconds."""
 
-    def __init__(self, told: Optional[Told]) -> None:
+    def __init__(self, sizes: List[int], told: Optional[Told]) -> None:
         self._told = told
         self._last = time.monotonic()
-        self._all_files = self._all_bytes = self._files = self._bytes = 0
-
-    def start(self, expected: List[_Expected], source: _Source) -> None:
-        """What there is to do."""
-        self._all_files = len(expected)
-        self._all_bytes = sum(source.entries[each.path] for each in expected)
+        self._all_files = len(sizes)
+        self._all_bytes = sum(sizes)
+        self._files = self._bytes = 0
 
     def file(self) -> None:
         """One more was looked at."""
@@ -1044,11 +972,11 @@ class _Progress:
         now = time.monotonic()
         if self._told is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-            read, size = _size(self._bytes), _size(self._all_bytes)
+            read, size = show_size(self._bytes), show_size(self._all_bytes)
             self._told(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")
 
 
-def _native(path: Path) -> Path:
+def native(path: Path) -> Path:
     """The path as this system takes it, longer than 260 letters too on Windows."""
     whole = os.path.abspath(str(path))  # noqa: PTH100 - resolve() fails on loops of links
     if os.name == "nt" and not whole.startswith("\\\\?\\"):
@@ -1056,18 +984,13 @@ def _native(path: Path) -> Path:
     return Path(whole)
 
 
-def _unreadable(report: Report, path: str, error: OSError) -> None:
-    why = error.strerror or str(error)
-    hint = "look at this disk and the file's permissions; copy it again if it can be read where it came from"
-    report.add(path, "machine", f"cannot be read: {_shown(why)}", hint)
-
-
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """The text with nothing in it that a terminal would obey or could not print."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _size(count: int) -> str:
+def show_size(count: int) -> str:
+    """For people, as ``1.5 MB``."""
     for unit, scale in (("GB", 1000**3), ("MB", 1000**2), ("kB", 1000)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
@@ -1082,19 +1005,19 @@ def _count(number: int, noun: str) -> str:
 # A folder
 
 
-class _Folder(_Source):
+class _Folder(Source):
     """A bundle's folder. Links, junctions and devices in it are reported, and nobody follows them."""
 
     def __init__(self, folder: Path, report: Report) -> None:
         super().__init__()
-        self._root = _native(folder)
+        self._root = native(folder)
         waiting = [""]
         while waiting:
             below = waiting.pop()
             try:
                 names = sorted(os.listdir(self._path(below)))  # noqa: PTH208 - names are wanted
             except OSError as error:
-                _unreadable(report, below or str(folder), error)
+                report.add_unreadable(below or str(folder), error)
                 self.odd.add(below)
                 continue
             if not below and MANIFEST not in names and SUMS not in names:
@@ -1105,10 +1028,10 @@ class _Folder(_Source):
                 try:
                     found = os.lstat(self._path(path))
                 except OSError as error:
-                    _unreadable(report, path, error)
+                    report.add_unreadable(path, error)
                     self.odd.add(path)
                     continue
-                kind = _odd_kind(found)
+                kind = odd_kind(found)
                 if kind:
                     self.odd.add(path)
                     report.add(path, "unsafe", f"is {kind}; a bundle holds plain files", _REMOVE)
@@ -1128,7 +1051,7 @@ class _Folder(_Source):
     def open(self, path: str) -> BinaryIO:
         file = self._path(path).open("rb", buffering=0)
         # read to its true end: a file that grew since is damaged
-        return _Window(file, 0, os.fstat(file.fileno()).st_size, own=True)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
+        return piece(file, 0, os.fstat(file.fileno()).st_size, own=True)
 
     def same(self, there: str, wanted: str) -> bool:
         try:
@@ -1141,7 +1064,7 @@ _NAME_SURROGATE = 0x20000000
 """The bit of a reparse tag that says: this is another file's name (ntifs.h, IsReparseTagNameSurrogate)."""
 
 
-def _odd_kind(found: os.stat_result) -> str:
+def odd_kind(found: os.stat_result) -> str:
     """What a file is that is neither plain nor a folder; empty for those."""
     if stat.S_ISLNK(found.st_mode):
         return "a symbolic link"
@@ -1153,288 +1076,10 @@ def _odd_kind(found: os.stat_result) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A tar
-
-
-_TAR_BLOCK = 512
-_LONGEST_EXTENSION = 1 << 16
-_TAR_KINDS = {
-    b"1": "a hard link",
-    b"2": "a symbolic link",
-    b"3": "a device",
-    b"4": "a device",
-    b"6": "a pipe",
-    b"S": "a sparse file",
-}
-
-
-_WITHOUT_BYTES = (b"1", b"2", b"3", b"4", b"5", b"6")
-
-
-class _BrokenTarError(Exception):
-    """The tar cannot be read further; says why."""
-
-
-class _Tar(_Source):
-    """A bundle in an uncompressed tar: plain files, and the folders that other programs put in.
-
-    Its headers are read at once, its files where they are needed. Bytes that belong to no file must be zero.
-    """
-
-    def __init__(self, path: Path, file: BinaryIO, report: Report) -> None:
-        super().__init__()
-        self._file = file
-        self._starts: Dict[str, int] = {}
-        self._keys: Dict[str, str] = {}
-        self._end = os.fstat(file.fileno()).st_size
-        last = ""
-        try:
-            for name, size, start, kind in self._members():
-                last = name
-                self._enter(name, size, start, kind, report)
-        except _BrokenTarError as broken:
-            self.cut = str(broken)
-            after = f" after {_shown(last)}" if last else ""
-            hint = "copy the whole tar again, then verify it again: what follows could not be looked at"
-            what = "truncated" if "ends" in self.cut else "damaged"
-            report.add(path.name, what, f"{self.cut}{after}", hint)
-
-    def open(self, path: str) -> BinaryIO:
-        return _Window(self._file, self._starts[path], self.entries[path], own=False)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
-
-    def _enter(self, name: str, size: int, start: int, kind: bytes, report: Report) -> None:
-        path = name[2:] if name.startswith("./") else name
-        if kind == b"5":
-            path = path.rstrip("/")
-            if path in ("", "."):
-                return
-        complaint = unsafe_path(path)
-        if complaint:
-            self.odd.add(path)
-            report.add(path, "unsafe", complaint, _REMAKE)
-        elif kind == b"5":
-            self.unfinished = self.unfinished or path == UNFINISHED
-        elif kind not in (b"0", b"\0"):
-            self.odd.add(path)
-            odd = _TAR_KINDS.get(kind, "of an unknown kind")
-            report.add(path, "unsafe", f"is {odd}; a bundle holds plain files", _REMAKE)
-        elif path.startswith(UNFINISHED + "/"):
-            self.unfinished = True
-        elif _key(path) in self._keys:
-            other = self._keys[_key(path)]
-            report.add(path, "unsafe", f"is in the tar twice, also as {_shown(other)}", _REMAKE)
-        else:
-            self._keys[_key(path)] = path
-            self.entries[path] = size
-            self._starts[path] = start
-
-    def _members(self) -> Iterator[Tuple[str, int, int, bytes]]:
-        """Name, size, where its bytes begin, and type of each. Raises _BrokenTarError."""
-        at = 0
-        long_name: Optional[str] = None
-        long_size: Optional[int] = None
-        extended = False
-        while True:
-            header = self._take(at, _TAR_BLOCK)
-            at += _TAR_BLOCK
-            if header == bytes(_TAR_BLOCK):
-                if extended:
-                    raise _BrokenTarError("has a name without a file")
-                self._check_end(at)
-                return
-            name, size, kind = _parse_header(header)
-            if kind in (b"x", b"L"):
-                if size > _LONGEST_EXTENSION:
-                    raise _BrokenTarError(f"has a name of {_size(size)}")
-                content = self._take(at, size)
-                at = self._skip_padding(at, size)
-                extended = True
-                if kind == b"L":
-                    long_name = _text(content.rstrip(b"\0"))
-                else:
-                    long_name, long_size = _parse_pax(content, long_name, long_size)
-                continue
-            name = name if long_name is None else long_name
-            size = size if long_size is None else long_size
-            long_name, long_size, extended = None, None, False
-            held = 0 if kind in _WITHOUT_BYTES else size
-            if held > self._end - at:
-                raise _BrokenTarError(f"ends in the middle of {_shown(name)}")
-            yield name, size, at, kind
-            at = self._skip_padding(at, held)
-
-    def _take(self, at: int, size: int) -> bytes:
-        self._file.seek(at)
-        found = self._file.read(size)
-        if len(found) != size:
-            raise _BrokenTarError("ends too early")
-        return found
-
-    def _skip_padding(self, at: int, size: int) -> int:
-        """Where the next header is."""
-        padding = -size % _TAR_BLOCK
-        if any(self._take(at + size, padding)):
-            raise _BrokenTarError("is damaged between its files")
-        return at + size + padding
-
-    def _check_end(self, at: int) -> None:
-        """After the first block of zeros comes a second, and nothing else (pax(1), "ustar Interchange Format")."""
-        self._take(at, _TAR_BLOCK)
-        self._file.seek(at)
-        if any(any(block) for block in _blocks(self._file)):
-            raise _BrokenTarError("has something behind its end")
-
-
-def _parse_header(header: bytes) -> Tuple[str, int, bytes]:
-    """Name, size and type. Raises _BrokenTarError."""
-    if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
-        raise _BrokenTarError("is damaged, or is no tar,")
-    magic = header[257:265]
-    if magic not in (b"ustar\x0000", b"ustar  \0"):
-        raise _BrokenTarError("is no tar of a kind that bundles have,")
-    name = header[:100].partition(b"\0")[0]
-    prefix = header[345:500].partition(b"\0")[0] if magic == b"ustar\x0000" else b""
-    return _text(prefix + b"/" + name if prefix else name), _number(header[124:136]), header[156:157]
-
-
-def _number(field: bytes) -> int:
-    """Octal digits, or GNU's base 256 for what is larger. Raises _BrokenTarError."""
-    if field[:1] == b"\x80":
-        return int.from_bytes(field[1:], "big")
-    try:
-        return int(field.rstrip(b" \0") or b"0", 8)
-    except ValueError:
-        raise _BrokenTarError("has a damaged header") from None
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
-
-
-def _parse_pax(content: bytes, name: Optional[str], size: Optional[int]) -> Tuple[Optional[str], Optional[int]]:
-    """Name and size by records ``<length> <key>=<value>`` and a line's end. Raises _BrokenTarError."""
-    while content:
-        length = content.partition(b" ")[0]
-        if not re.fullmatch(rb"[1-9][0-9]{0,5}", length) or not len(length) < int(length) <= len(content):
-            raise _BrokenTarError("has a damaged header")
-        key, found, value = content[len(length) + 1 : int(length) - 1].partition(b"=")
-        if not found or content[int(length) - 1 : int(length)] != b"\n":
-            raise _BrokenTarError("has a damaged header")
-        if key.startswith(b"GNU.sparse"):
-            raise _BrokenTarError("holds a sparse file, which no bundle does,")
-        if key == b"path":
-            name = _text(value)
-        elif key == b"size":
-            if not re.fullmatch(rb"[0-9]{1,18}", value):
-                raise _BrokenTarError("has a damaged header")
-            size = int(value)
-        content = content[int(length) :]
-    return name, size
-
-
-class _Unpacking:
-    """Lays verified files of a tar into a folder: each in a folder aside until its bytes are right."""
-
-    def __init__(self, source: _Tar, root: Path, report: Report, progress: _Progress) -> None:
-        self._source = source
-        self._root = root
-        # by it the same bundle is known again, and nothing of another is mixed with it
-        self._aside = root / UNFINISHED / f"unpack-{report.manifest_sha256[:16]}"
-        self._rooms: Set[Path] = set()
-        self._report = report
-        self._progress = progress
-
-    def run(self, expected: List[_Expected]) -> None:
-        """All of them, the manifest last: until then the folder is an unfinished bundle. Raises OSError."""
-        if not self._prepare(sum(self._source.entries[each.path] for each in expected)):
-            return
-        judge = _Judge(expected, self._report, self._progress)
-        self._progress.start(expected, self._source)
-        for each in expected:
-            self._lay(each, judge)
-        if self._report.problems:
-            return
-        with self._source.open(SUMS) as file:
-            sums = _hash(file, self._progress)
-        self._lay(_Expected(SUMS, self._source.entries[SUMS], sums, ""), judge)
-        digest = self._report.manifest_sha256
-        self._lay(_Expected(MANIFEST, self._source.entries[MANIFEST], digest, ""), judge)
-        if not self._report.problems:
-            shutil.rmtree(str(self._root / UNFINISHED))
-
-    def _prepare(self, needed: int) -> bool:
-        """Whether there is a folder for it, and room."""
-        aside = _is_plain_folder(self._root / UNFINISHED) and _is_plain_folder(self._aside)
-        if not aside and self._root.exists() and any(self._root.iterdir()):
-            hint = "name a folder that does not exist yet"
-            self._report.add(str(self._root), "machine", "is not empty, and this bundle was not begun there", hint)
-            return False
-        self._aside.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(str(self._root)).free
-        done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
-        if needed - done > free:
-            text = f"has {_size(free)} free, {_size(needed - done)} are needed"
-            self._report.add(str(self._root), "machine", text, "make room, or name a folder on another disk")
-            return False
-        return True
-
-    def _lay(self, each: _Expected, judge: _Judge) -> None:
-        size = self._source.entries[each.path]
-        target = self._room(each.path)
-        if target is None:
-            return
-        if self._is_there(each, target):
-            self._report.verified.add(each.path)
-            self._report.bytes += size
-            self._progress.file()
-            return
-        part = self._aside / "part"
-        with suppress(FileNotFoundError):
-            part.unlink()
-        with self._source.open(each.path) as file, part.open("xb") as out:
-            out.writelines(_blocks(file))
-        with part.open("rb", buffering=0) as written:  # what was written is hashed, and not what was read
-            right = judge.is_right(each, written, os.fstat(written.fileno()).st_size)
-            right = right and _look_inside(each, written, self._report, deep=False)
-        if right:
-            part.replace(target)
-
-    def _is_there(self, each: _Expected, target: Path) -> bool:
-        """Whether an earlier run laid it."""
-        if target.is_symlink() or not target.is_file():
-            return False
-        with target.open("rb", buffering=0) as file:
-            return _hash(file, self._progress) == each.sha256
-
-    def _room(self, path: str) -> Optional[Path]:
-        """The file's place, its folders made; None, and a problem, where one of them leads elsewhere."""
-        at = self._root
-        for part in path.split("/")[:-1]:
-            at /= part
-            if at in self._rooms:
-                continue
-            if not (at.exists() or at.is_symlink()):
-                at.mkdir()
-            if not _is_plain_folder(at):
-                self._report.add(path, "unsafe", f"{_shown(str(at))} is no folder", "unpack into a new folder")
-                return None
-            self._rooms.add(at)
-        return self._root / path
-
-
-def _is_plain_folder(path: Path) -> bool:
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and not _odd_kind(found)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # What is in the packages
 
 
-def _look_inside(each: _Expected, file: BinaryIO, report: Report, *, deep: bool) -> bool:
+def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -> bool:
     """Whether the names in an archive stay in the folder it is unpacked to; what is wrong is reported.
 
     Its bytes are those that the bundle was made with. Raises OSError.
@@ -1448,10 +1093,10 @@ def _look_inside(each: _Expected, file: BinaryIO, report: Report, *, deep: bool)
         elif deep and lower.endswith((".tar.bz2", ".tar.gz", ".tgz")):
             wrong = _wrong_in_tar(file)
     except Exception as error:  # noqa: BLE001 - what zipfile and tarfile raise for hostile archives is in no list
-        why = _shown(str(error)) or type(error).__name__
+        why = shown(str(error)) or type(error).__name__
         wrong = f"is no archive that can be unpacked ({why})"
     if wrong:
-        report.add(each.path, "unsafe", wrong, _REMAKE)
+        report.add(each.path, "unsafe", wrong, REMAKE)
     return not wrong
 
 
@@ -1460,9 +1105,9 @@ def _wrong_in_zip(file: BinaryIO) -> str:
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if stat.S_ISLNK(member.external_attr >> 16):
-                return f"its member {_shown(member.orig_filename)} is a symbolic link"
+                return f"its member {shown(member.orig_filename)} is a symbolic link"
             if _leaves(member.orig_filename):
-                return f"its member {_shown(member.orig_filename)} leaves the folder"
+                return f"its member {shown(member.orig_filename)} leaves the folder"
     return ""
 
 
@@ -1479,17 +1124,17 @@ def _wrong_in_tar(file: BinaryIO) -> str:
 
 def _wrong_in_plain_tar(plain: Any) -> str:
     # through a window, because a header of it may ask for any number of bytes at once
-    window = _Window(plain, 0, sys.maxsize, own=False)
+    window = piece(plain, 0, sys.maxsize)
     with tarfile.open(fileobj=window, mode="r:") as archive:
         for member in archive:
-            shown = _shown(member.name)
+            name = shown(member.name)
             if _leaves(member.name):
-                return f"its member {shown} leaves the folder"
+                return f"its member {name} leaves the folder"
             if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-                return f"its member {shown} is a device, pipe or sparse file"
+                return f"its member {name} is a device, pipe or sparse file"
             base = member.name.rpartition("/")[0] if member.issym() else ""
             if (member.issym() or member.islnk()) and _leaves(member.linkname, base):
-                return f"its link {shown} leads out of the folder, to {_shown(member.linkname)}"
+                return f"its link {name} leads out of the folder, to {shown(member.linkname)}"
             archive.members = []  # type: ignore[attr-defined]  # else it keeps every member
     return ""
 
@@ -1512,44 +1157,91 @@ def _leaves(name: str, base: str = "") -> bool:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Verify what the command line names. Returns the exit code: 0, 2 wrong usage, 4 not to be trusted, 5, 130."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
+    """Verify what the command line names. Returns the exit code of ``run``, or 2 for wrong usage."""
     parser = argparse.ArgumentParser(
-        description="Verify every file of an offline bundle, before anything of it is used.",
-        epilog="Exit codes: 0 whole, 2 wrong usage, 4 not to be used, 5 this machine (disk, no ssh-keygen).",
+        description="Verify every file of an offline bundle, before anything of it is used.", epilog=EXIT_CODES
     )
     parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
+    add_trust_options(parser)
+    parser.add_argument("--deep", action="store_true", help="look into .tar.bz2 and .tar.gz too, which takes long")
+    given = vars(parser.parse_args(argv))
+    bundle = given.pop("bundle") or Path(__file__).parent
+    return run(lambda: _check_either(bundle, given), if_stopped="nothing was changed")
+
+
+def _check_either(bundle: Path, given: Dict[str, Any]) -> Report:
+    if bundle.is_dir():
+        return check(bundle, told=tell, **given)
+    sys.modules["resume_dl_bundle_verify"] = sys.modules[__name__]  # else unpack.py would load this file once more
+    try:
+        unpack = _beside("unpack")
+    except OSError as error:
+        raise UsageError(
+            f"{shown(str(bundle))} is no folder, and a tar is read by unpack.py, which is not beside this script: "
+            "copy it there too, or use `resume-dl bundle verify`"
+        ) from error
+    report: Report = unpack.check_any(bundle, told=tell, **given)
+    return report
+
+
+def _beside(name: str) -> Any:
+    """The script of that name beside this one, as a module; these lines are the same in each script that needs it.
+
+    Its text is compiled: Python would take a ``__pycache__`` for it, which nothing verifies. It runs before the bundle
+    is verified, so it is held against SHA256SUMS; where there is none it is no bundle's. Raises OSError, SystemExit.
+    """
+    loaded = sys.modules.get("resume_dl_bundle_" + name)
+    if loaded is not None:
+        return loaded
+    path = Path(os.path.abspath(__file__)).with_name(name + ".py")  # noqa: PTH100 - resolve() follows links
+    data = path.read_bytes()
+    with suppress(FileNotFoundError):
+        listed = path.with_name("SHA256SUMS").read_bytes().splitlines()
+        if f"{hashlib.sha256(data).hexdigest()}  {path.name}".encode() not in listed:
+            what, hint = "is not the file that SHA256SUMS lists", f"copy {path.name} and SHA256SUMS again"
+            with suppress(OSError):
+                print(f"error: {path.name} {what}; nothing was started\n  {hint}", file=sys.stderr)  # noqa: T201 - a script has nothing else
+            sys.exit(4)
+    module = ModuleType("resume_dl_bundle_" + name)
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(compile(data, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 - what an import does
+    return module
+
+
+EXIT_CODES = "Exit codes: 0 whole, 2 wrong usage, 4 not to be used, 5 this machine (disk, no ssh-keygen)."
+
+
+def add_trust_options(parser: argparse.ArgumentParser) -> None:
+    """By what the manifest is to be trusted: the keywords of ``check``."""
     parser.add_argument("--manifest-sha256", metavar="HEX", default="", help="as `bundle create` printed it")
     parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
     parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
-    parser.add_argument("--deep", action="store_true", help="look into .tar.bz2 and .tar.gz too, which takes long")
-    given = parser.parse_args(argv)
+
+
+def run(work: Callable[[], Report], *, if_stopped: str) -> int:
+    """Do it, and print what came of it. Returns the exit code: 0, 2 wrong usage, 4 not to be trusted, 5, 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
     try:
-        report = check_any(
-            Path(__file__).parent if given.bundle is None else given.bundle,
-            manifest_sha256=given.manifest_sha256,
-            allowed_signers=given.allowed_signers,
-            signer=given.signer,
-            told=_tell,
-            deep=given.deep,
-        )
+        report = work()
     except UsageError as error:
-        _tell(f"error: {error}")
+        tell(f"error: {error}")
         return 2
     except OSError as error:
-        _tell(f"error: {error}")
+        tell(f"error: {error}")
         return 5
     except KeyboardInterrupt:
-        _tell("stopped; nothing was changed")
+        tell(f"stopped; {if_stopped}")
         return 130
     with suppress(OSError):  # a reader that has gone away does not change what was found
         print("\n".join(lines(report)), file=sys.stderr if report.problems else sys.stdout, flush=True)
     return report.exit_code
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """A line for people, if anybody takes it."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - a script has nothing else
 
