@@ -227,14 +227,15 @@ def test_readme_plain_pip(shell: Shell, readme: list[Command], tmp_path: Path) -
     """Into a venv of this Python, for which the wheels are: by pip's list, by uv and by pip from the lock file."""
     said = lines(readme, "By plain pip", "Linux, macOS", "linux-64")
     make, activate, listed, by_uv, by_lock = said
-    assert make == "python -m venv NAME"
+    assert make == "python -m venv FOLDER"
     for number, line in enumerate([listed, by_uv, by_lock]):
         place = tmp_path / f"venv{number}"
-        done = shell.type(make, activate, "python -m pip --version", name=f"../{place.name}")
+        make_here, activate_here = (each.replace("FOLDER", f"../{place.name}") for each in (make, activate))
+        done = shell.type(make_here, activate_here, "python -m pip --version")
         pip = [int(part) for part in done.stdout.split()[1].split(".")[:2]]
         if line == by_lock and pip < READS_LOCK_FILES:
             continue
-        done = shell.type(activate, line, name=f"../{place.name}")
+        done = shell.type(activate_here, line)
         assert done.returncode == 0, f"{line}: {done.stderr}"
         check_imports(place, shell.target, shell.cut, "import demo_app, fast, tqdm; print(demo_app.VERSION)")
     assert sums_hold(shell.bundle)

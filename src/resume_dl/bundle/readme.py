@@ -170,11 +170,12 @@ def _by_pip(platforms: Sequence[BundlePlatform], *, alone: bool) -> str:
     return _section(
         "By plain pip",
         "Into a virtual environment, by the Python that the wheels are for"
-        + (":" if alone else ", where the conda packages are not wanted:"),
+        + (". " if alone else ", where the conda packages are not wanted. ")
+        + "FOLDER must be outside of this folder: a bundle to which something was added is refused.",
         (
-            "python -m venv NAME",
-            "Linux, macOS:  . NAME/bin/activate",
-            "Windows:       NAME\\Scripts\\activate",
+            "python -m venv FOLDER",
+            "Linux, macOS:  . FOLDER/bin/activate",
+            "Windows:       FOLDER\\Scripts\\activate",
         ),
         lists,
         "uv, or a pip that reads lock files, takes the file for all platforms:",
