@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
@@ -137,6 +137,7 @@ class _Fetch:
         solutions, explicit = self.resolver.resolve(fresh=False)
         if self.pip is not None:  # before anything is downloaded: it may have no answer
             by_conda = pythons_of(solutions, explicit, self.resolver.platforms(), self.resolver.prefix())
+            self._check_python(by_conda)
             self.pip.resolve({**_pythons_of_machines(self.request), **by_conda})
         listed = {artifact.key for artifact in explicit}  # a list has no index that could be asked for
         result = self._transfer(solutions, explicit, thorough=listed)
@@ -156,6 +157,18 @@ class _Fetch:
         result = self._conclude(result, solutions, explicit)
         result.resolved = Resolved(tuple(solutions), explicit)
         return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
+
+    def _check_python(self, by_conda: Mapping[str, str]) -> None:
+        """Refuse a bundle whose wheels would be for another Python than the one in it."""
+        named = self.request.pip.python
+        if self.request.bundle is None or named is None:
+            return
+        for platform, version in by_conda.items():
+            if named.split(".")[:2] != version.split(".")[:2]:
+                raise ConfigurationError(
+                    f"the conda packages bring Python {version} for {platform}, and --python asks for {named}",
+                    hint=f"leave --python out, or ask for python={named} as a conda package",
+                )
 
     def tidy(self) -> None:
         """Leave no empty folder of ours among the user's plain files, or rattler's."""
@@ -220,7 +233,7 @@ class _Fetch:
             near = [] if self.request.bundle is None else self.setup.conda.pkgs_dirs
             touch = not self.request.dry_run
             planned = plan_folder(artifacts, self.folder, place=self._place, near=near, touch=touch)
-        space = space_for(planned, self.folder, unpack=unpack)
+        space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
         total = sum(each.artifact.size or 0 for each in planned)
         self.reporter.plan([each.artifact for each in planned], total, max(0, total - space.download))

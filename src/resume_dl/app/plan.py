@@ -134,6 +134,8 @@ class Space:
     unpacked: int
     """Estimated."""
     free: int
+    packed: int = 0
+    """For all files once more, in a tar."""
     unknown: int = 0
     """How many files are to be downloaded whose size nobody has told; in none of the sums."""
 
@@ -147,11 +149,12 @@ class Space:
     def check(self, folder: Path, *, of_bundle: bool = False) -> None:
         """Raise OutOfSpaceError with the numbers where it will not fit."""
         options = "-o" if of_bundle else "--pkgs-dir (or --wheel-dir, --dest)"
-        needed = self.download + self.unpacked
+        needed = self.download + self.unpacked + self.packed
+        later = f"{show_bytes(self.packed)} in the tar" if self.packed else f"{show_bytes(self.unpacked)} unpacked"
         if needed > self.free:
             raise OutOfSpaceError(
-                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download and about "
-                f"{show_bytes(self.unpacked)} unpacked), but only {show_bytes(self.free)} are free",
+                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download and about {later}), but "
+                f"only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
                 hint=f"free some space, or choose a folder on another disk with {options}"
@@ -159,8 +162,11 @@ class Space:
             )
 
 
-def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool) -> Space:
-    """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already."""
+def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False) -> Space:
+    """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already.
+
+    ``pack``: all files go into a tar in the end, beside them.
+    """
     begun = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
     download = unpacked = unknown = 0
     for each in planned:
@@ -176,7 +182,8 @@ def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool) -> Spac
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent
-    return Space(download, unpacked, shutil.disk_usage(place).free, unknown)
+    packed = sum(each.artifact.size or 0 for each in planned) if pack else 0
+    return Space(download, unpacked, shutil.disk_usage(place).free, packed, unknown)
 
 
 def show_bytes(count: int) -> str:

@@ -51,6 +51,8 @@ class FetchRequest:
     dest: Path | None = None
     bundle: Path | None = None
     """The folder of an offline bundle: plain files too, laid out as a channel."""
+    packs: bool = False
+    """They go into a tar beside that folder in the end."""
     extract: bool = True
     dry_run: bool = False
     lock: Path | None = None

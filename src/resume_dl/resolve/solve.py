@@ -163,6 +163,8 @@ def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
     packages = ", ".join(
         f"{name}={build if name == '__archspec' else version}" for name, version, build in virtual.packages
     )
+    if request.elsewhere and request.virtual_packages:  # somebody has said what it is
+        return (f"{request.platform} is another machine: solved for {packages}{gpu}",)
     who = "another" if request.elsewhere else "not this"
     return (f"{request.platform} is {who} machine: assumed {packages}{gpu}; change it with --virtual-package",)
 

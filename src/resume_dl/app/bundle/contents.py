@@ -130,6 +130,8 @@ def _package(
     else:
         assert file is not None  # noqa: S101 - everything else has come, or there would be no bundle
         size, sha256, md5 = file.stat().st_size, artifact.sha256 or hash_file(file, "sha256"), artifact.md5
+        if md5 is None and artifact.kind == "conda":  # lists of conda before 24.9 know no other digest
+            md5 = hash_file(file, "md5")
     return BundlePackage(
         path=path,
         kind=artifact.kind,

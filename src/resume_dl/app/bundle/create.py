@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -16,10 +15,10 @@ from resume_dl import __version__
 from resume_dl.app.bundle.asking import asking_of
 from resume_dl.app.bundle.contents import Contents, contents_of
 from resume_dl.app.bundle.delta import Delta
-from resume_dl.app.bundle.folder import BundleFolder
+from resume_dl.app.bundle.folder import BundleFolder, is_bundle_tar
 from resume_dl.app.bundle.generated import generated
 from resume_dl.app.bundle.public import public
-from resume_dl.app.bundle.signing import Signature, sign
+from resume_dl.app.bundle.signing import Signature, check_key, sign
 from resume_dl.app.bundle.target import Inventory, Target
 from resume_dl.app.destination import can_make
 from resume_dl.app.fetch import fetch
@@ -151,6 +150,8 @@ class _Create:
             if result.exit_code != 0:
                 return result
             self.folder.begin()
+            for each in result.artifacts:  # of 50,000 packages, seven mirrors each, they are 100 MB
+                each.artifact = changed(each.artifact, sources=())
             contents = self._contents(result)
             files = [*self._write_files(contents)]
             manifest = self._manifest(contents, files)
@@ -186,8 +187,12 @@ class _Create:
         if request.as_tar and (self.output.is_dir() or not can_make(self.output.parent)):
             why = "it is a folder" if self.output.is_dir() else "its folder cannot be written"
             raise NotWritableError(f"{self.output} cannot be written: {why}", hint="choose another file with -o")
-        if request.sign is not None and not os.access(request.sign, os.R_OK):
-            raise ConfigurationError(f"cannot read the key {request.sign}", hint="--sign takes the file of an SSH key")
+        if request.as_tar and self.output.exists() and not is_bundle_tar(self.output):
+            raise ConfigurationError(
+                f"{self.output} is there, and no bundle", hint="choose another file with -o, or remove it"
+            )
+        if request.sign is not None:
+            check_key(request.sign, self.setup.env)
         seen: set[str] = set()
         for each in request.targets:
             platform = each.machine.platform
@@ -238,6 +243,7 @@ class _Create:
         request = changed(
             asked,
             bundle=self.folder.root,
+            packs=self.request.as_tar,
             platforms=self.platforms,
             machines=machines,
             pip=changed(asked.pip, wheel_dir=self.folder.root / WHEELS),

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import tarfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,9 +36,11 @@ class BundleFolder:
         """Raises ConfigurationError for a folder with other things in it, NotWritableError."""
         self.root = check_folder(root, option)
         self._work = self.root / FOLDER
+        self._mark = self._work / "bundle"
         """There as long as the bundle is unfinished: the sign that this folder is ours."""
         self._is_begun = self._is_finished = False
-        if root.is_dir() and any(root.iterdir()) and not self._work.is_dir() and not _is_bundle(root / MANIFEST):
+        others = root.is_dir() and any(path.name != FOLDER for path in root.iterdir())
+        if others and not self._mark.is_file() and not _is_bundle(root / MANIFEST):
             raise ConfigurationError(
                 f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
             )
@@ -73,6 +76,7 @@ class BundleFolder:
     def begin(self) -> None:
         """What is here may change from now on: the bundle that it was is whole no more."""
         if not self._is_begun:
+            self._mark.touch()
             for name in (SUMS, SIGNATURE, MANIFEST):
                 (self.root / name).unlink(missing_ok=True)
             self._is_begun = True
@@ -108,9 +112,9 @@ class BundleFolder:
             if name not in keep:
                 (self.root / name).unlink(missing_ok=True)
         for name in _OURS:
-            for folder, _, files in os.walk(self.root / name, topdown=False):
-                for file in files:
-                    path = Path(folder, file)
+            for folder, folders, files in os.walk(self.root / name, topdown=False):
+                links = (each for each in folders if Path(folder, each).is_symlink())
+                for path in (Path(folder, each) for each in (*files, *links)):
                     if path.relative_to(self.root).as_posix() not in keep:
                         path.unlink()
                 with suppress(OSError):  # it holds something
@@ -133,3 +137,13 @@ def _is_bundle(manifest: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(document, dict) and document.get("kind") == KIND
+
+
+def is_bundle_tar(path: Path) -> bool:
+    """Whether a file begins as a bundle's tar does: with its manifest."""
+    try:
+        with tarfile.open(path, "r:") as tar:
+            first = tar.next()
+            return first is not None and first.name == MANIFEST
+    except (OSError, tarfile.TarError):
+        return False

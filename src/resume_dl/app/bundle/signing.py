@@ -74,15 +74,6 @@ def sign(
     sign or a machine without a fit ssh-keygen, NotWritableError, StoreError where it fails for another reason. No
     signature is left then.
     """
-    try:
-        with key.open("rb"):
-            pass
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot read the key {key}: {error.strerror or error}",
-            hint="--sign takes the file of a private SSH key, or of a public one that the agent has; "
-            "ssh-keygen -t ed25519 makes a pair",
-        ) from error
     target = manifest.with_name(manifest.name + _SUFFIX)
     try:
         target.unlink(missing_ok=True)  # ssh-keygen would ask whether to overwrite it
@@ -90,7 +81,7 @@ def sign(
         raise NotWritableError(
             f"cannot replace {target}: {error.strerror or error}", hint="check the folder's permissions"
         ) from error
-    program = _ssh_keygen(env, windows=windows)
+    program = check_key(key, env, windows=windows)
     command = [program, "-Y", "sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(manifest.absolute())]
     code, said = _run(command, env, told)
     if code != 0 or not target.is_file():
@@ -102,6 +93,20 @@ def sign(
         target.unlink(missing_ok=True)
         raise
     return Signature(target, public)
+
+
+def check_key(key: Path, env: Mapping[str, str], *, windows: bool = os.name == "nt") -> str:
+    """The ssh-keygen that will sign, where there is one and the key can be read; raises ConfigurationError."""
+    try:
+        with key.open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the key {key}: {error.strerror or error}",
+            hint="--sign takes the file of a private SSH key, or of a public one that the agent has; "
+            "ssh-keygen -t ed25519 makes a pair",
+        ) from error
+    return _ssh_keygen(env, windows=windows)
 
 
 def _ssh_keygen(env: Mapping[str, str], *, windows: bool) -> str:

@@ -107,7 +107,7 @@ class FetchPip:
             self._begin()
         near = [] if self._request.bundle is None else [setup.paths.wheels]
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
-        space = space_for(self._planned, self._wheels.folder, unpack=False)
+        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs)
         if not self._request.dry_run:
             space.check(self._wheels.folder, of_bundle=self._request.bundle is not None)
 

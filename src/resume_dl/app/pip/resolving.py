@@ -275,7 +275,8 @@ class _Resolving:
             return ""
         taken = assumed(platform, self._glibc(platform))
         where = "another machine" if platform == native_subdir() else "not this machine"
-        return f"{platform} is {where}: assumed Python {python}{f' and {taken}' if taken else ''}"
+        how = "assumed" if self._glibc(platform) is None else "resolved for"
+        return f"{platform} is {where}: {how} Python {python}{f' and {taken}' if taken else ''}"
 
     def _solve(self, platform: str) -> PipSolution:
         foreign = self._is_elsewhere(platform)
