@@ -171,7 +171,7 @@ def _by_pip(platforms: Sequence[BundlePlatform], *, alone: bool) -> str:
         "By plain pip",
         "Into a virtual environment, by the Python that the wheels are for"
         + (". " if alone else ", where the conda packages are not wanted. ")
-        + "FOLDER must be outside of this folder: a bundle to which something was added is refused.",
+        + "FOLDER must be outside of this folder: a bundle to which something was added may be refused.",
         (
             "python -m venv FOLDER",
             "Linux, macOS:  . FOLDER/bin/activate",
