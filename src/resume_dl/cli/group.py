@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 
 import click
 
 from resume_dl import __version__
+from resume_dl.cli.lazy import LazyGroup
 
 COMMANDS = {
     "fetch": "Resolve conda packages, download, verify, put them into conda's package cache.",
@@ -22,35 +22,17 @@ COMMANDS = {
 }
 
 
-_OF_BUNDLE = ("create", "verify", "install", "inventory", "split", "join")
-
-
-class _Lazy(click.Group):
-    """Loads a command's module when it is called: ``--help`` loads none."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(f"resume_dl.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    commands_help=COMMANDS,
+    modules="resume_dl.cli.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="resume-dl")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Fetch conda packages whole, over slow, breaking or censored lines."""
+    from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE  # noqa: PLC0415 - not needed for --help
     from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
     from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - see above
 
@@ -63,6 +45,6 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
-        "bundle": {name: {**defaults, **as_json} for name in _OF_BUNDLE},
+        "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},
     }
     context.default_map = {**dict.fromkeys(COMMANDS, defaults), **looking}

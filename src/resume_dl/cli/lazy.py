@@ -1,0 +1,38 @@
+"""A command group that loads a command's module when it is called: ``--help`` loads none."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """``commands``: name -> its line of help; the module of each is ``<modules><name>`` and has a ``command``."""
+
+    def __init__(self, *args: Any, commands_help: Mapping[str, str], modules: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._help = commands_help
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order in which they are shown."""
+        del ctx
+        return list(self._help)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, its module loaded now."""
+        del ctx
+        if cmd_name not in self._help:
+            return None
+        command = importlib.import_module(f"{self._modules}{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The lines that are known without loading anything."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._help.items()))
