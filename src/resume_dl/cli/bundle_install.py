@@ -35,6 +35,9 @@ _STDERR = 2
 @click.option(
     "--with", "client", type=click.Choice(["conda", "mamba", "micromamba", "pip"]), help="Default: what is there."
 )
+@click.option(
+    "--pkgs-dir", "pkgs_dir", multiple=True, type=_PLACE, metavar="DIR", help="Packages of a delta; repeatable."
+)
 @click.option("--wheels", multiple=True, type=_PLACE, metavar="DIR", help="Wheels of a delta; repeatable.")
 @click.option("--unpack-to", "unpack_to", type=_PLACE, metavar="DIR", help="Keep what is unpacked from a tar.")
 @click.option("--dry-run", "planned", is_flag=True, help="Verify, and say what would be done.")
@@ -54,6 +57,7 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
             platform=options["subdir"],
             client=options["client"] or "",
             wheels=options["wheels"],
+            pkgs_dirs=options["pkgs_dir"],
             manifest_sha256=options["manifest_sha256"],
             allowed_signers=options["allowed_signers"],
             signer=options["signer"],

@@ -141,6 +141,8 @@ class Wish(NamedTuple):
     """``conda``, ``mamba``, ``micromamba`` or ``pip``; empty: what is there."""
     wheels: Tuple[Path, ...] = ()
     """Folders with wheels that a delta relies on, beside resume-dl's own."""
+    pkgs_dirs: Tuple[Path, ...] = ()
+    """Folders with conda packages that a delta relies on, beside conda's own caches."""
     manifest_sha256: str = ""
     allowed_signers: Optional[Path] = None
     signer: str = ""
@@ -403,7 +405,7 @@ class _Installation:
         """Where each package's bytes are; what a delta relies on is looked for on this machine. Nothing is written."""
         found = []
         missing = []
-        caches = probe.pkgs_dirs(info, self.env)
+        caches = [*self.wish.pkgs_dirs, *probe.pkgs_dirs(info, self.env)]
         wheels = [*self.wish.wheels, *probe.wheel_dirs(self.env)]
         relied_on = [entry for entry in entries if not entry["included"]]
         if relied_on:
@@ -428,8 +430,8 @@ class _Installation:
             raise InstallError(
                 f"the bundle leaves out what this machine was said to have, and {len(missing)} of these files are not "
                 "here; nothing was started:\n" + "\n".join(missing),
-                "put them there (wheels: or name their folder with --wheels DIR), or make the bundle anew with an "
-                "inventory of this machine: resume-dl bundle inventory",
+                "put them there, or name their folder with --pkgs-dir DIR (wheels: --wheels DIR), or make the bundle "
+                "anew with an inventory of this machine: resume-dl bundle inventory",
                 1,
             )
         return found
@@ -980,6 +982,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
     parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
     parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
+    parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
     parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep what is unpacked from a tar")
     parser.add_argument("--dry-run", action="store_true", help="verify, and say what would be done")
@@ -988,7 +991,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     bundle = given.pop("bundle") or Path(__file__).absolute().parent
     given.pop("yes")
     try:
-        outcome = install(bundle, Wish(**{**given, "wheels": tuple(given["wheels"])}))
+        places = {"wheels": tuple(given["wheels"]), "pkgs_dirs": tuple(given.pop("pkgs_dir"))}
+        outcome = install(bundle, Wish(**{**given, **places}))
     except InstallError as error:
         probe.tell(f"error: {error}\n  {error.hint}")
         return error.code
