@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import venv
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from resume_dl.bundle.channel import subdirs, write_repodata
 from resume_dl.demo.channel import PackageSpec
 from resume_dl.model.bundle import BundlePackage, Manifest
 from support.conda_env import TestConda
+from support.installable import venv_with_pip
 from support.laid_out import LaidOut, lay_out
 from support.pip_index import build_wheel
 
@@ -110,10 +111,9 @@ def test_environment_yml_installs_the_wheels_of_each_platform_with_their_hashes(
     test_conda: TestConda, tmp_path: Path
 ) -> None:
     """By conda's own run of the real pip: the environment's python here hands on to one that has it."""
-    venv.create(tmp_path / "venv", with_pip=True)
-    real = tmp_path / "venv" / "bin" / "python"
-    if not real.exists():
+    if os.name == "nt":
         pytest.skip("a python that is a shell script is for POSIX only")
+    real = venv_with_pip(tmp_path / "venv")
     script = f'#!/bin/sh\nexec "{real}" "$@"\n'.encode()
     pythons = {
         "linux-64": PackageSpec(name="python", version="3.11.9", depends=("pip",), files={"bin/python": script}),

@@ -15,6 +15,7 @@ from resume_dl.demo.channel import PackageSpec
 from resume_dl.model.bundle import Manifest
 from resume_dl.resolve.uv import find_uv
 from support.conda_env import TestConda
+from support.installable import venv_with_pip
 from support.laid_out import LaidOut, lay_out
 from support.pip_index import build_wheel
 
@@ -79,12 +80,11 @@ def test_commands_of_pip_and_uv_install_the_wheels(bundle: LaidOut, tmp_path: Pa
     (by_uv,) = [line for line in lines if line.startswith("uv")]
     program(tmp_path / "programs", "uv", find_uv())
     for number, line in enumerate((offline, by_uv)):
-        assert typed(f'"{sys.executable}" -m venv ../venv{number}', bundle, tmp_path).returncode == 0
-        python = tmp_path / f"venv{number}" / "bin"
-        activated = f'. "{python}/activate"; {line}'
+        programs = venv_with_pip(tmp_path / f"venv{number}").parent
+        activated = f'. "{programs}/activate"; {line}'
         done = typed(activated, bundle, tmp_path, PIP_DISABLE_PIP_VERSION_CHECK="1")
         assert done.returncode == 0, line + done.stderr
-        assert [*python.parent.glob("lib/python*/site-packages/demo_app-1!2.0+cu101.dist-info")]
+        assert [*programs.parent.glob("lib/python*/site-packages/demo_app-1!2.0+cu101.dist-info")]
 
 
 def test_the_check_without_python_finds_a_flip(bundle: LaidOut, tmp_path: Path) -> None:

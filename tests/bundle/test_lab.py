@@ -12,7 +12,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from resume_dl.demo.channel import PackageSpec, build_channel
 from support.bundles import Maker, files_of
 from support.conda_env import PROJECT, test_conda
 from support.fetching import User
-from support.installable import PYTHON, SITE
+from support.installable import PYTHON, SITE, venv_with_pip
 from support.nginx import NginxMirrors
 from support.offline import NEEDS, Offline, commands_of, offline
 from support.pip_index import build_wheel, write_index
@@ -147,11 +146,6 @@ def stems(paths: list[str]) -> set[str]:
     return {re.sub(r"(\.conda|\.tar\.bz2)$", "", Path(path).name) for path in paths}
 
 
-def venv(folder: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
-    return folder / "bin" / "python"
-
-
 def run(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(python.parent)}
     env |= {"PIP_CONFIG_FILE": os.devnull, "NO_PROXY": "127.0.0.1"}
@@ -175,7 +169,7 @@ def test_plain_conda(lab: Lab, test_conda) -> None:
 
 
 def test_plain_pip(lab: Lab, tmp_path: Path) -> None:
-    python = venv(tmp_path / "venv")
+    python = venv_with_pip(tmp_path / "venv")
     _, *words = readme_line(lab, "python -m pip", "demo-app")
     done = run(python, *words)
     assert done.returncode == 0, done.stderr
@@ -187,7 +181,7 @@ def test_plain_pip(lab: Lab, tmp_path: Path) -> None:
 
 def test_as_a_mirror(lab: Lab, user: User) -> None:
     """conda and pip packages for somebody who names the public channels, from the lab alone, each verified."""
-    done = user.fetch("pytorch", "ninja", "--pip", "demo-app", "--python", PYTHON, "--json")
+    done = user.fetch("pytorch", "ninja", "--pip", "demo-app", "--python", PYTHON, "--connections", "1", "--json")
     assert done.code == 0, done.err
     paths = [*lab.offline.listed("linux-64", "conda"), *lab.offline.listed("linux-64", "pip")]
     names = {Path(path).name for path in paths}
@@ -222,7 +216,7 @@ def test_a_damaged_file_on_the_server(lab: Lab, user: User, test_conda, tmp_path
         assert refused.returncode != 0
         assert "mkl-2020.2-0.conda" in refused.stdout + refused.stderr
         _, *words = readme_line(lab, "python -m pip", "tqdm")
-        refused = run(venv(tmp_path / "venv"), *words)
+        refused = run(venv_with_pip(tmp_path / "venv"), *words)
         assert refused.returncode != 0
         assert "THESE PACKAGES DO NOT MATCH THE HASHES" in refused.stderr
     finally:
@@ -247,7 +241,7 @@ def test_what_the_bundle_does_not_have(lab: Lab, user: User, test_conda, tmp_pat
     assert "scipy" in done.stderr
     assert lab.url("torch/channel") in done.stderr
     _, *words = readme_line(lab, "python -m pip", "scipy")
-    done = run(venv(tmp_path / "venv"), *words)
+    done = run(venv_with_pip(tmp_path / "venv"), *words)
     assert done.returncode == 1
     assert "No matching distribution found for scipy" in done.stderr
     assert lab.nginx.archive_requests() == []
@@ -270,7 +264,7 @@ def test_two_bundles_on_one_server(lab: Lab, user: User, test_conda, tmp_path: P
     assert only.code == 3
     assert "libuv" in only.err
 
-    python = venv(tmp_path / "venv")
+    python = venv_with_pip(tmp_path / "venv")
     _, *words = readme_line(lab, "python -m pip", "demo-app colorama")
     assert run(python, *words, "--extra-index-url", lab.url("second/simple/")).returncode == 0
 
@@ -279,7 +273,7 @@ def test_a_newer_bundle_in_the_same_place(lab: Lab, nginx_mirrors, test_conda, t
     """Its index has the size and the time of the older one, as tar unpacks it: nobody goes on with the older one."""
     place = lab.root / "same"
     plain = User(tmp_path / "plain")
-    python = venv(tmp_path / "venv")
+    python = venv_with_pip(tmp_path / "venv")
     channel = ["--override-channels", "-c", lab.url("same/channel")]
     index = ["--index-url", lab.url("same/simple/")]
     indexes = []

@@ -18,7 +18,7 @@ import pytest
 from resume_dl.resolve.uv import find_uv
 from support.bundles import sums_hold
 from support.conda_env import test_conda
-from support.installable import PYTHON, SITE, Target, content
+from support.installable import PYTHON, SITE, Target, content, venv_with_pip
 from support.offline import MIB, NEEDS, Command, Cut, Offline, commands_of, offline, programs
 
 __all__ = ["offline", "test_conda"]
@@ -228,14 +228,15 @@ def test_readme_plain_pip(shell: Shell, readme: list[Command], tmp_path: Path) -
     said = lines(readme, "By plain pip", "Linux, macOS", "linux-64")
     make, activate, listed, by_uv, by_lock = said
     assert make == "python -m venv FOLDER"
-    for number, line in enumerate([listed, by_uv, by_lock]):
+    done = shell.type(make.replace("FOLDER", "../venv0"))
+    assert done.returncode == 0, done.stderr
+    version = shell.type(activate.replace("FOLDER", "../venv0"), "python -m pip --version").stdout.split()[1]
+    reads_lock_files = [int(part) for part in version.split(".")[:2]] >= READS_LOCK_FILES
+    for number, line in enumerate([listed, by_uv, *([by_lock] if reads_lock_files else [])]):
         place = tmp_path / f"venv{number}"
-        make_here, activate_here = (each.replace("FOLDER", f"../{place.name}") for each in (make, activate))
-        done = shell.type(make_here, activate_here, "python -m pip --version")
-        pip = [int(part) for part in done.stdout.split()[1].split(".")[:2]]
-        if line == by_lock and pip < READS_LOCK_FILES:
-            continue
-        done = shell.type(activate_here, line)
+        if number:
+            venv_with_pip(place)
+        done = shell.type(activate.replace("FOLDER", f"../{place.name}"), line)
         assert done.returncode == 0, f"{line}: {done.stderr}"
         check_imports(place, shell.target, shell.cut, "import demo_app, fast, tqdm; print(demo_app.VERSION)")
     assert sums_hold(shell.bundle)

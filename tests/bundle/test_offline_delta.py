@@ -7,20 +7,21 @@ installed. What is left out and is not there any more is named, and then nothing
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from support.bundles import Maker, World, by_path, files_of, sums_hold
-from support.conda_env import test_conda
+from support.conda_env import TestConda, condas_at_hand
 from support.installable import SITE, Target
 from support.nginx import NginxMirrors
 from support.offline import MIB, NEEDS, Cut, Offline, offline
 
-__all__ = ["offline", "test_conda"]
+__all__ = ["offline"]
 pytestmark = NEEDS
 LINUX = ("--platform", "linux-64", "--cuda", "11.0")
 BASE = ("python", "pip", "numpy", "cudatoolkit", "libuv", "tzdata", "typing_extensions", "--pip", "tqdm", *LINUX)
@@ -61,18 +62,32 @@ class Loop:
             return cut.run(self.target, sys.executable, "install.py", "-n", "lab", *more, cwd=bundle)
 
 
+@pytest.fixture(scope="module", params=condas_at_hand(), ids=lambda conda: conda.label)
+def first(request: pytest.FixtureRequest, offline: Offline, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    """The first bundle is made and installed; nobody may change this target."""
+    folder = tmp_path_factory.mktemp("delta")
+    nginx = NginxMirrors([offline.world.root], folder / "nginx")
+    nginx.start()
+    try:
+        maker, base = Maker(folder / "maker", nginx), folder / "base"
+        assert maker.create(*BASE, out=base).code == 0
+        target = Target(TestConda(request.param, folder / "conda"))
+        loop = Loop(offline.world, maker, nginx, target, lambda: Cut(offline.port), base)
+        with loop.cut() as cut:
+            done = cut.run(target, sys.executable, "install.py", "-n", "first", cwd=base)
+        assert done.returncode == 0, done.stderr
+        yield loop
+    finally:
+        nginx.stop()
+
+
 @pytest.fixture
-def loop(offline: Offline, nginx_mirrors, test_conda, tmp_path: Path) -> Loop:
-    nginx = nginx_mirrors([offline.world.root])
-    maker = Maker(tmp_path / "maker", nginx)
-    base = tmp_path / "base"
-    assert maker.create(*BASE, out=base).code == 0
-    loop = Loop(offline.world, maker, nginx, Target(test_conda), lambda: Cut(offline.port), base)
-    with loop.cut() as cut:
-        done = cut.run(loop.target, sys.executable, "install.py", "-n", "first", cwd=base)
-    assert done.returncode == 0, done.stderr
-    loop.target.log.unlink()
-    return loop
+def loop(first: Loop, tmp_path: Path) -> Iterator[Loop]:
+    """The same with a target of its own, whose conda has the same cache."""
+    target = Target(TestConda(first.target.conda.conda, tmp_path / "conda"))
+    shutil.copytree(first.target.conda.pkgs, target.conda.pkgs, symlinks=True)
+    yield replace(first, target=target)
+    shutil.rmtree(first.maker.folder / "delta")
 
 
 def test_only_what_is_missing_travels(loop: Loop) -> None:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import ensurepip
 import functools
 import hashlib
+import importlib.util
+import marshal
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -46,10 +49,39 @@ def python_package() -> PackageSpec:
 
 def pip_package() -> PackageSpec:
     """The pip that comes with Python, as a conda package."""
+    version, files = _pip()
+    return PackageSpec(name="pip", version=version, depends=("python",), files=files)
+
+
+def venv_with_pip(folder: Path) -> Path:
+    """What ``python -m venv`` makes, in a fiftieth of its time; returns its ``python``."""
+    venv.create(folder, symlinks=True)
+    for name, data in _pip()[1].items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder / "bin" / "python"
+
+
+@functools.cache
+def _pip() -> tuple[str, Mapping[str, bytes]]:
+    """ensurepip's pip below a prefix, its inner modules as bytecode alone: each run of it would compile them anew."""
     wheel = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    files = {}
     with zipfile.ZipFile(wheel) as archive:
-        files = {f"{SITE}/{name}": archive.read(name) for name in archive.namelist() if not name.endswith("/")}
-    return PackageSpec(name="pip", version=wheel.name.split("-")[1], depends=("python",), files=files)
+        for name in archive.namelist():
+            if name.endswith(".py") and name.startswith(("pip/_internal/", "pip/_vendor/")):
+                files[f"{SITE}/{name}c"] = _bytecode(archive.read(name), name)
+            elif not name.endswith("/"):
+                files[f"{SITE}/{name}"] = archive.read(name)
+    return wheel.name.split("-")[1], files
+
+
+def _bytecode(source: bytes, name: str) -> bytes:
+    """A ``.pyc`` that wants no source beside it (PEP 552, unchecked)."""
+    unchecked = (1).to_bytes(4, "little")
+    code = compile(source, name, "exec", dont_inherit=True)
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
 def lay_bundle(
@@ -119,7 +151,7 @@ def _copy(source: Path, place: Path) -> None:
 
 
 class Target:
-    """A machine with a real conda, behind a wrapper that notes each call and its settings in ``calls``."""
+    """A machine with a real conda and no CUDA, behind a wrapper that notes each call in ``calls``."""
 
     def __init__(self, conda: TestConda) -> None:
         self.conda = conda
@@ -127,6 +159,8 @@ class Target:
         self.program = conda.folder / "conda"
         self.program.write_text(
             f'#!/bin/sh\necho "$*" >> {shlex.quote(str(self.log))}\n'
+            # without it conda starts another of itself each time, to look for a driver
+            ': "${CONDA_OVERRIDE_CUDA=}"; export CONDA_OVERRIDE_CUDA\n'
             f'exec {shlex.quote(str(conda.python))} -m conda "$@"\n',
             encoding="utf-8",
         )
