@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.bundles import Maker, World, build_world
 from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
-from support.nginx import NginxMirrors
+from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Channels and an index for two platforms (``support.bundles``), with small packages only."""
     return build_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def servers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NginxMirrors]:
+    """Two mirrors of the world, for what a module's tests make once; nobody may change them."""
+    if find_nginx() is None:
+        pytest.skip(INSTALL_HINT)
+    nginx = NginxMirrors([world.root, world.root], tmp_path_factory.mktemp("servers"))
+    nginx.start()
+    yield nginx
+    nginx.stop()
 
 
 @pytest.fixture

@@ -21,8 +21,15 @@ def sha256(path):
 
 
 @pytest.fixture
-def tar(maker):
-    """One that was made in the usual way."""
+def maker(servers, tmp_path):
+    """One that asks the servers that the tar was made from: the index is named in a bundle."""
+    return Maker(tmp_path / "maker", servers)
+
+
+@pytest.fixture(scope="module")
+def tar(servers, tmp_path_factory):
+    """One that was made in the usual way; nobody may change it."""
+    maker = Maker(tmp_path_factory.mktemp("usual"), servers)
     done = maker.create(*WANTED, out=maker.folder / "usual.tar", env={"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"})
     assert done.code == 0, done.err
     return maker.folder / "usual.tar"
@@ -54,10 +61,14 @@ def test_byte_for_byte(world, maker, tar, tmp_path):
     assert maker.nginx.body_bytes() == world.size(twice)
     assert sha256(maker.folder / "warm.tar") == sha256(tar)
 
-    assert maker.create(*WANTED).code == 0  # the folder is of the same files
+    assert maker.create(*WANTED).code == 0  # the folder is of the same files, and its verify.py takes the tar for whole
     with tarfile.open(tar) as archive:
         members = {member.name: archive.extractfile(member).read() for member in archive}
     assert members == files_of(maker.out)
+    assert manifest(maker.out)["request"]["files"] == []
+    command = [sys.executable, maker.out / "verify.py", tar]
+    checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_of_what_is_asked(maker, tar):
@@ -131,14 +142,9 @@ def test_of_a_wheel_without_a_hash(world, maker, tmp_path):
     assert maker.run("bundle", "verify", maker.folder / "first.tar").code == 0
 
 
-def test_of_its_own_scripts(maker, tar):
-    """The tar carries manifest and sums first, and verify.py in it takes it for whole."""
+def test_the_order_of_members(tar):
+    """Manifest and sums come first."""
     with tarfile.open(tar) as archive:
         names = archive.getnames()
     assert names[:2] == ["manifest.json", "SHA256SUMS"]
     assert names[2:] == sorted(names[2:])
-    assert maker.create(*WANTED).code == 0
-    assert manifest(maker.out)["request"]["files"] == []
-    command = [sys.executable, maker.out / "verify.py", tar]
-    checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert checked.returncode == 0, checked.stderr

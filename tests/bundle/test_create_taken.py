@@ -11,20 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from support.bundles import FAST, LINUX, archives_of, files_of, sums_hold, tree
+from support.bundles import FAST, LINUX, Maker, archives_of, files_of, sums_hold, tree
 
 pytestmark = pytest.mark.nginx
 WANTED = ("pytorch", "--platform", "linux-64", "--cuda", "11.0", "--pip", "fast")
 MKL = "channel/linux-64/mkl-2020.2-256.conda"
 
 
-@pytest.fixture
-def has_all(maker):
-    """The maker, with everything in conda's cache and our wheel dir."""
+@pytest.fixture(scope="module")
+def fetched(servers, tmp_path_factory):
+    """Where a maker has fetched everything; nobody may change it."""
+    maker = Maker(tmp_path_factory.mktemp("fetched"), servers)
     done = maker.fetch(*WANTED, "--index-url", maker.index, "--python", "3.8")
     assert done.code == 0, done.err
-    maker.nginx.reset_log()
-    return maker
+    return maker.folder
+
+
+@pytest.fixture
+def has_all(servers, fetched, tmp_path):
+    """A maker with everything in conda's cache and our wheel dir."""
+    shutil.copytree(fetched, tmp_path / "maker", symlinks=True)
+    servers.reset_log()
+    return Maker(tmp_path / "maker", servers)
 
 
 def source_of(maker, path):

@@ -539,9 +539,10 @@ def stage_of(target: Target, prefix: Path) -> Path:
     return target.conda.pkgs / ".resume-dl" / f"bundle-{name}"
 
 
-def large(tmp_path: Path) -> ChannelInfo:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> ChannelInfo:
     files = {f"share/many/{number}.txt": b"right" for number in range(2000)}
-    return build_channel(tmp_path / "large", [PackageSpec(name="many", version="1.0", files=files)])
+    return build_channel(tmp_path_factory.mktemp("large"), [PackageSpec(name="many", version="1.0", files=files)])
 
 
 def wait_for_files(folder: Path, process: subprocess.Popen[str]) -> None:
@@ -552,9 +553,8 @@ def wait_for_files(folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
-def test_killed_in_the_middle_then_repeated(target: Target, tmp_path: Path) -> None:
-    built = large(tmp_path)
-    lay_bundle(tmp_path / "bundle", built.packages)
+def test_killed_in_the_middle_then_repeated(target: Target, large: ChannelInfo, tmp_path: Path) -> None:
+    lay_bundle(tmp_path / "bundle", large.packages)
     command = (sys.executable, tmp_path / "bundle" / "install.py", "-n", "lab")
     prefix = target.conda.folder / "envs" / "lab"
     with target.start(*command) as process:
@@ -599,9 +599,8 @@ def test_what_conda_only_half_took_back_is_begun_anew(target: Target, channel: C
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_the_user(target: Target, tmp_path: Path, number: int) -> None:
-    built = large(tmp_path)
-    lay_bundle(tmp_path / "bundle", built.packages)
+def test_stopped_by_the_user(target: Target, large: ChannelInfo, tmp_path: Path, number: int) -> None:
+    lay_bundle(tmp_path / "bundle", large.packages)
     prefix = target.conda.folder / "envs" / "lab"
     with target.start(sys.executable, tmp_path / "bundle" / "install.py", "-n", "lab") as process:
         wait_for_files(prefix / "share" / "many", process)
