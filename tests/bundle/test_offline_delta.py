@@ -87,7 +87,7 @@ def loop(first: Loop, tmp_path: Path) -> Iterator[Loop]:
     target = Target(TestConda(first.target.conda.conda, tmp_path / "conda"))
     shutil.copytree(first.target.conda.pkgs, target.conda.pkgs, symlinks=True)
     yield replace(first, target=target)
-    shutil.rmtree(first.maker.folder / "delta")
+    shutil.rmtree(first.maker.folder / "delta", ignore_errors=True)
 
 
 def test_only_what_is_missing_travels(loop: Loop) -> None:

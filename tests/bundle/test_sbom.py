@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from resume_dl.bundle.sbom import serial_number, write_sbom
 from resume_dl.model.bundle import BundlePackage
@@ -84,6 +82,14 @@ def components_of(*packages: BundlePackage) -> list[dict[str, Any]]:
     return found
 
 
+def wrong_in(text):
+    """What the strict validator finds; loaded here, because that takes seconds, and each worker collects all tests."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    return JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+
+
 @pytest.mark.parametrize(
     ("packages", "options"),
     [
@@ -96,13 +102,13 @@ def components_of(*packages: BundlePackage) -> list[dict[str, Any]]:
 )
 def test_the_schema_of_cyclonedx_takes_it(packages, options):
     """The library's own strict validator, which refuses unknown keys too."""
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text_of(packages, **options)) is None
+    assert wrong_in(text_of(packages, **options)) is None
 
 
 def test_the_validator_would_say_what_is_wrong():
     """It is not one that takes everything."""
     broken = text_of(ALL).replace('"SHA-256"', '"SHA-257"', 1)
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(broken) is not None
+    assert wrong_in(broken) is not None
 
 
 def test_a_conda_package_is_named_by_all_that_tells_it_from_others():

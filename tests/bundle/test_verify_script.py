@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -22,6 +23,7 @@ HOSTILE = "raise SystemExit('somebody else is running')\n"
 SHADOWS = ("json.py", "__future__.py", "argparse.py", "hashlib.py", "typing.py", "pathlib.py", "zipfile.py", "bz2.py")
 
 
+@functools.cache  # each module that parametrizes by it would ask again
 def pythons() -> list[str]:
     """This one, and the oldest that the script has to run on, where this machine has one."""
     oldest = shutil.which("python3.8")
