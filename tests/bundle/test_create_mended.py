@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from resume_dl.app.bundle.public import public, public_url
@@ -50,3 +52,28 @@ def test_texts_with_queries(text, shown):
 def test_an_address_with_a_query():
     """It leads nowhere without its query, and nobody can tell whether that is a secret."""
     assert public_url(RedactedUrl(f"https://h.example/a.whl?x={SECRET}#{SECRET}")) == "https://h.example/a.whl"
+
+
+@pytest.mark.parametrize(("conda", "glibc"), [(("mkl",), "2.28"), ((), "2.28"), (("mkl", "--target"), "2.31")])
+def test_the_glibc_that_wheels_were_chosen_for(maker, conda, glibc):
+    """It is newer than what is assumed for conda's packages: the target is to be measured by the newer of both."""
+    target = maker.folder / "target.json"
+    virtual = {"__glibc": glibc, "__linux": "5.10", "__archspec": "1=x86_64"}
+    target.write_text(
+        json.dumps({"schema": 1, "kind": "resume-dl target", "platform": "linux-64", "virtual_packages": virtual})
+    )
+    asked = (*conda, target) if conda[1:] else (*conda, *LINUX_64)
+    done = maker.create(*asked, "--pip", "fast", "--python", "3.8")
+    assert done.code == 0, done.err
+    told = [each for each in manifest(maker.out)["platforms"]["linux-64"]["virtual_packages"] if "__glibc" in each]
+    assert told == [f"__glibc={glibc}=0"]
+    assert f"__glibc={glibc}=0" in (maker.out / "README.txt").read_text()
+
+
+def test_wheels_for_any_machine_want_no_glibc(maker):
+    """Neither does a bundle for Windows."""
+    done = maker.create("mkl", "--pip", "tqdm", "--python", "3.8", "--platform", "win-64", *LINUX_64)
+    assert done.code == 0, done.err
+    said = manifest(maker.out)["platforms"]
+    assert "__glibc=2.17=0" in said["linux-64"]["virtual_packages"]
+    assert not any("__glibc" in each for each in said["win-64"]["virtual_packages"])

@@ -185,6 +185,8 @@ class PipSolution:
     """For people: what was passed over or taken for granted."""
     lock_text: str = ""
     """The same as a pylock.toml (PEP 751), with canonical addresses."""
+    glibc: tuple[int, int] | None = None
+    """The C library of another Linux that they were chosen for, known or assumed."""
 
 
 def place_from(word: str, folder: Path) -> FindLinks:

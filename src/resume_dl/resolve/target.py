@@ -20,8 +20,10 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from resume_dl.model.platforms import TARGETS
 
-_GLIBC, _OLDEST = (2, 28), 5
-"""What is taken for granted of another Linux, as uv does for a requirement; and the minor version of manylinux1."""
+ASSUMED_GLIBC = (2, 28)
+"""What is taken for granted of another Linux, as uv does for a requirement."""
+_OLDEST = 5
+"""The minor version of manylinux1."""
 _MACOS = (13, 0)
 _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
@@ -66,7 +68,7 @@ def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = 
 
     ``glibc``: that of another Linux, where it is known.
     """
-    platforms = [*platform_tags()] if platform is None else _platforms(platform, glibc or _GLIBC)
+    platforms = [*platform_tags()] if platform is None else _platforms(platform, glibc or ASSUMED_GLIBC)
     major, minor = (int(part) for part in python.split(".")[:2])
     interpreter = f"cp{major}{minor}"
     abi = f"{interpreter}m" if (major, minor) < (3, 8) else interpreter

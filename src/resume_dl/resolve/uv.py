@@ -23,16 +23,17 @@ from packaging.tags import Tag
 
 from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError
 from resume_dl.model.url import scrub
-from resume_dl.resolve.target import best_wheel
+from resume_dl.resolve.target import ASSUMED_GLIBC, best_wheel
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+_LINUX, _GLIBC = "manylinux_{}_{}".format(*ASSUMED_GLIBC), "glibc {}.{}".format(*ASSUMED_GLIBC)
 _PLATFORMS: Mapping[str, tuple[str, str]] = {
-    "linux-64": ("x86_64-manylinux_2_28", "glibc 2.28"),
-    "linux-aarch64": ("aarch64-manylinux_2_28", "glibc 2.28"),
+    "linux-64": (f"x86_64-{_LINUX}", _GLIBC),
+    "linux-aarch64": (f"aarch64-{_LINUX}", _GLIBC),
     "linux-riscv64": ("riscv64-unknown-linux", "a current glibc"),
     "osx-64": ("x86_64-apple-darwin", "macOS 13"),
     "osx-arm64": ("aarch64-apple-darwin", "macOS 13"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -93,7 +94,7 @@ def contents_of(
             BundlePlatform(
                 platform=platform,
                 python=python,
-                virtual_packages=() if solution is None else solution.virtual_packages,
+                virtual_packages=_with_glibc(() if solution is None else solution.virtual_packages, pips),
                 conda=conda,
                 pip=wheels,
                 explicit=f"explicit/{platform}.txt" if conda else "",
@@ -114,6 +115,25 @@ def contents_of(
 
 def _markers(platform: str, python: str) -> Mapping[str, str]:
     return cast("Mapping[str, str]", marker_environment(platform, python))  # all its values are texts
+
+
+def _with_glibc(virtual_packages: Sequence[str], pips: Iterable[PipSolution]) -> tuple[str, ...]:
+    """With the C library that the wheels were chosen for, where that is newer than what conda's packages may want.
+
+    Wheels for any machine (``-any``) want none.
+    """
+    wanted = [
+        each.glibc
+        for each in pips
+        if each.glibc is not None
+        and any(one.kind == "wheel" and not one.filename.endswith("-any.whl") for one in each.artifacts)
+    ]
+    own = next((each for each in virtual_packages if each.startswith("__glibc=")), "")
+    newest = max(wanted, default=(0, 0))
+    if newest <= tuple(int(part) for part in re.findall(r"\d+", own)[:2]) or not wanted:
+        return tuple(virtual_packages)
+    others = (each for each in virtual_packages if each != own)
+    return tuple(sorted((*others, f"__glibc={newest[0]}.{newest[1]}=0")))
 
 
 def _chosen(*several: Iterable[Artifact]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from resume_dl.ports import Reporter
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.requirements import read_requirements
-from resume_dl.resolve.target import tags_for, tags_of, takes
+from resume_dl.resolve.target import ASSUMED_GLIBC, tags_for, tags_of, takes
 from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
@@ -200,7 +200,7 @@ class _Resolving:
         for platform in self._platforms():
             parts = [self._read(path, platform) for path in self._asked.locks]
             parts += [self._solve(platform)] if self._asked.lines else []
-            solutions.append(joined(parts))
+            solutions.append(replace(joined(parts), glibc=self._chosen_for(platform)))
         return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
@@ -268,6 +268,12 @@ class _Resolving:
     def _glibc(self, platform: str) -> tuple[int, int] | None:
         machine = self._request.machines.get(platform)
         return None if machine is None else machine.glibc
+
+    def _chosen_for(self, platform: str) -> tuple[int, int] | None:
+        """The C library that the wheels for another Linux may want."""
+        if not platform.startswith("linux-") or not self._is_elsewhere(platform):
+            return None
+        return self._glibc(platform) or ASSUMED_GLIBC
 
     def _about(self, platform: str, python: str) -> str:
         """What to tell of another machine."""
