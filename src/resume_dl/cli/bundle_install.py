@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from resume_dl.cli.bundle_verify import trust_options
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
@@ -27,11 +28,7 @@ _STDERR = 2
 @click.option("-n", "--name", "environment", default="", help="The environment, by its name.")
 @click.option("-p", "--prefix", "folder", type=_PLACE, help="The environment, by its folder.")
 @click.option("--platform", "subdir", metavar="SUBDIR", default="", help="Default: this machine's.")
-@option("--manifest-sha256", "manifest_sha256", default="", metavar="HEX", help="As `bundle create` printed it.")
-@option(
-    "--allowed-signers", "allowed_signers", type=_PLACE, metavar="FILE", help="Whose signature is taken; ssh-keygen's."
-)
-@option("--signer", default="", metavar="IDENTITY", help="The only one of them that is taken.")
+@trust_options
 @click.option(
     "--with", "client", type=click.Choice(["conda", "mamba", "micromamba", "pip"]), help="Default: what is there."
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,26 +16,57 @@ from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, 
 if TYPE_CHECKING:
     from resume_dl.standalone.verify import Problem, Report
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
 _ERRORS: dict[int, type[ResumeDLError]] = {4: IntegrityError, 5: StoreError}
 """By exit code."""
 
 
+class _Some(click.ParamType[str, str]):
+    """A text that is not empty: an empty one asks for less than whoever typed the option wanted."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text as it is."""
+        if not str(value).strip():
+            from resume_dl.standalone.verify import EMPTY  # noqa: PLC0415 - loaded when it is needed, not for --help
+
+            self.fail(f"it {EMPTY}", param, ctx)
+        return str(value)
+
+
+def trust_options(command: _Command) -> _Command:
+    """``--manifest-sha256``, ``--allowed-signers``, ``--signer``: ``verify.check``'s, None if not given."""
+    for add in (
+        option("--signer", type=_Some(), metavar="IDENTITY", help="The only one of them that is taken."),
+        option(
+            "--allowed-signers",
+            "allowed_signers",
+            type=_Some(),
+            callback=lambda _ctx, _param, value: None if value is None else Path(value),
+            metavar="FILE",
+            help="Whose signature is taken; ssh-keygen's.",
+        ),
+        option(
+            "--manifest-sha256", "manifest_sha256", type=_Some(), metavar="HEX", help="As `bundle create` printed it."
+        ),
+    ):
+        command = add(command)
+    return command
+
+
 @click.command("verify")
 @click.argument("bundle", metavar="FOLDER|TAR", type=_PATH)
-@option("--manifest-sha256", "manifest_sha256", default="", metavar="HEX", help="As `bundle create` printed it.")
-@option(
-    "--allowed-signers", "allowed_signers", type=_PATH, metavar="FILE", help="Whose signature is taken; ssh-keygen's."
-)
-@option("--signer", default="", metavar="IDENTITY", help="The only one of them that is taken.")
+@trust_options
 @option("--deep", is_flag=True, help="Look into .tar.bz2 and .tar.gz too, which takes long.")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.")
 @option("--quiet", is_flag=True, help="Errors only.")
 def command(
     bundle: Path,
-    manifest_sha256: str,
+    manifest_sha256: str | None,
     allowed_signers: Path | None,
-    signer: str,
+    signer: str | None,
     *,
     deep: bool,
     as_json: bool,

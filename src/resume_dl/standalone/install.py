@@ -1,4 +1,4 @@
-# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+# ruff: noqa: FA100 - `from __future__ import` runs a __future__.py that somebody laid beside the script
 """Install an offline bundle with this machine's own conda, mamba or micromamba and pip, after every file was verified.
 
 Run it as ``python install.py -n NAME`` in a bundle, or ``python install.py BUNDLE.tar -p PREFIX``: Python 3.8 and
@@ -8,7 +8,7 @@ calls ``install``. Sizes are in bytes, digests in lower-case hex.
 Why conda gets a package cache of its own, filled by us, and a list of the canonical addresses with their MD5
 (measured with conda 24.7.1, 25.11.1 and 26.7.1; what ended in the environment, or that conda refused):
 
-| | ``-c file:`` and a solve | ``@EXPLICIT file:…#digest`` | the same cache, filled by us | a cache of its own |
+| | ``-c file:`` and a solve | ``@EXPLICIT file:...#digest`` | the same cache, filled by us | a cache of its own |
 | --- | --- | --- | --- | --- |
 | archive replaced after we had verified it | **the wrong one** | **the wrong one** | refused | refused |
 | a bit flipped after we had verified it | refused (CRC) | refused (CRC) | refused | refused |
@@ -25,6 +25,11 @@ installs explicit lists all the same.
 """
 
 import sys
+
+if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+    needed: str = "Python 3.8 or newer is needed"  # one without annotations ends here, and shows this line
+    sys.stderr.write(f"{needed}; this is {sys.version.split()[0]}\n")
+    sys.exit(2)
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python puts the script's own folder first, and a json.py that somebody added there would run
@@ -143,9 +148,9 @@ class Wish(NamedTuple):
     """Folders with wheels that a delta relies on, beside resume-dl's own."""
     pkgs_dirs: Tuple[Path, ...] = ()
     """Folders with conda packages that a delta relies on, beside conda's own caches."""
-    manifest_sha256: str = ""
+    manifest_sha256: Optional[str] = None
     allowed_signers: Optional[Path] = None
-    signer: str = ""
+    signer: Optional[str] = None
     dry_run: bool = False
     unpack_to: Optional[Path] = None
 
@@ -978,9 +983,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser.add_argument("-n", "--name", default="", help="the environment, by its name")
     parser.add_argument("-p", "--prefix", type=Path, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
-    parser.add_argument("--manifest-sha256", metavar="HEX", default="", help="as `bundle create` printed it")
-    parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
-    parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
+    verify.add_trust_options(parser)
     parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
     parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
@@ -1013,4 +1016,7 @@ def ready(outcome: Outcome) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        verify.settle()

@@ -1,4 +1,4 @@
-# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+# ruff: noqa: FA100 - `from __future__ import` runs a __future__.py that somebody laid beside the script
 """Puts the parts of a file together again: resume-dl's join.py, for any Python from 3.8 on, with nothing installed.
 
     python join.py [X.tar.parts.json | X.tar.001 | X.tar | FOLDER] [-o OUT] [--remove-parts]
@@ -12,6 +12,11 @@ Exit codes: 0 joined; 1 parts are missing; 4 something is damaged; 2 wrong usage
 """
 
 import sys
+
+if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+    needed: str = "Python 3.8 or newer is needed"  # one without annotations ends here, and shows this line
+    sys.stderr.write(f"{needed}; this is {sys.version.split()[0]}\n")
+    sys.exit(2)
 
 if __name__ == "__main__" and not (__package__ or sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python puts the script's own folder first, and a json.py that somebody added there would run
@@ -28,6 +33,7 @@ import shutil
 import stat
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
@@ -107,7 +113,7 @@ def self_digest(document: Dict[str, Any]) -> str:
 def read_list(path: Path) -> Parts:
     """Read ``X.tar.parts.json``; raises JoinError for one that is damaged, or not to be believed.
 
-    ``{"schema": 1, "kind": "resume-dl parts", "name", "size", "sha256", "parts": [{"name", "size", "sha256"}, …],
+    ``{"schema": 1, "kind": "resume-dl parts", "name", "size", "sha256", "parts": [{"name", "size", "sha256"}, ...],
     "digest"}``: bytes, lower-case hex, ``digest`` as ``self_digest``.
     """
     try:
@@ -543,13 +549,30 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - a command line
+    with suppress(OSError):  # a reader that has gone away does not change what is joined
+        print(line, flush=True)  # noqa: T201 - a command line
 
 
 def _complain(lines: Iterable[str]) -> None:
-    for number, line in enumerate(lines):
-        print(("  " if number else "") + line, file=sys.stderr)  # noqa: T201 - as above
+    with suppress(OSError):
+        for number, line in enumerate(lines):
+            print(("  " if number else "") + line, file=sys.stderr)  # noqa: T201 - as above
+
+
+def settle() -> None:
+    """At the end of a script: a reader that has gone away changes no exit code; as in verify.py."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (AttributeError, ValueError):
+            pass  # there is none, or it is closed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        settle()

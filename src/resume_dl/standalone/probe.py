@@ -1,4 +1,4 @@
-# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+# ruff: noqa: FA100 - `from __future__ import` runs a __future__.py that somebody laid beside the script
 """What this machine is and has, as one JSON object on stdout: ``python probe.py > target.json``.
 
 For a machine that a bundle is prepared for, and which has no net: platform and virtual packages as its conda says them
@@ -8,6 +8,11 @@ standard library. conda is asked as a program and never imported: whatever Pytho
 """
 
 import sys
+
+if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+    needed: str = "Python 3.8 or newer is needed"  # one without annotations ends here, and shows this line
+    sys.stderr.write(f"{needed}; this is {sys.version.split()[0]}\n")
+    sys.exit(2)
 
 if __name__ == "__main__" and not __package__:
     # Nothing that lies beside this file may pass for a part of Python: a bundle comes from elsewhere.
@@ -146,10 +151,13 @@ def tell(text: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- children
 
 
-def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) -> Tuple[Optional[int], str]:
+def run_quietly(
+    command: Iterable[str], env: Mapping[str, str], timeout: float, told: Optional[Told] = None
+) -> Tuple[Optional[int], str]:
     """Run a program to its end: its exit code and what it printed on stdout; (None, "") where it cannot be had.
 
-    Whatever it started is gone too. It stands in its own folder: ``-m`` would run what lies in the user's.
+    Whatever it started is gone too. It stands in its own folder: ``-m`` would run what lies in the user's. ``told``
+    gets a line where it takes long.
     """
     line = list(command)
     try:
@@ -165,14 +173,24 @@ def run_quietly(command: Iterable[str], env: Mapping[str, str], timeout: float) 
                 creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
             )
             try:
-                code: Optional[int] = process.wait(max(0.0, timeout))
-            except subprocess.TimeoutExpired:
-                code = None
+                code = _wait(process, min(timeout, _EVERY))
+                if code is None and timeout > _EVERY:
+                    if told is not None:
+                        told("waiting for " + " ".join(line) + f", for {timeout - _EVERY:.0f} s more at most")
+                    code = _wait(process, timeout - _EVERY)
             finally:
                 _end(process)
             return (None, "") if code is None else (code, _text(out))
     except (OSError, ValueError):
         return None, ""
+
+
+def _wait(process: "subprocess.Popen[bytes]", timeout: float) -> Optional[int]:
+    """Its exit code, or None where it has none after so many seconds."""
+    try:
+        return process.wait(max(0.0, timeout))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -318,11 +336,14 @@ def plain_environment(env: Mapping[str, str]) -> Dict[str, str]:
 
 
 def conda_info(
-    command: Iterable[str], env: Optional[Mapping[str, str]] = None, timeout: float = PATIENCE
+    command: Iterable[str],
+    env: Optional[Mapping[str, str]] = None,
+    timeout: float = PATIENCE,
+    told: Optional[Told] = None,
 ) -> Optional[CondaInfo]:
     """What ``<command> info --json`` says, or None: it is not there, fails, or does not answer in time."""
     env = plain_environment(os.environ if env is None else env)
-    code, text = run_quietly((*command, "info", "--json"), env, timeout)
+    code, text = run_quietly((*command, "info", "--json"), env, timeout, told)
     answer = _json_in(text) if code == 0 else None
     if not isinstance(answer, dict):
         return None
@@ -374,13 +395,13 @@ def _virtual(rows: Any) -> Dict[str, str]:
 
 
 def first_answer(
-    clients: Iterable[Client], env: Mapping[str, str], timeout: float = PATIENCE
+    clients: Iterable[Client], env: Mapping[str, str], timeout: float = PATIENCE, told: Told = tell
 ) -> Optional[Tuple[Client, CondaInfo]]:
-    """The first client that answers, within ``timeout`` seconds for all of them together."""
+    """The first client that answers, within ``timeout`` seconds for all of them together; ``told`` who is awaited."""
     deadline = time.monotonic() + timeout
     for client in clients:
         left = deadline - time.monotonic()
-        info = conda_info(client.command, env, left) if left > 0 else None
+        info = conda_info(client.command, env, left, told) if left > 0 else None
         if info is not None and (info.version or info.platform):
             return client, info
     return None
@@ -773,7 +794,7 @@ def look(env: Optional[Mapping[str, str]] = None, told: Told = tell, created_by:
     """This machine's profile, without its inventory."""
     env = os.environ if env is None else env
     clients = find_clients(env)
-    answered = first_answer(clients, env)
+    answered = first_answer(clients, env, told=told)
     if clients and answered is None:
         told("note: " + clients[0].name + " is here and did not answer; this machine is described without it")
     client, info = answered or (None, None)
@@ -821,16 +842,16 @@ def named_folders(places: Iterable[str]) -> List[Path]:
 
 
 def write_json(value: Mapping[str, Any]) -> None:
-    """ASCII on stdout. Raises ProbeError where it cannot be written."""
+    """ASCII on stdout; a reader that has gone away is no error. Raises ProbeError where it cannot be written."""
     hint = "look at where the output goes, and run it again"
     if sys.stdout is None:
         raise ProbeError("standard output is closed", hint, 5)
     try:
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
         sys.stdout.flush()
+    except BrokenPipeError:
+        pass
     except OSError as error:
-        with suppress(OSError, ValueError):  # Python would complain again while it ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ProbeError(f"cannot write to standard output: {error.strerror or error}", hint, 5) from error
 
 
@@ -860,5 +881,20 @@ def main(argv: Optional[List[str]] = None) -> int:
     return 0
 
 
+def settle() -> None:
+    """At the end of a script: a reader that has gone away changes no exit code; as in verify.py."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (AttributeError, ValueError):
+            pass  # there is none, or it is closed
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        settle()

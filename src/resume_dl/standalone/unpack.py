@@ -1,4 +1,4 @@
-# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+# ruff: noqa: FA100 - `from __future__ import` runs a __future__.py that somebody laid beside the script
 """Verify an offline bundle in a tar and unpack it, so that nothing is written outside, or unverified.
 
 Run it as ``python unpack.py BUNDLE.tar [FOLDER]``: Python 3.8 and newer, its standard library, and the verify.py that
@@ -10,6 +10,11 @@ The tar is read as POSIX's ustar with pax headers or GNU's long names (pax(1), t
 """
 
 import sys
+
+if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+    needed: str = "Python 3.8 or newer is needed"  # one without annotations ends here, and shows this line
+    sys.stderr.write(f"{needed}; this is {sys.version.split()[0]}\n")
+    sys.exit(2)
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python puts the script's own folder first, and a json.py that somebody added there would run
@@ -75,9 +80,9 @@ _PART = re.compile(r"\.tar\.(\d{3,}|parts\.json)$")
 def check_tar(
     path: Path,
     *,
-    manifest_sha256: str = "",
+    manifest_sha256: Optional[str] = None,
     allowed_signers: Optional[Path] = None,
-    signer: str = "",
+    signer: Optional[str] = None,
     told: Optional[verify.Told] = None,
     deep: bool = False,
 ) -> verify.Report:
@@ -96,9 +101,9 @@ def check_tar(
 def check_any(
     path: Path,
     *,
-    manifest_sha256: str = "",
+    manifest_sha256: Optional[str] = None,
     allowed_signers: Optional[Path] = None,
-    signer: str = "",
+    signer: Optional[str] = None,
     told: Optional[verify.Told] = None,
     deep: bool = False,
 ) -> verify.Report:
@@ -118,9 +123,9 @@ def unpack(
     tar: Path,
     folder: Path,
     *,
-    manifest_sha256: str = "",
+    manifest_sha256: Optional[str] = None,
     allowed_signers: Optional[Path] = None,
-    signer: str = "",
+    signer: Optional[str] = None,
     told: Optional[verify.Told] = None,
 ) -> verify.Report:
     """Verify a tar and lay its files into ``folder``, new, empty, or left by an ``unpack`` that failed.
@@ -458,4 +463,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        verify.settle()

@@ -1,4 +1,4 @@
-# ruff: noqa: FA100 - `from __future__ import …` runs a __future__.py that somebody laid beside the script
+# ruff: noqa: FA100 - `from __future__ import` runs a __future__.py that somebody laid beside the script
 """Verify an offline bundle, before anything of it is used.
 
 Run it as ``python verify.py [FOLDER]``: one file, Python's standard library alone, Python 3.8 and newer; for the tar of
@@ -15,6 +15,11 @@ Signatures are OpenSSH's (ssh-keygen(1), ``-Y``; PROTOCOL.sshsig).
 """
 
 import sys
+
+if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+    needed: str = "Python 3.8 or newer is needed"  # one without annotations ends here, and shows this line
+    sys.stderr.write(f"{needed}; this is {sys.version.split()[0]}\n")
+    sys.exit(2)
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python puts the script's own folder first, and a json.py that somebody added there would run
@@ -65,7 +70,9 @@ _SUBDIR = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<path>.+)")
 _PLAIN_URL = re.compile(r"https?://[\w.:+!~%=-]+/[\w.:/+!~%=-]*")
 """Without login, and without letters that a shell would read."""
-_RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
+_RESERVED = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
+)
 
 _AGAIN = "copy it again from the machine or disk that the bundle came from"
 _REMOVE = "remove it, or copy the bundle again"
@@ -135,9 +142,9 @@ class Report:
 def check(
     folder: Path,
     *,
-    manifest_sha256: str = "",
+    manifest_sha256: Optional[str] = None,
     allowed_signers: Optional[Path] = None,
-    signer: str = "",
+    signer: Optional[str] = None,
     told: Optional[Told] = None,
     deep: bool = False,
 ) -> Report:
@@ -728,14 +735,16 @@ def _compare_names(source: Source, expected: List[Expected], report: Report) -> 
 class Wanted:
     """By what the manifest is to be trusted. Raises UsageError where the options do not go together."""
 
-    def __init__(self, sha256: str, allowed_signers: Optional[Path], signer: str, folder: Optional[Path]) -> None:
-        given = sha256.strip().lower()
+    def __init__(
+        self, sha256: Optional[str], allowed_signers: Optional[Path], signer: Optional[str], folder: Optional[Path]
+    ) -> None:
+        given = (sha256 or "").strip().lower()
         self.sha256 = given[7:] if given.startswith("sha256:") else given
         if given and not _HEX.fullmatch(self.sha256):
             raise UsageError("--manifest-sha256 takes 64 hex digits, as `bundle create` printed them")
         if signer and allowed_signers is None:
             raise UsageError("--signer needs --allowed-signers, the file that says whose key is whose")
-        self.signer = signer
+        self.signer = signer or ""
         self.folder = None if folder is None else folder.resolve()
         self.allowed_signers: Optional[Path] = None
         if allowed_signers is not None:
@@ -1213,10 +1222,26 @@ EXIT_CODES = "Exit codes: 0 whole, 2 wrong usage, 4 not to be used, 5 this machi
 
 
 def add_trust_options(parser: argparse.ArgumentParser) -> None:
-    """By what the manifest is to be trusted: the keywords of ``check``."""
-    parser.add_argument("--manifest-sha256", metavar="HEX", default="", help="as `bundle create` printed it")
-    parser.add_argument("--allowed-signers", metavar="FILE", type=Path, help="whose signature is taken; ssh-keygen(1)")
-    parser.add_argument("--signer", metavar="IDENTITY", default="", help="the only one of them that is taken")
+    """By what the manifest is to be trusted: the keywords of ``check``, None where they are not given."""
+    parser.add_argument("--manifest-sha256", metavar="HEX", type=_some, help="as `bundle create` printed it")
+    parser.add_argument(
+        "--allowed-signers", metavar="FILE", type=_some_path, help="whose signature is taken; ssh-keygen(1)"
+    )
+    parser.add_argument("--signer", metavar="IDENTITY", type=_some, help="the only one of them that is taken")
+
+
+EMPTY = "is empty, as a variable that nobody has set; leave the option out if nothing is to be compared"
+
+
+def _some(text: str) -> str:
+    """The text as it is; an empty one asks for less than whoever typed the option wanted."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(EMPTY)
+    return text
+
+
+def _some_path(text: str) -> Path:
+    return Path(_some(text))
 
 
 def run(work: Callable[[], Report], *, if_stopped: str) -> int:
@@ -1246,5 +1271,24 @@ def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - a script has nothing else
 
 
+def settle() -> None:
+    """At the end of a script: a reader that has gone away changes no exit code.
+
+    What nobody takes is dropped: Python would fail over it once more while it ends, with exit code 120
+    (docs.python.org, signal: "Note on SIGPIPE").
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (AttributeError, ValueError):
+            pass  # there is none, or it is closed
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        settle()
