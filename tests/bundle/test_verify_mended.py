@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from resume_dl.model.bundle import Manifest
 from resume_dl.standalone import install, join, probe, unpack, verify
 from support.fetching import User
-from support.hand_bundle import NUMPY, bundle_tar, hand_bundle
+from support.hand_bundle import NUMPY, TQDM, bundle_tar, hand_bundle
 
 MODULES = (install, join, probe, unpack, verify)
 SCRIPTS = {str(module.__name__).rpartition(".")[2]: Path(str(module.__file__)) for module in MODULES}
@@ -140,3 +142,73 @@ def test_a_version_before_3_8_is_refused_before_anything_is_imported(name: str) 
 def test_the_scripts_are_ascii(name: str) -> None:
     """Python 2 reads nothing else without being told to, and stops before it has shown a word."""
     assert SCRIPTS[name].read_bytes().isascii()
+
+
+# ---------------------------------------------------------------------------------- what a manifest says of a platform
+
+
+def with_platform(folder: Path, **changes: object) -> verify.Report:
+    """The verification of a sealed bundle whose manifest says this of its platform."""
+
+    def changed(manifest: Manifest) -> Manifest:
+        return replace(manifest, platforms=(replace(manifest.platforms[0], **changes),))  # type: ignore[arg-type]
+
+    hand_bundle(folder, changed=changed)
+    return verify.check(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"python": "3.10; rm -rf ~"}, "python is no version"),
+        ({"python": "3"}, "python is no version"),
+        ({"python": "3.10\n"}, "python is no version"),
+        ({"python": "\N{ARABIC-INDIC DIGIT THREE}.10"}, "python is no version"),
+        ({"python": "3." + "1" * 5000}, "python is no version"),
+        ({"virtual_packages": ("__glibc=2.17", "glibc=2.17")}, "virtual_packages is none"),
+        ({"virtual_packages": ("__glibc",)}, "virtual_packages is none"),
+        ({"virtual_packages": ("__glibc=2.17\x1b[2J",)}, "virtual_packages is none"),
+        ({"virtual_packages": ("__glibc=2.17=0=0",)}, "virtual_packages is none"),
+        ({"virtual_packages": ("__glibc=" + "9" * 5000,)}, "virtual_packages is none"),
+        ({"virtual_packages": ("__" + "g" * 5000 + "=1",)}, "virtual_packages is none"),
+        ({"conda": (NUMPY, NUMPY)}, "conda names a package twice"),
+        ({"pip": (TQDM, TQDM)}, "pip names a package twice"),
+        ({"explicit": "explicit/win-64.txt"}, "explicit names no file"),
+        ({"explicit": NUMPY}, "explicit names no file"),
+        ({"requirements": "../requirements.txt"}, "requirements names no file"),
+    ],
+)
+def test_a_platform_that_lies_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    """Although the bundle is sealed as it is: every digest in it fits."""
+    report = with_platform(tmp_path / "evil", **changes)
+    assert [(problem.path, problem.what) for problem in report.problems] == [("manifest.json", "unsafe")]
+    assert said in report.problems[0].text
+    assert (report.manifest, report.exit_code) == (None, 4)
+    assert "\x1b" not in "".join(verify.lines(report))
+
+
+@pytest.mark.parametrize("python", ["", "3.10", "3.10.4", "3.15.0rc1", "3.15.0.a2"])
+def test_what_platforms_say_otherwise(tmp_path: Path, python: str) -> None:
+    virtual = ("__archspec=1=x86_64_v3", "__cuda=12.2=0", "__glibc=2.17", "__unix=0=0", "__win=10.0.22631=0")
+    report = with_platform(tmp_path / "fine", python=python, virtual_packages=virtual)
+    assert report.problems == []
+
+
+# ----------------------------------------------------------------------------------------------------- many warnings
+
+
+@pytest.mark.parametrize("count", [20, 21, 1500])
+def test_of_many_warnings_the_first_are_told(bundle: Path, count: int) -> None:
+    """Of each kind; the report has them all."""
+    for number in range(count):
+        (bundle / f"{number:04}.txt").touch()
+    (bundle / ".DS_Store").touch()
+    report = verify.check(bundle)
+    assert (len(report.warnings), report.exit_code) == (count + 1, 0)
+    told = [line for line in verify.lines(report) if line.startswith("warning: ")]
+    foreign = "is no part of this bundle; nothing of it will be used"
+    assert told[:21] == [
+        "warning: .DS_Store: was left by a file manager or file system; nothing of it will be used",
+        *(f"warning: {number:04}.txt: {foreign}" for number in range(20)),
+    ]
+    assert told[21:] == ([f"warning: and {count - 20:,} more, of each: {foreign}"] if count > 20 else [])

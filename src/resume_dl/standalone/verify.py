@@ -61,6 +61,8 @@ _LONGEST_SIGNATURE = 1 << 16
 _LONGEST_DIRECTORY = 64 << 20
 """Of an archive, in one piece: half a million members."""
 _LONGEST_PATH = 1000
+_MOST_OF_A_KIND = 20
+"""Warnings that are told; 5,000 files of somebody's own would hide the verdict."""
 _SECONDS_BETWEEN_LINES = 5.0
 _SECONDS_FOR_SSH = 60.0
 
@@ -70,6 +72,9 @@ _SUBDIR = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<path>.+)")
 _PLAIN_URL = re.compile(r"https?://[\w.:+!~%=-]+/[\w.:/+!~%=-]*")
 """Without login, and without letters that a shell would read."""
+_PYTHON_VERSION = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){1,2}(?:\.?(?:a|b|rc)[0-9]{1,3})?")
+_VIRTUAL_PACKAGE = re.compile(r"__[a-z0-9][a-z0-9_.-]{0,60}(?:=[A-Za-z0-9_.+!-]{1,60}){1,2}")
+"""``__cuda=11.0=0``: name, version, build."""
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
 )
@@ -161,13 +166,12 @@ def check(
 
 def lines(report: Report) -> List[str]:
     """The report as lines for people, problems first; a hint that several share stands once, after the last of them."""
-    found: List[str] = []
-    for label, problems in (("warning", report.warnings), ("error", report.problems)):
-        for number, problem in enumerate(problems):
-            found.append(f"{label}: {problem.text}")
-            last = number + 1 == len(problems) or problems[number + 1].hint != problem.hint
-            if problem.hint and last:
-                found.append(f"  {problem.hint}")
+    found = [f"warning: {text}" for text in _few(report.warnings)]
+    for number, problem in enumerate(report.problems):
+        found.append(f"error: {problem.text}")
+        last = number + 1 == len(report.problems) or report.problems[number + 1].hint != problem.hint
+        if problem.hint and last:
+            found.append(f"  {problem.hint}")
     if report.manifest_sha256:
         found.append(f"manifest sha256: {report.manifest_sha256}")
     if report.problems:
@@ -184,6 +188,19 @@ def lines(report: Report) -> List[str]:
         )
     found.append("verified: {}, {}".format(_count(len(report.verified), "file"), show_size(report.bytes)))
     return found
+
+
+def _few(warnings: List[Problem]) -> List[str]:
+    """Of each kind of warning the first ones, and how many more there are."""
+    texts: List[str] = []
+    kinds: Dict[str, int] = {}
+    for warning in warnings:
+        kind = warning.text[len(shown(warning.path)) + 2 :]
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] <= _MOST_OF_A_KIND:
+            texts.append(warning.text)
+    more = ((count - _MOST_OF_A_KIND, kind) for kind, count in kinds.items() if count > _MOST_OF_A_KIND)
+    return texts + [f"and {count:,} more, of each: {kind}" for count, kind in more]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -577,8 +594,13 @@ def _platform_is_wrong(name: str, platform: Any, kinds: Dict[str, str]) -> str:
     """``install`` hands these paths to conda and pip: each must be one of the bundle's own."""
     if not _SUBDIR.fullmatch(name) or not isinstance(platform, dict):
         return "is none of conda's"
-    if not isinstance(platform.get("python"), str) or not _is_texts(platform.get("virtual_packages")):
+    python, virtual = platform.get("python"), platform.get("virtual_packages")
+    if not isinstance(python, str) or not isinstance(virtual, list) or not _is_texts(virtual):
         return "its python or virtual_packages are no text"
+    if python and not _PYTHON_VERSION.fullmatch(python):
+        return "its python is no version of Python"
+    if not all(_VIRTUAL_PACKAGE.fullmatch(each) for each in virtual):
+        return "one of its virtual_packages is none"
     for part, allowed in (("conda", ("conda",)), ("pip", ("wheel", "sdist"))):
         paths = platform.get(part)
         if not isinstance(paths, list) or not _is_texts(paths):
@@ -586,6 +608,8 @@ def _platform_is_wrong(name: str, platform: Any, kinds: Dict[str, str]) -> str:
         lost = [path for path in paths if kinds.get(path) not in allowed]
         if lost:
             return f"{part} names {shown(lost[0])}, which is no such package of this bundle"
+        if len(set(paths)) != len(paths):
+            return f"{part} names a package twice"
     for part in ("explicit", "requirements"):
         path = platform.get(part)
         if not isinstance(path, str) or (path and kinds.get(path) != "file"):
