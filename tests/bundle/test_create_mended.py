@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -77,3 +78,63 @@ def test_wheels_for_any_machine_want_no_glibc(maker):
     said = manifest(maker.out)["platforms"]
     assert "__glibc=2.17=0" in said["linux-64"]["virtual_packages"]
     assert not any("__glibc" in each for each in said["win-64"]["virtual_packages"])
+
+
+def test_lines_that_only_pip_can_take(maker):
+    """They are told by the manifest, by README.txt and in the end; without logins, paths and variables' values."""
+    asked = maker.folder / "requirements.txt"
+    asked.write_text(
+        f"tqdm\n-e {maker.folder}/mine\n--editable=. --config-settings token={SECRET}\n"
+        f"git+https://me:pa55w0rd@h.example/r.git@v1?x={SECRET}\n${{PLACE}}/deep/down-1.0-py3-none-any.whl\n"
+        f"git+file://{maker.folder}/repo\n"
+    )
+    env = {"PLACE": str(maker.folder)}
+    done = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, "--json", env=env)
+    assert done.code == 0, done.err
+    wanted = ["-e mine", "-e .", "git+https://***@h.example/r.git@v1", "${PLACE}/deep/down-1.0-py3-none-any.whl"]
+    assert manifest(maker.out)["request"]["passed_over"] == [*wanted, "git+repo"]
+    assert done.report["bundle"]["passed_over"] == [*wanted, "git+repo"]
+    assert has_no_secret(maker.out, SECRET, "pa55w0rd", maker.folder) == []
+    readme = (maker.out / "README.txt").read_text()
+    assert "Not in it: what these lines" in readme
+    assert all(f"    {line}\n" in readme for line in wanted)
+    again = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, env=env)
+    assert "not in it, as only pip itself can take it: git+https://***@h.example/r.git@v1" in again.out
+    asked.write_text("tqdm\n")
+    assert maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64).code == 0
+    assert "passed_over" not in manifest(maker.out)["request"]
+    assert "Not in it" not in (maker.out / "README.txt").read_text()
+
+
+def test_only_lines_that_only_pip_can_take(maker):
+    """There is no bundle, and the lines are named with the reason."""
+    asked = maker.folder / "requirements.txt"
+    asked.write_text("-e .\ngit+https://me:pa55w0rd@h.example/r.git\n")
+    done = maker.create("--file", asked, "--python", "3.8", *LINUX_64)
+    assert done.code == 2, done.err
+    assert "only what an index or an address offers is fetched" in done.err
+    assert "none of these lines: -e .; git+https://***@h.example/r.git" in done.err
+    assert "pa55w0rd" not in done.err
+    assert not (maker.out / "manifest.json").exists()
+
+
+def test_a_delta_names_no_ways_that_it_has_not(maker, world):
+    """Plain conda, pip and a web server need all files: its README.txt does not offer them, and create says so."""
+    mkl = world.bytes["channel/linux-64/mkl-2020.2-256.conda"]
+    held = {"filename": "mkl-2020.2-256.conda", "size": len(mkl), "sha256": hashlib.sha256(mkl).hexdigest()}
+    since = maker.folder / "inventory.json"
+    inventory = {"packages": [held], "wheels": []}
+    since.write_text(json.dumps({"schema": 1, "kind": "resume-dl inventory", "inventory": inventory}))
+    done = maker.create("mkl", "blas", "--pip", "tqdm", "--python", "3.8", "--since", since, *LINUX_64)
+    assert done.code == 0, done.err
+    assert "It serves that target alone" in done.out
+    told = (maker.out / "README.txt").read_text()
+    for title in ("By plain conda", "By plain pip", "For many machines"):
+        assert title not in told
+    assert "What is not in it" in told
+    done = maker.create("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
+    assert done.code == 0, done.err
+    assert "It serves that target alone" not in done.out
+    told = (maker.out / "README.txt").read_text()
+    for title in ("By plain conda", "By plain pip", "For many machines"):
+        assert title in told

@@ -22,23 +22,26 @@ def write_readme(manifest: Manifest, *, signed: bool = False) -> Iterator[bytes]
     conda = [each for each in manifest.platforms if each.conda]
     pip = [each for each in manifest.platforms if each.pip]
     parts = [_head(manifest), _contents(manifest), *_delta(manifest), _check(signed=signed), _install()]
-    by_sha256 = any(each.kind == "conda" and not each.md5 for each in manifest.packages)
-    parts += [_by_conda(conda, pip, by_sha256=by_sha256)] if conda else []
-    parts += [_by_pip(pip, alone=not conda)] if pip else []
-    parts += [_for_many(conda, pip)]
+    if all(each.included for each in manifest.packages):  # plain conda and pip need all files
+        by_sha256 = any(each.kind == "conda" and not each.md5 for each in manifest.packages)
+        parts += [_by_conda(conda, pip, by_sha256=by_sha256)] if conda else []
+        parts += [_by_pip(pip, alone=not conda)] if pip else []
+        parts += [_for_many(conda, pip)]
     yield "\n".join(parts).encode()
 
 
 def _head(manifest: Manifest) -> str:
     what = "conda and pip packages"
     kinds = {each.kind == "conda" for each in manifest.packages}
+    is_whole = all(each.included for each in manifest.packages) and not manifest.request.get("passed_over")
+    all_of_it = "Everything that one of the platforms below needs" + ("" if is_whole else ", but what is named below,")
     if len(kinds) == 1:
         what = "conda packages" if True in kinds else "packages for pip"
     return _section(
         "Offline bundle",
         f"""
-        This folder holds {what} for machines without a network. Everything that one of the platforms below needs is in
-        it. It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and the conda (or
+        This folder holds {what} for machines without a network. {all_of_it} is in it.
+        It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and the conda (or
         mamba, or micromamba) or pip that is to install it. Write python3 for python where there is no python.
         """,
         "All commands below are for a terminal in this folder:",
@@ -58,9 +61,16 @@ def _contents(manifest: Manifest) -> str:
         counts = [_count(each.conda, "conda package"), _count(each.pip, "pip package")]
         virtual = [f"    solved for {', '.join(each.virtual_packages)}"] if each.virtual_packages else []
         platforms += [f"{each.platform}: {', '.join([*python, *filter(None, counts)])}", *virtual]
+    passed_over = manifest.request.get("passed_over")
+    lines = [str(each) for each in passed_over] if isinstance(passed_over, list | tuple) else []
     return _section(
         "What is in it",
         *(("It was asked for:", tuple(asked)) if asked else ()),
+        *(
+            ("Not in it: what these lines of the files name. Only pip itself can take it:", tuple(lines))
+            if lines
+            else ()
+        ),
         "It is for:",
         tuple(platforms),
         """
@@ -78,8 +88,8 @@ def _delta(manifest: Manifest) -> Iterator[str]:
             "What is not in it",
             f"""
             {_count(left_out, "package")} ({size:.1f} MB) that the target had when this was made. python install.py
-            takes them from the target's own caches, checks each, and names what it does not find. Plain conda and pip
-            need them here first: "included":false marks them in manifest.json.
+            takes them from the target's own caches, checks each, and names what it does not find: "included":false
+            marks them in manifest.json. Plain conda and pip, and other machines, need a whole bundle.
             """,
         )
 

@@ -97,6 +97,10 @@ def _say_summary(result: CreateResult, *, dry_run: bool) -> None:
     say(f"{result.output}: {packages}, {show_bytes(result.size)}{left_out}")
     for part in result.parts:
         say(f"  {part.name}")
+    for line in result.passed_over:
+        say(f"not in it, as only pip itself can take it: {line}")
+    if result.left_out:
+        say("It serves that target alone, and only install.py can install it: conda and pip need all files.")
     say(f"manifest sha256: {result.manifest_sha256}")
     if result.signature is not None:
         say(f"signed by {result.signature.fingerprint}; a line for the target's allowed signers (NAME is yours):")

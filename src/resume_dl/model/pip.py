@@ -119,6 +119,8 @@ class LeftToPip:
     """All of it, as pip will read it, with the variables put in. Paths are meant from the current folder."""
     place: str = field(repr=False)
     """What it names: ``./project[extra]``, ``git+https://…``."""
+    shown: str
+    """The line as it stands in the file, before the variables, without logins."""
     constraint: bool = False
     """It stands in a constraints file."""
 

@@ -288,12 +288,15 @@ class _Reader:
                 self.passed_over.append(f"{where}: {scrub(line)} (pip takes no heed of what is behind the options)")
             if requirement:
                 if self._take(requirement, said, line, where, constraint=constraint):
-                    self.left.append(LeftToPip(line=expanded, place=requirement, constraint=constraint))
+                    self._leave(expanded, requirement, line, constraint=constraint)
             elif said.editable:
-                self.left.append(LeftToPip(line=expanded, place=said.editable[0], constraint=constraint))
+                self._leave(expanded, said.editable[0], line, constraint=constraint)
                 self.passed_over.append(f"{where}: {scrub(line)} (editable; {_NOT_FETCHED})")
             else:
                 self._obey(said, base, where)
+
+    def _leave(self, expanded: str, place: str, line: str, *, constraint: bool) -> None:
+        self.left.append(LeftToPip(line=expanded, place=place, shown=scrub(line), constraint=constraint))
 
     def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> bool:
         """Keep the requirement; True if only pip itself can take it."""

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from resume_dl.app.bundle.public import public
+from resume_dl.app.pip.asked import Asked
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file
 from resume_dl.app.request import FetchRequest
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.pip import LeftToPip
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
 """As ``conda list --explicit`` writes it."""
+_EDITABLE = re.compile(r"^(?:-e\s*|--e[a-z]*(?:\s+|=))")
+"""All the ways to write the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Asking:
     """Every conda spec, those of files too."""
     name: str = ""
     """The environment's, as the first environment.yml calls it."""
+    passed_over: tuple[str, ...] = ()
+    """Lines of pip's files that only pip itself can take: what they name is not in the bundle."""
 
 
 def asking_of(
@@ -49,19 +55,26 @@ def asking_of(
     *,
     native: str,
     canonical: Callable[[str], str],
-    read_pip: Callable[[Path], tuple[str, ...]],
+    read_pip: Callable[[Path], Asked],
 ) -> Asking:
     """Read the request's files.
 
     ``native``: the platform of a list that does not say its own. ``canonical`` as for ``parse_explicit``. ``read_pip``:
-    the requirements of one of pip's files. Raises ConfigurationError and InvalidSpecError.
+    what one of pip's files asks for. Raises ConfigurationError and InvalidSpecError.
     """
     conda: dict[str, tuple[str, ...]] = {public(spec): (split_spec(spec).name,) for spec in request.specs}
     pip: dict[str, tuple[str, ...]] = {public(text): (text,) for text in request.pip.requirements}
     lists, specs, names = [], list(request.specs), list[str]()
+    passed_over: list[str] = []
+
+    def add_pip(path: Path) -> None:
+        asked = read_pip(path)
+        pip[path.name] = asked.lines
+        passed_over.extend(_not_in_it(each) for each in asked.left if not each.constraint)
+
     for path in request.files:
         if is_pip_file(path):
-            pip[path.name] = read_pip(path)
+            add_pip(path)
             continue
         text = _read(path)
         if is_explicit(text):
@@ -74,14 +87,21 @@ def asking_of(
         if environment.specs:
             conda[path.name] = tuple(split_spec(spec).name for spec in environment.specs)
         if has_pip_part(path):
-            pip[path.name] = read_pip(path)
+            add_pip(path)
     return Asking(
         conda=conda,
         pip=pip,
         lists=tuple(lists),
         specs=tuple(public(spec) for spec in specs),
         name=next(filter(None, names), ""),
+        passed_over=tuple(dict.fromkeys(passed_over)),
     )
+
+
+def _not_in_it(left: LeftToPip) -> str:
+    """A line without its options, which may hold anything."""
+    line, _, _ = left.shown.partition(" --")
+    return public(_EDITABLE.sub("-e ", line))
 
 
 def _read(path: Path) -> str:

@@ -22,6 +22,7 @@ from resume_dl.app.bundle.signing import Signature, check_key, sign
 from resume_dl.app.bundle.target import Inventory, Target
 from resume_dl.app.destination import can_make
 from resume_dl.app.fetch import fetch
+from resume_dl.app.pip.asked import Asked
 from resume_dl.app.pip.resolving import read_request
 from resume_dl.app.plan import show_bytes
 from resume_dl.app.report import RunResult
@@ -81,6 +82,8 @@ class CreateResult(RunResult):
     """Packages that the target has."""
     parts: tuple[Path, ...] = ()
     signature: Signature | None = None
+    passed_over: tuple[str, ...] = ()
+    """Lines of the files that name what is not in it: only pip itself can take it."""
     platforms: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -91,6 +94,7 @@ class CreateResult(RunResult):
             "size": self.size,
             "platforms": list(self.platforms),
             "left_out": self.left_out,
+            "passed_over": list(self.passed_over),
             "parts": [str(part) for part in self.parts],
             "signed_by": None if self.signature is None else self.signature.fingerprint,
         }
@@ -161,6 +165,7 @@ class _Create:
             self.folder.tidy({each.path for each in kept})
             result.size = sum(each.size for each in kept)
             result.left_out = len(contents.packages) - len(packages)
+            result.passed_over = self.asking.passed_over
             result.platforms = tuple(each.platform for each in contents.platforms)
             if self.request.as_tar:
                 result.parts = self._pack(kept)
@@ -221,8 +226,8 @@ class _Create:
                 )
         return found
 
-    def _requirements(self, path: Path) -> tuple[str, ...]:
-        return read_request(PipRequest(files=(path,)), self.setup, self.reporter).lines
+    def _requirements(self, path: Path) -> Asked:
+        return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
 
     # ------------------------------------------------------------------ the fetch
 
@@ -280,13 +285,15 @@ class _Create:
 
     def _manifest(self, contents: Contents, files: Iterable[BundleFile] = ()) -> Manifest:
         asked = self.request.fetch
-        request = {
+        request: dict[str, Any] = {
             "specs": list(self.asking.specs),
             "pip": [public(text) for text in asked.pip.requirements],
             "files": [path.name for path in asked.files],
             "channels": [public(name) for name in asked.channels],
             "cuda": asked.cuda,
         }
+        if self.asking.passed_over:
+            request["passed_over"] = list(self.asking.passed_over)
         return Manifest(
             created_by=f"resume-dl {__version__}",
             request=request,

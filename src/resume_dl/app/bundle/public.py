@@ -12,7 +12,7 @@ from resume_dl.model.channel import without_credentials
 from resume_dl.model.url import RedactedUrl, scrub
 
 _FOLDERS = re.compile(
-    r"(?<![^\s'\"=(\[@])(?:file:/*(?:[a-z]:[/\\])?|~?[/\\]|\.{1,2}[/\\]|[a-z]:[/\\])"
+    r"(?<![^\s'\"=(\[@+])(?:file:/*(?:[a-z]:[/\\])?|~?[/\\]|\.{1,2}[/\\]|[a-z]:[/\\])"
     r"(?:[^/\\'\"\n:]*[/\\])*(?=[^/\\\s])",
     re.IGNORECASE,
 )

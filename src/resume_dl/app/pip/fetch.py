@@ -32,6 +32,17 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.store.pins import Pins
 
 
+def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
+    left = "; ".join(each.shown for each in wanted.left if not each.constraint)
+    if not left:
+        return ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
+    return ConfigurationError(
+        f"no requirement is left to resolve: only what an index or an address offers is fetched, which is none of "
+        f"these lines: {left}",
+        hint="let pip wheel make wheels of them, name these with --pip, and their folder with --find-links",
+    )
+
+
 class FetchPip:
     """One run of it: ``resolve``, then ``fetch``."""
 
@@ -86,7 +97,7 @@ class FetchPip:
         requests = [self._pip_request(python, platforms) for python, platforms in self._targets(pythons or {})]
         wanted = self._asked or self.read()  # the requests differ in their target alone
         if not wanted.solvable:
-            raise ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
+            raise _nothing_to_resolve(wanted)
         self._solutions = tuple(
             solution
             for request in requests
