@@ -295,8 +295,7 @@ def test_a_venv_that_a_killed_run_left_half_made(
     assert refused.returncode == 5, refused.stderr
     assert "does not run" in refused.stderr
     stage = tmp_path / f".{stage_of(Target(test_conda), venv).name}"
-    stage.mkdir()
-    (stage / "making").touch()
+    mark(stage, venv)
     done = Target(test_conda).install(*install, env=env)
     assert done.returncode == 0, done.stderr
     assert modules(venv) >= {"demo_app", "demo_base"}
@@ -358,9 +357,8 @@ def test_what_somebody_made_since_is_never_removed(target: Target, channel: Chan
     prefix = target.conda.folder / "envs" / "lab"
     (prefix / "share" / "numbers" / "payload.bin").unlink()
     (prefix / "share" / "mine.txt").write_bytes(b"mine")
-    stage = stage_of(target, prefix)
-    stage.mkdir(parents=True)
-    (stage / "making").touch()
+    mark(stage_of(target, prefix), prefix)
+    (prefix / ".resume-dl-making").unlink()
     lay_bundle(tmp_path / "bundle", two(channel))
     script = target.program.read_text()
     target.program.write_text(script.replace("exec ", 'test "$1" = info || exit 7\nexec '))
@@ -539,6 +537,13 @@ def stage_of(target: Target, prefix: Path) -> Path:
     return target.conda.pkgs / ".resume-dl" / f"bundle-{name}"
 
 
+def mark(stage: Path, prefix: Path) -> None:
+    """As a run has left it that was killed while it made the environment."""
+    stage.mkdir(parents=True)
+    for place in (stage / "making", prefix / ".resume-dl-making"):
+        place.write_text("0123456789abcdef" * 2)
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> ChannelInfo:
     files = {f"share/many/{number}.txt": b"right" for number in range(2000)}
@@ -586,9 +591,7 @@ def test_what_conda_only_half_took_back_is_begun_anew(target: Target, channel: C
     assert target.install(tmp_path / "bundle", "-n", "lab").returncode == 0
     prefix = target.conda.folder / "envs" / "lab"
     (prefix / "share" / "letters" / "a.txt").unlink()
-    stage = stage_of(target, prefix)
-    stage.mkdir(parents=True)
-    (stage / "making").touch()
+    mark(stage_of(target, prefix), prefix)
     done = target.install(tmp_path / "bundle", "-n", "lab")
     assert done.returncode == 0, done.stderr
     assert "begun anew" in done.stderr

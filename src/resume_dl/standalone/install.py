@@ -114,7 +114,16 @@ WINDOWS = sys.platform == "win32"
 _PATIENCE_AFTER_CTRL_C = 60.0
 """Seconds for conda to take back what it has begun."""
 _MAKING = "making"
-"""In the stage as long as an environment is made that was not there before: a killed run's rest may be removed."""
+"""In the stage as long as an environment is made that was not there before: the mark, which holds a token."""
+_BEGUN = ".resume-dl-making"
+"""In that environment, with the same token: only where both agree is it a killed run's rest, which may be removed."""
+_OF_A_VENV = re.compile(
+    r"pyvenv\.cfg|\.gitignore|lib64|(bin|Scripts)/(activate|deactivate|python|pip|easy_install|\U0001d70bthon)[^/]*"
+    r"|(bin|Scripts)/[^/]*\.dll|[Ll]ib(64)?/([^/]*/)?site-packages/(pip|setuptools|pkg_resources|wheel|_distutils_hack"
+    r"|distutils-precedence\.pth|__pycache__)(-[^/]*)?(/.*)?",
+    re.IGNORECASE,
+)
+"""What ``python -m venv`` lays into a folder, as paths in it."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]*")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*")
@@ -213,6 +222,13 @@ class _Plan(NamedTuple):
     info: Optional["probe.CondaInfo"]
     conda: List[_Package]
     pip: List[_Package]
+    rest: bool = False
+    """There is what a killed run had begun to make."""
+
+    @property
+    def marks(self) -> bool:
+        """Whether a new environment gets a token first: mamba and micromamba make none in a folder with a file."""
+        return not self.conda or (self.client is not None and self.client.name == "conda")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -353,10 +369,14 @@ class _Installation:
             conda=conda,
             pip=[each for each in found if each.entry["kind"] != "conda"],
         )
-        rest = any((place / _MAKING).is_file() for place in _stages(plan)) and not _is_complete(plan, self.env)
-        plan = plan._replace(existed=_is_environment(prefix) and not rest)
-        self._refuse_prefix(plan, rest=rest)
+        plan = self._looked_at(plan)
+        self._refuse_prefix(plan)
         return plan
+
+    def _looked_at(self, plan: _Plan) -> _Plan:
+        """The plan with what is in its prefix now."""
+        rest = _marked(plan) is not None and not _is_complete(plan, self.env)
+        return plan._replace(existed=_is_environment(plan.prefix) and not rest, rest=rest)
 
     def _client(self) -> Tuple[Optional["probe.Client"], Optional["probe.CondaInfo"]]:
         """The client to use and what it says of itself; (None, None) where none is there or none answers."""
@@ -441,14 +461,12 @@ class _Installation:
             )
         return found
 
-    def _refuse_prefix(self, plan: _Plan, *, rest: bool) -> None:
+    def _refuse_prefix(self, plan: _Plan) -> None:
         """Find out before anything is started that pip, or conda, could not work there."""
         if plan.conda and plan.existed and not _is_conda_environment(plan.prefix):
             text = f"{plan.prefix} is an environment that conda did not make: it installs nothing into it"
             raise InstallError(text, "choose another place with -p or -n", 2)
-        if not plan.existed and plan.prefix.exists() and not _is_empty(plan.prefix) and not rest:
-            text = f"{plan.prefix} is there, and is no environment"
-            raise InstallError(text, "choose another place with -p or -n, or empty it first", 2)
+        _refuse_other_content(plan)
         if not plan.pip or any(each.entry["name"] == "python" for each in plan.conda):
             return
         if plan.existed:
@@ -481,6 +499,10 @@ class _Installation:
     def _tell_plan(self, plan: _Plan) -> None:
         where = "into the environment that is there" if plan.existed else "as a new environment"
         self.told(f"{plan.platform}, {where}: {plan.prefix}")
+        if plan.rest:
+            _refuse_strangers(plan)
+            how = "everything in it would be removed first" if plan.conda else "it would be made over what is there"
+            self.told(f"an earlier run was ended while it made this environment: {how}")
         for packages, who in ((plan.conda, plan.client.name if plan.client is not None else ""), (plan.pip, "pip")):
             if packages:
                 size = sum(each.entry["size"] for each in packages)
@@ -490,18 +512,25 @@ class _Installation:
     # -- doing it
 
     def _do(self, plan: _Plan) -> None:
-        with _Stage(_stages(plan), plan.prefix) as stage:
-            existed = _is_environment(plan.prefix)
-            if stage.was_making and not _is_complete(plan, self.env):
+        with _Stage(plan) as stage:
+            plan = self._looked_at(plan)  # again: now nobody else is at work there
+            _refuse_other_content(plan)
+            _refuse_strangers(plan)
+            stage.begin()
+            existed = plan.existed
+            token = ""
+            if plan.rest:
                 self.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
-                existed = False
-                if plan.conda:  # a venv is made over what is there
+                if plan.conda:
                     _remove_environment(plan.prefix)
+                else:  # a venv is made over what is there
+                    token = _token_in(plan.prefix / _BEGUN)
             if existed:
                 stage.unmark()
                 self.told(f"installing into the environment that is there: {plan.prefix}")
             else:
-                stage.mark()
+                if plan.marks:
+                    stage.mark(token)
                 self.told(f"making a new environment: {plan.prefix}")
             if plan.conda:
                 self._conda(plan, stage, existed=existed)
@@ -651,11 +680,12 @@ class _Stage:
     it behind; the next one for the same environment takes it over.
     """
 
-    def __init__(self, places: List[Path], prefix: Path) -> None:
-        self.places = places
-        self.prefix = prefix
-        self.folder = places[-1]
-        self.was_making = False
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.prefix = plan.prefix
+        self.places = _stages(plan)
+        self.folder = self.places[-1]
+        self._begun = False
         self._lock = -1
 
     @property
@@ -668,8 +698,7 @@ class _Stage:
             if not _is_read_as_it_is(place):
                 continue
             try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                self._lock = os.open(str(place) + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+                self._lock = _locked(Path(str(place) + ".lock"))
             except OSError:
                 continue
             self.folder = place
@@ -679,50 +708,48 @@ class _Stage:
                 map(str, self.places)
             )
             raise InstallError(text, "set CONDA_PKGS_DIRS to a folder of yours, and run it again", 5)
-        try:
-            _lock(self._lock)
-        except OSError as error:
-            os.close(self._lock)
+        if self._lock < 0:
             text = f"another installation into {self.prefix} is at work"
-            raise InstallError(text, "wait until it has ended, then run the same command again", 5) from error
-        self.was_making = (self.folder / _MAKING).is_file()
-        self._clear()
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+            raise InstallError(text, "wait until it has ended, then run the same command again", 5)
         return self
 
-    def mark(self) -> None:
-        """From here on the environment is ours to remove, should we be killed."""
-        (self.folder / _MAKING).touch()
-
-    def unmark(self) -> None:
-        """What is made stays."""
-        with suppress(FileNotFoundError):
-            (self.folder / _MAKING).unlink()
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        if kind is not None and (self.folder / _MAKING).exists():
-            # conda takes back what it did, and may leave the record of a package without its files (24.7)
-            with suppress(OSError):
-                _remove_environment(self.prefix)
-        if not self.prefix.exists():
-            self.unmark()
-        self._clear()
-        if not (self.folder / _MAKING).exists():
-            _remove(self.folder)
-        os.close(self._lock)
-        with suppress(OSError):
-            Path(str(self.folder) + ".lock").unlink()
-        with suppress(OSError):
-            if self.folder.parent.name == verify.UNFINISHED:
-                self.folder.parent.rmdir()
-
-    def _clear(self) -> None:
+    def begin(self) -> None:
+        """Take over the folder, empty but for the mark. Until then it is as a killed run has left it."""
+        self._begun = True
         if self.folder.is_dir():
             for each in list(self.folder.iterdir()):
                 if each.name != _MAKING:
                     _remove(each)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+
+    def mark(self, token: str) -> None:
+        """From here on the environment is ours to remove, should we be killed; without a ``token`` it gets one."""
+        data = (token or os.urandom(16).hex()).encode("ascii")
+        (self.folder / _MAKING).write_bytes(data)
+        self.prefix.mkdir(parents=True, exist_ok=True)
+        (self.prefix / _BEGUN).write_bytes(data)
+
+    def unmark(self) -> None:
+        """What is made stays."""
+        for place in (self.prefix / _BEGUN, self.folder / _MAKING):
+            with suppress(FileNotFoundError):
+                place.unlink()
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._begun:
+            if kind is not None and _marked(self.plan) == self.folder:
+                # conda takes back what it did, and may leave the record of a package without its files (24.7)
+                with suppress(OSError):
+                    if not _stranger(self.plan, self.folder):
+                        _remove_environment(self.prefix)
+            if _marked(self.plan) != self.folder:  # else the next run needs it to tell what is ours there
+                _remove(self.folder)
+        _unlock(self._lock, Path(str(self.folder) + ".lock"))
+        with suppress(OSError):
+            if self.folder.parent.name == verify.UNFINISHED:
+                self.folder.parent.rmdir()
 
 
 def _stages(plan: _Plan) -> List[Path]:
@@ -735,6 +762,38 @@ def _stages(plan: _Plan) -> List[Path]:
 def _is_read_as_it_is(place: Path) -> bool:
     text = str(place)
     return os.path.expandvars(text) == text and not _UNREADABLE_IN_A_LIST & set(text)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that holds the lock of this file, which is made; -1 where another has it. Raises OSError."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                raise
+            continue  # its last owner has removed the folder
+        try:
+            _lock(descriptor)
+        except OSError:
+            os.close(descriptor)
+            return -1
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)  # its last owner removed the file between our open and our lock
+
+
+def _unlock(descriptor: int, path: Path) -> None:
+    """Let go, and remove the file: POSIX while it is held, Windows where nobody else has it open."""
+    if not WINDOWS:
+        with suppress(OSError):
+            path.unlink()
+    os.close(descriptor)
+    if WINDOWS:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _lock(descriptor: int) -> None:
@@ -754,10 +813,94 @@ def _remove(place: Path) -> None:
 def _remove_environment(prefix: Path) -> None:
     """Remove what we made; a link that leads there, and a disk that is mounted there, are the user's."""
     if prefix.is_dir():
-        for each in list(prefix.iterdir()):
+        for each in sorted(prefix.iterdir(), key=lambda each: each.name == _BEGUN):  # last: until then it is ours
             _remove(each)
         with suppress(OSError):
             prefix.rmdir()
+
+
+def _token_in(place: Path) -> str:
+    """Empty where there is none."""
+    try:
+        data = place.read_bytes()
+    except OSError:
+        return ""
+    return data.decode("ascii") if re.fullmatch(b"[0-9a-f]{32}", data) else ""
+
+
+def _marked(plan: _Plan) -> Optional[Path]:
+    """The stage whose mark agrees with the token in the prefix: a run that has not ended well made it."""
+    token = _token_in(plan.prefix / _BEGUN)
+    return next((place for place in _stages(plan) if token and _token_in(place / _MAKING) == token), None)
+
+
+def _refuse_other_content(plan: _Plan) -> None:
+    if not plan.existed and not plan.rest and plan.prefix.exists() and not _is_empty(plan.prefix):
+        text = f"{plan.prefix} is there, and is no environment"
+        raise InstallError(text, "choose another place with -p or -n, or empty it first", 2)
+
+
+def _refuse_strangers(plan: _Plan) -> None:
+    """A killed run's rest, and somebody has put something of their own into it since: nobody removes that."""
+    stage = _marked(plan) if plan.rest else None
+    stranger = _stranger(plan, stage) if stage is not None else ""
+    if stranger:
+        text = f"{plan.prefix} is there, and is no environment: an earlier run was ended while it made it"
+        name = verify.shown(stranger)
+        hint = f"{name} in it is not known to come from that run: take it out, or choose another place with -p or -n"
+        raise InstallError(text, hint, 2)
+
+
+def _stranger(plan: _Plan, stage: Path) -> str:
+    """A file in the prefix that conda or venv is not known to have put there; empty where all are. Raises OSError."""
+
+    def raised(error: OSError) -> None:
+        raise error
+
+    ours = _Ours(plan, stage).has if plan.conda else _OF_A_VENV.fullmatch
+    for folder, folders, files in os.walk(str(plan.prefix), onerror=raised):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        for name in (*files, *links):
+            path = Path(folder, name).relative_to(plan.prefix).as_posix()
+            if path != _BEGUN and not ours(path):
+                return path
+    return ""
+
+
+class _Ours:
+    """What a run of conda makes: the files of the packages that it has unpacked, their bytecode, and its records."""
+
+    def __init__(self, plan: _Plan, stage: Path) -> None:
+        self._files = {"conda-meta/history", ".messages.txt"}
+        self._scripts: List[str] = []
+        for each in plan.conda:
+            self._files.add(f"conda-meta/{each.stem}.json")
+            info = stage / "pkgs" / each.stem / "info"
+            with suppress(OSError, ValueError):
+                self._files.update((info / "files").read_text(encoding="utf-8").splitlines())
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                paths = json.loads((info / "paths.json").read_bytes().decode("utf-8"))["paths"]
+                self._files.update(str(path["_path"]) for path in paths)
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                noarch = json.loads((info / "link.json").read_bytes().decode("utf-8"))["noarch"]
+                self._scripts += [str(line).partition("=")[0].strip() for line in noarch["entry_points"]]
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                record = plan.prefix / "conda-meta" / f"{each.stem}.json"
+                self._files.update(map(str, json.loads(record.read_bytes().decode("utf-8"))["files"]))
+
+    def has(self, path: str) -> bool:
+        path = re.sub(r"(\.c~|\.conda_trash)$", "", path)  # what conda is about to replace or remove
+        if path in self._files:
+            return True
+        folder, _, name = path.rpartition("/")
+        if folder in ("bin", "Scripts"):
+            stem = re.sub(r"(-script\.pyw?|\.exe)$", "", name)
+            return stem in self._scripts or f"python-scripts/{name}" in self._files
+        _, inside, rest = path.partition("site-packages/")  # a noarch package does not say of which Python
+        if inside and inside + rest in self._files:
+            return True
+        compiled = re.fullmatch(r"(.*/)?__pycache__/([^/.]+)\.[^/]*\.pyc", path)
+        return compiled is not None and self.has(f"{compiled.group(1) or ''}{compiled.group(2)}.py")
 
 
 def _writable_first(function: Callable[..., Any], name: str, _: Any) -> None:
