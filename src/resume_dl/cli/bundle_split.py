@@ -50,7 +50,7 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
             whole = cut(what, output, size=size, env=os.environ, told=_Progress(), said=tell)
         except KeyboardInterrupt as error:
             raise stopped() from error
-        folder = output or what.resolve().parent
+        folder = what.resolve().parent if output is None else output.resolve()
         if as_json:
             parts = [{"name": part.name, "size": part.size, "sha256": part.sha256} for part in whole.parts]
             path = str(folder / f"{whole.name}{join.LIST}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
 from resume_dl.cli.group import COMMANDS, cli
 from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, stopped, tell
 from resume_dl.errors import ConfigurationError, ResumeDLError
@@ -68,15 +70,31 @@ def _shown(caught: click.ClickException) -> ConfigurationError:
 def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
     """The exit code; scripts that asked for JSON get their object all the same."""
     if _wants_json(given):
-        from resume_dl.app.report import RunResult  # noqa: PLC0415 - not needed for --help
-
-        command = next((word for word in given if word in COMMANDS), "")
         try:
-            say_json(RunResult(command, error=error).as_json())
+            say_json(_as_json(_command_of(given), error))
         except ResumeDLError as unsaid:
             show_error(unsaid)
             return unsaid.exit_code
     return error.exit_code
+
+
+def _command_of(given: Sequence[str]) -> str:
+    """``fetch``, ``bundle split``: what its JSON object calls itself; empty where no word of ``given`` is one."""
+    command = next((word for word in given if word in COMMANDS), "")
+    if command != "bundle":
+        return command
+    later = given[given.index(command) + 1 :]
+    return " ".join([command, *(word for word in later if word in OF_BUNDLE)][:2])
+
+
+def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
+    """The object of a run that came to nothing; of what downloads nothing only the part that all have in common."""
+    from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - not needed for --help
+
+    if command.startswith("bundle ") and command != "bundle create":
+        common = {"schema": 1, "command": command, "ok": False, "exit_code": error.exit_code}
+        return {**common, "error": error_json(error)}
+    return RunResult(command, error=error).as_json()
 
 
 def _wants_json(given: Sequence[str]) -> bool:

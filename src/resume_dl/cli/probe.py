@@ -22,6 +22,7 @@ def inventory_options(command: _Command) -> _Command:
     """Where to look, and where the answer goes. Not ``pkgs_dir``: config.toml's is the one folder that fetch fills."""
     for add in (
         click.option("--json", "json", is_flag=True, help="Changes nothing: it is JSON anyway."),
+        click.option("--quiet", is_flag=True, help="Errors only."),
         click.option("-o", "--output", type=_PLACE, help="Into this file (PowerShell's > writes UTF-16)."),
         click.option("--wheels", "wheels", multiple=True, type=_PLACE, help="A folder of wheels too; repeatable."),
         click.option("--pkgs-dir", "caches", multiple=True, type=_PLACE, help="A package cache too; repeatable."),
@@ -40,6 +41,7 @@ def command(
     output: Path | None,
     *,
     json: bool,
+    quiet: bool,
     no_inventory: bool,
     script: bool,
 ) -> int:
@@ -55,10 +57,10 @@ def command(
             _write(Path(probe.__file__).read_bytes(), output)
             return
         folders = [named(probe, caches), named(probe, wheels)]
-        profile = probe.look(told=tell, created_by=CREATED_BY)
+        profile = probe.look(told=teller(quiet=quiet), created_by=CREATED_BY)
         answer = dict(profile.answer)
         if not no_inventory:
-            answer["inventory"] = collect(probe, profile.pkgs_dirs, *folders)
+            answer["inventory"] = collect(probe, profile.pkgs_dirs, *folders, quiet=quiet)
         print_or_write(answer, output)
 
     return guarded("probe", call, as_json=json)
@@ -73,9 +75,14 @@ def named(probe: Any, places: Iterable[Path]) -> list[Path]:
     return found
 
 
-def collect(probe: Any, found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path]) -> Any:
+def teller(*, quiet: bool) -> Callable[[str], None]:
+    """Takes progress and notes: they go to stderr, or nowhere."""
+    return (lambda _: None) if quiet else tell
+
+
+def collect(probe: Any, found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path], *, quiet: bool) -> Any:
     """The inventory of the folders named, of conda's caches and of our own wheels; told on stderr."""
-    return probe.inventory([*caches, *found], [*wheels, *probe.wheel_dirs()], tell)
+    return probe.inventory([*caches, *found], [*wheels, *probe.wheel_dirs()], teller(quiet=quiet))
 
 
 def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:
