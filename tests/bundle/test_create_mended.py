@@ -9,7 +9,7 @@ import pytest
 
 from resume_dl.app.bundle.public import public, public_url
 from resume_dl.model.url import RedactedUrl
-from support.bundles import by_path, has_no_secret, manifest, sums_hold
+from support.bundles import by_path, files_of, has_no_secret, manifest, sums_hold
 
 SECRET = "S3CRETinQUERY"
 LINUX_64 = ("--platform", "linux-64")
@@ -138,3 +138,75 @@ def test_a_delta_names_no_ways_that_it_has_not(maker, world):
     told = (maker.out / "README.txt").read_text()
     for title in ("By plain conda", "By plain pip", "For many machines"):
         assert title in told
+
+
+def test_two_files_of_one_name(maker):
+    """What can be done names options that bundle create has."""
+    base, lists = maker.index.replace("/simple/", ""), []
+    for number, channel in enumerate(("pkgs/main", "other/main")):
+        lists.append(maker.folder / f"list{number}.txt")
+        address = f"{base}/{channel}/linux-64/mkl-2020.2-256.conda"
+        lists[-1].write_text(f"# platform: linux-64\n@EXPLICIT\n{address}#{str(number) * 32}\n")
+    done = maker.create("--file", lists[0], "--file", lists[1])
+    assert done.code == 2, done.err
+    assert "one folder cannot hold both" in done.err
+    assert "make a bundle of each" in done.err
+    assert "--dest" not in done.err
+
+
+@pytest.mark.parametrize("name", ["t.tar.001", "t.tar.parts.json", "join.py"])
+def test_parts_in_the_way(maker, name):
+    """Files of somebody else are seen before anything is downloaded; parts of an earlier bundle are replaced."""
+    tar = maker.folder / "own" / "t.tar"
+    tar.parent.mkdir()
+    (tar.parent / name).write_bytes(b"mine")
+    done = maker.create("mkl", *LINUX_64, "--split", "1MB", out=tar)
+    assert done.code == 5, done.err
+    assert f"{name} is there already, and is not of an earlier split" in done.err
+    assert files_of(tar.parent) == {name: b"mine"}
+    assert maker.nginx.archive_requests() == []
+    (tar.parent / name).unlink()
+    for spec in ("mkl", "blas"):
+        done = maker.create(spec, *LINUX_64, "--split", "1MB", out=tar)
+        assert done.code == 0, done.err
+
+
+def test_files_of_somebody_in_a_bundles_folders(maker):
+    """They cannot stay, as a bundle with other files is refused; they are named, and what was the bundle's is not."""
+    asked = ("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
+    assert maker.create(*asked).code == 0
+    for number in range(7):
+        (maker.out / "wheels" / f"mine{number}.txt").write_text("mine")
+    done = maker.create("blas", *LINUX_64)
+    assert done.code == 0, done.err
+    told = [line for line in done.err.splitlines() if "removed: " in line]
+    assert len(told) == 6
+    assert all(f"wheels/mine{number}.txt, which was not of the bundle" in told[number] for number in range(5))
+    assert "removed: 2 more of them" in told[5]
+    assert not (maker.out / "wheels").exists()
+    assert sums_hold(maker.out)
+    done = maker.create(*asked)
+    assert done.code == 0, done.err
+    assert "removed: " not in done.err
+    assert "unpacked" not in done.err
+
+
+@pytest.mark.parametrize("name", ["inner", "wheels/inner", "inner.tar"])
+def test_a_bundle_inside_of_a_bundle(maker, name):
+    """Neither would be whole: the outer one has files then that are not its own."""
+    assert maker.create("mkl", *LINUX_64).code == 0
+    before = files_of(maker.out)
+    done = maker.create("blas", *LINUX_64, out=maker.out / name)
+    assert done.code == 2, done.err
+    assert f"would be inside of the bundle {maker.out}" in done.err
+    assert files_of(maker.out) == before
+
+
+def test_the_report_has_every_digest(maker):
+    """Of records with an md5 alone the sha256 is known once the file is here."""
+    done = maker.create("python", *LINUX_64, "--json")
+    assert done.code == 0, done.err
+    packages = by_path(maker.out)
+    for each in done.report["artifacts"]:
+        path = f"channel/{each['subdir']}/{each['filename']}"
+        assert each["sha256"] == packages[path]["sha256"]

@@ -323,5 +323,7 @@ def _check_names(artifacts: Sequence[Artifact], *, by_subdir: bool) -> None:
         raise ConfigurationError(
             f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "
             f"{artifact.filename}, and one folder cannot hold both",
-            hint="fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
+            hint="make a bundle of each, or name the channel that both are to come from: CHANNEL::NAME"
+            if by_subdir
+            else "fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
         )

@@ -144,16 +144,18 @@ class Space:
         files = f"{self.unknown} file{'' if self.unknown == 1 else 's'} of unknown size"
         known = [show_bytes(self.download)] if self.download or not self.unknown else []
         download = " and ".join(known + [files] * bool(self.unknown))
-        return f"{download} to download, about {show_bytes(self.unpacked)} unpacked, {show_bytes(self.free)} free"
+        unpacked = f"about {show_bytes(self.unpacked)} unpacked, " if self.unpacked else ""
+        return f"{download} to download, {unpacked}{show_bytes(self.free)} free"
 
     def check(self, folder: Path, *, of_bundle: bool = False) -> None:
         """Raise OutOfSpaceError with the numbers where it will not fit."""
         options = "-o" if of_bundle else "--pkgs-dir (or --wheel-dir, --dest)"
         needed = self.download + self.unpacked + self.packed
-        later = f"{show_bytes(self.packed)} in the tar" if self.packed else f"{show_bytes(self.unpacked)} unpacked"
+        later = f" and about {show_bytes(self.unpacked)} unpacked" if self.unpacked else ""
+        later = f" and about {show_bytes(self.packed)} in the tar" if self.packed else later
         if needed > self.free:
             raise OutOfSpaceError(
-                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download and about {later}), but "
+                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download{later}), but "
                 f"only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,

@@ -117,6 +117,15 @@ def write_parts(
     return join.read_list(document)
 
 
+def check_parts(folder: Path, name: str) -> None:
+    """Look beforehand whether parts of ``name`` would be written over files of somebody else. Raises StoreError."""
+    document = folder / f"{name}{join.LIST}"
+    noted = [] if document.exists() else _listed(document.with_name(document.name + SUFFIX), name)
+    part = re.compile(re.escape(name) + r"\.[0-9]{3,4}")
+    there = sorted(path.name for path in folder.iterdir() if part.fullmatch(path.name)) if folder.is_dir() else []
+    _refuse_others(folder, [*there, document.name], [*_listed(document, name), *noted])
+
+
 def script() -> bytes:
     """``join.py`` as it is put beside the parts."""
     return (files("resume_dl.standalone") / join.SCRIPT).read_bytes()

@@ -13,9 +13,9 @@ from typing import Any
 
 from resume_dl import __version__
 from resume_dl.app.bundle.asking import asking_of
-from resume_dl.app.bundle.contents import Contents, contents_of
+from resume_dl.app.bundle.contents import Contents, contents_of, path_of
 from resume_dl.app.bundle.delta import Delta
-from resume_dl.app.bundle.folder import BundleFolder, is_bundle_tar
+from resume_dl.app.bundle.folder import BundleFolder, is_bundle, is_bundle_tar
 from resume_dl.app.bundle.generated import generated
 from resume_dl.app.bundle.public import public
 from resume_dl.app.bundle.signing import Signature, check_key, sign
@@ -29,7 +29,7 @@ from resume_dl.app.report import RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.bundle.manifest import write_manifest
-from resume_dl.bundle.parts import split_members
+from resume_dl.bundle.parts import check_parts, split_members
 from resume_dl.bundle.sums import write_sums
 from resume_dl.bundle.tar import Member, in_order, mtime_of, write_tar
 from resume_dl.errors import ConfigurationError, NotWritableError
@@ -44,6 +44,8 @@ from resume_dl.store.part import hash_file
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".zip", ".7z")
 _GLIBC = "__glibc="
+_NAMED = 5
+"""Removed files that are told by name."""
 _WORKSHOP = ".workshop"
 """Of a tar: the folder beside it in which it is put together; files from the cache are links there."""
 
@@ -159,10 +161,13 @@ class _Create:
             contents = self._contents(result)
             files = [*self._write_files(contents)]
             manifest = self._manifest(contents, files)
+            sha256 = {each.path: each.sha256 for each in contents.packages}  # of old records, which have an md5, too
+            for each in result.artifacts:
+                each.artifact = changed(each.artifact, sha256=sha256[path_of(each.artifact)])
             result.manifest_sha256, last = self._seal(manifest, result)
             packages = [each for each in contents.packages if each.included]
             kept = [*(BundleFile(each.path, each.size, each.sha256) for each in packages), *files, *last]
-            self.folder.tidy({each.path for each in kept})
+            self._tell_removed(self.folder.tidy({each.path for each in kept}))
             result.size = sum(each.size for each in kept)
             result.left_out = len(contents.packages) - len(packages)
             result.passed_over = self.asking.passed_over
@@ -176,6 +181,13 @@ class _Create:
             for each in result.artifacts:
                 each.path = None  # they lie in the tar
         return result
+
+    def _tell_removed(self, paths: Sequence[str]) -> None:
+        """Name the first files that somebody had put among those of the bundle that was here."""
+        for path in paths[:_NAMED]:
+            self.reporter.message(f"removed: {path}, which was not of the bundle that was here", level="warning")
+        if len(paths) > _NAMED:
+            self.reporter.message(f"removed: {len(paths) - _NAMED} more of them", level="warning")
 
     # ------------------------------------------------------------------ before anything is fetched
 
@@ -196,6 +208,14 @@ class _Create:
             raise ConfigurationError(
                 f"{self.output} is there, and no bundle", hint="choose another file with -o, or remove it"
             )
+        if request.split is not None:
+            check_parts(self.output.parent, self.output.name)
+        for parent in self.output.resolve().parents:
+            if is_bundle(parent):
+                raise ConfigurationError(
+                    f"{self.output} would be inside of the bundle {parent}, which has none but its own files",
+                    hint="choose another place with -o",
+                )
         if request.sign is not None:
             check_key(request.sign, self.setup.env)
         seen: set[str] = set()

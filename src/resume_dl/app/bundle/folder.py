@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from resume_dl.app.destination import check_folder
-from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, StoreError
+from resume_dl.bundle.manifest import read_manifest
+from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, ResumeDLError, StoreError
 from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
@@ -39,8 +40,10 @@ class BundleFolder:
         self._mark = self._work / "bundle"
         """There as long as the bundle is unfinished: the sign that this folder is ours."""
         self._is_begun = self._is_finished = False
+        self._before = self._work / "before.json"
+        """The manifest of the bundle that was here."""
         others = root.is_dir() and any(path.name != FOLDER for path in root.iterdir())
-        if others and not self._mark.is_file() and not _is_bundle(root / MANIFEST):
+        if others and not self._mark.is_file() and not is_bundle(root):
             raise ConfigurationError(
                 f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
             )
@@ -77,8 +80,10 @@ class BundleFolder:
         """What is here may change from now on: the bundle that it was is whole no more."""
         if not self._is_begun:
             self._mark.touch()
-            for name in (SUMS, SIGNATURE, MANIFEST):
+            for name in (SUMS, SIGNATURE):
                 (self.root / name).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                replace(self.root / MANIFEST, self._before)
             self._is_begun = True
 
     def write(self, path: str, chunks: Iterable[bytes]) -> BundleFile:
@@ -106,19 +111,26 @@ class BundleFolder:
                 waiting.unlink()
         return BundleFile(path, size, digest.hexdigest())
 
-    def tidy(self, keep: Collection[str]) -> None:
-        """Remove what an earlier bundle in this folder had and this one has not; ``keep``: paths with ``/``."""
-        for name in _AT_WILL:
-            if name not in keep:
-                (self.root / name).unlink(missing_ok=True)
-        for name in _OURS:
-            for folder, folders, files in os.walk(self.root / name, topdown=False):
+    def tidy(self, keep: Collection[str]) -> list[str]:
+        """Remove what an earlier bundle in this folder had and this one has not; ``keep``: paths with ``/``.
+
+        Returned are the removed files that were not of that bundle, as far as it is known: somebody else put them here.
+        """
+        removed = [name for name in _AT_WILL if name not in keep and (self.root / name).is_file()]
+        for name in removed:
+            (self.root / name).unlink()
+        for top in _OURS:
+            for folder, folders, files in os.walk(self.root / top, topdown=False):
                 links = (each for each in folders if Path(folder, each).is_symlink())
                 for path in (Path(folder, each) for each in (*files, *links)):
-                    if path.relative_to(self.root).as_posix() not in keep:
+                    name = path.relative_to(self.root).as_posix()
+                    if name not in keep:
                         path.unlink()
+                        removed.append(name)
                 with suppress(OSError):  # it holds something
                     Path(folder).rmdir()
+        known = _paths_of(self._before)
+        return [] if known is None else sorted({*removed} - known)
 
     def finish(self) -> None:
         """Take the workshop away: only what belongs to the bundle is left."""
@@ -131,12 +143,22 @@ class BundleFolder:
         self._is_finished = True
 
 
-def _is_bundle(manifest: Path) -> bool:
+def is_bundle(folder: Path) -> bool:
+    """Whether it holds a bundle's manifest."""
     try:
-        document = json.loads(manifest.read_bytes())
+        document = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(document, dict) and document.get("kind") == KIND
+
+
+def _paths_of(manifest: Path) -> set[str] | None:
+    """What belongs to its bundle; None where that is not known."""
+    try:
+        before = read_manifest(manifest.read_bytes())
+    except (OSError, ResumeDLError):
+        return None
+    return {*(each.path for each in before.packages), *(each.path for each in before.files)}
 
 
 def is_bundle_tar(path: Path) -> bool:

@@ -111,7 +111,7 @@ class FetchPip:
             if has.get(canonicalize_name(artifact.name)) != artifact.version
         ]
         chosen = list({artifact.key: artifact for artifact in every}.values())
-        _check_names(chosen)
+        _check_names(chosen, of_bundle=self._request.bundle is not None)
         self._left = [artifact for artifact in chosen if self._leave_out(artifact)]
         artifacts = [artifact for artifact in chosen if not self._leave_out(artifact)]
         if not self._request.dry_run:
@@ -236,11 +236,13 @@ def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) ->
     return write_list(lock, with_digests(solution, {each.filename: each.sha256 for each in files if each.sha256}))
 
 
-def _check_names(artifacts: Sequence[Artifact]) -> None:
+def _check_names(artifacts: Sequence[Artifact], *, of_bundle: bool) -> None:
     """Refuse other bytes under one name: platforms that are fetched together share a folder."""
     if (two := clash(artifacts)) is not None:
         artifact, other = two
         raise ConfigurationError(
             f"{artifact.url} and {other.url} are two files of one name, and one folder cannot hold both",
-            hint="fetch them one after another, each into a folder of its own (--wheel-dir)",
+            hint="make a bundle of each"
+            if of_bundle
+            else "fetch them one after another, each into a folder of its own (--wheel-dir)",
         )
