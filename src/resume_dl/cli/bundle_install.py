@@ -23,10 +23,16 @@ _ERRORS: dict[int, type[ResumeDLError]] = {1: TransferError, 2: ConfigurationErr
 _STDERR = 2
 
 
+def _not_empty(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
+    if value == "":  # Path would take it for the current folder
+        raise click.BadParameter("an empty name is no folder", context, option)
+    return None if value is None else Path(value)
+
+
 @click.command("install")
 @click.argument("bundle", type=_PLACE, metavar="FOLDER|TAR")
 @click.option("-n", "--name", "environment", default="", help="The environment, by its name.")
-@click.option("-p", "--prefix", "folder", type=_PLACE, help="The environment, by its folder.")
+@click.option("-p", "--prefix", "folder", callback=_not_empty, help="The environment, by its folder.")
 @click.option("--platform", "subdir", metavar="SUBDIR", default="", help="Default: this machine's.")
 @trust_options
 @click.option(

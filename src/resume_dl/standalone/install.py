@@ -129,6 +129,12 @@ _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]*")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*")
 _ADDRESS = re.compile(r"https?://[!-\"$-?A-~]+")
 """Printable ASCII without blank, ``#`` and ``@``: it becomes a line of a list."""
+_FOR_CONDA = re.compile(
+    r"CONDARC|CONDA_(EXE|PYTHON_EXE|BAT|ROOT|ROOT_PREFIX|PREFIX|PREFIX_[0-9]+|ENVS_DIRS|ENVS_PATH|SHLVL|DEFAULT_ENV"
+    r"|PROMPT_MODIFIER|SUBDIR|OVERRIDE_.*|ALWAYS_COPY|REGISTER_ENVS|NO_LOCK|DEBUG|VERBOSITY|NO_PLUGINS)"
+    r"|MAMBA_(EXE|ROOT_PREFIX|ENVS_DIRS)"
+)
+"""What says where things are, what this machine is, and what its disk can do; the rest changes what conda does."""
 _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
 """What conda or mamba would take apart in CONDA_PKGS_DIRS."""
 
@@ -139,8 +145,8 @@ class InstallError(Exception):
     """What ends an installation: its text, what to do next, and the exit code of docs/interface.md."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(_shown(message))
+        self.hint = _shown(hint)
         self.code = code
 
 
@@ -254,7 +260,7 @@ def install(
 class _Installation:
     def __init__(self, wish: Wish, told: Told, env: Dict[str, str], output: int) -> None:
         self.wish = wish
-        self.told = told
+        self.told: Told = lambda text: told(_shown(text))
         self.env = env
         self.output = output
         self.warnings: List[str] = []
@@ -275,7 +281,7 @@ class _Installation:
         if bool(wish.name) == (wish.prefix is not None):
             what = "both -n and -p were given" if wish.name else "it was not said where to install"
             raise InstallError(what, "give -n NAME (an environment of your conda) or -p PREFIX (a folder)", 2)
-        if wish.name and re.search(r"[/\\ :#]", wish.name):
+        if wish.name and (wish.name in (".", "..") or re.search(r"[/\\ :#]", wish.name)):
             raise InstallError(f"{wish.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
         if wish.client not in ("", "pip", *CONDAS):
             raise InstallError(f"{wish.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
@@ -309,6 +315,9 @@ class _Installation:
             self.told(line)
         if report.problems or report.manifest is None:
             files = sorted({problem.path for problem in report.problems})
+            if report.exit_code == 5:
+                hint = "look at what is named above, then run the same command again"
+                raise InstallError("this machine failed, and nothing was started: " + _some(files), hint, 5)
             raise InstallError(
                 "the bundle is not to be used, and nothing was started: " + _some(files),
                 "repair what is named above, then run the same command again",
@@ -355,7 +364,8 @@ class _Installation:
             self._warn(f"this machine is {here}, and {name} was asked for: its programs may not run here")
         prefix = self._prefix(info)
         packages = {each["path"]: each for each in manifest["packages"]}
-        found = self._find(folder, [packages[path] for path in (*platform["conda"], *platform["pip"])], info)
+        listed = dict.fromkeys((*platform["conda"], *platform["pip"]))  # each once
+        found = self._find(folder, [packages[path] for path in listed], info)
         conda = [each for each in found if each.entry["kind"] == "conda"]
         _refuse_same_names(conda)
         plan = _Plan(
@@ -389,15 +399,24 @@ class _Installation:
         what = f"the bundle has {count} conda packages for {platform}, "
         if wanted == "pip":
             return what + "which pip cannot install", "leave --with out, or name conda, mamba or micromamba", 2
+        lost = self._named_and_lost()
+        if lost:
+            return what + lost, "give RESUME_DL_CONDA the path of a conda that is there, or unset it", 5
         hint = "install conda, mamba or micromamba first, or name the one that is there: RESUME_DL_CONDA=/path/to/conda"
         return what + f"and no {wanted or 'conda, mamba or micromamba'} was found here that answers", hint, 5
+
+    def _named_and_lost(self) -> str:
+        named = self.env.get("RESUME_DL_CONDA", "").strip()
+        if not named or named.lower() == "none" or probe.find_clients(self.env):
+            return ""
+        return f"and RESUME_DL_CONDA names {named}, which is not there"
 
     def _compare_machine(self, platform: Dict[str, Any], info: Optional["probe.CondaInfo"], name: str) -> None:
         """Warn where this machine is older or has less than what the bundle was solved for."""
         have = dict(info.virtual_packages) if info is not None else {}
         have = have or probe.virtual_packages(name, probe.plain_environment(self.env))
         for wanted in platform["virtual_packages"]:
-            package, version, build = [*str(wanted).split("="), "", ""][:3]
+            package, version, build = [*verify.shown(str(wanted)).split("="), "", ""][:3]
             own = have.get(package)
             if own is None:
                 shown = {"__cuda": "no NVIDIA driver was found here"}.get(package, "this machine has none")
@@ -411,10 +430,17 @@ class _Installation:
 
     def _prefix(self, info: Optional["probe.CondaInfo"]) -> Path:
         if self.wish.prefix is not None:
-            return Path(os.path.abspath(str(self.wish.prefix.expanduser())))  # noqa: PTH100 - links stay as they are
+            try:
+                prefix = self.wish.prefix.expanduser()
+            except RuntimeError as error:
+                what = f"{self.wish.prefix}: there is no such user, or no home"
+                raise InstallError(what, "write ./ before a folder whose name begins with ~", 2) from error
+            return Path(os.path.abspath(str(prefix)))  # noqa: PTH100 - links stay as they are
         if info is None:
             hint = "give -p PREFIX, the folder of an environment"
-            raise InstallError(f"no conda is here that knows where environment {self.wish.name!r} is", hint, 5)
+            what = f"no conda is here that knows where environment {self.wish.name!r} is"
+            lost = self._named_and_lost()
+            raise InstallError(f"{what}, {lost}" if lost else what, hint, 5)
         if self.wish.name == "base":
             return Path(info.root_prefix)
         places = [Path(folder, self.wish.name) for folder in info.envs_dirs]
@@ -467,6 +493,9 @@ class _Installation:
             text = f"{plan.prefix} is an environment that conda did not make: it installs nothing into it"
             raise InstallError(text, "choose another place with -p or -n", 2)
         _refuse_other_content(plan)
+        if plan.conda and not plan.existed and _refuses_blanks(plan) and " " in plan.prefix.name:
+            text = f"conda 25 and newer make no environment whose folder's name has a blank: {plan.prefix}"
+            raise InstallError(text, "choose another name; only its last part is meant", 2)
         if not plan.pip or any(each.entry["name"] == "python" for each in plan.conda):
             return
         if plan.existed:
@@ -486,7 +515,7 @@ class _Installation:
             self._refuse_other_python(plan, Path(sys.executable))
 
     def _refuse_other_python(self, plan: _Plan, python: Path) -> None:
-        wanted = plan.python.split(".")[:2]
+        wanted = verify.shown(plan.python).split(".")[:2]
         version = _ask_version(python, self.env)
         if not version:
             hint = "give another environment, or a folder that is not there yet"
@@ -538,7 +567,7 @@ class _Installation:
                 self._make_venv(plan, stage)
             stage.unmark()
             if plan.pip:
-                self._pip(plan, stage)
+                self._pip(plan, stage, existed=existed)
 
     def _conda(self, plan: _Plan, stage: "_Stage", *, existed: bool) -> None:
         client, info = plan.client, plan.info
@@ -551,15 +580,18 @@ class _Installation:
         size = sum(each.entry["size"] for each in plan.conda)
         self.told(f"bringing {len(plan.conda)} archives, {_megabytes(size)}, to {cache}")
         lines = ["@EXPLICIT"]
+        digests = {}
         for each in plan.conda:
             md5 = _bring(each, cache / each.filename) or each.entry["md5"]
+            digests[each.stem] = {"md5": md5, "sha256": each.entry["sha256"]}
             lines.append(each.url + (f"#{md5}" if md5 else ""))
         (cache / "urls.txt").write_bytes("".join(each.url + "\n" for each in plan.conda).encode("ascii"))
         listed = stage.folder / "explicit.txt"
         listed.write_bytes("\n".join([*lines, ""]).encode("ascii"))
         verb = "install" if existed else "create"
         command = [*client.command, verb, "-p", str(plan.prefix), "--offline", "--yes", "--file", str(listed)]
-        env = {**self.env, "CONDA_PKGS_DIRS": str(cache), "CONDA_OFFLINE": "true", "CONDA_ALWAYS_YES": "true"}
+        env = {name: value for name, value in self.env.items() if _reaches_conda(name)}
+        env.update({"CONDA_PKGS_DIRS": str(cache), "CONDA_OFFLINE": "true", "CONDA_ALWAYS_YES": "true"})
         # An environment of links into a cache that is gone in a moment would be none.
         env.update({"CONDA_ALLOW_SOFTLINKS": "false", "CONDA_ALWAYS_SOFTLINK": "false"})
         env["CONDA_PLUGINS_RESUME_DL_PREFETCH"] = "never"
@@ -578,6 +610,10 @@ class _Installation:
         lost = [stem for stem, record in records.items() if _lost(record, plan.prefix)]
         if lost:
             self._warn(f"files of {_some(lost)} are not there: {client.name} thought that it had installed them before")
+        kept = [stem for stem, record in records.items() if _is_of_another(record, digests[stem])]
+        if kept:
+            text = "was there with other bytes than the bundle's, and {} keeps what is there"
+            self._warn(f"{_some(kept)}: {text.format(client.name)}")
         _publish(cache, plan, info)
 
     def _conda_failed(self, plan: _Plan, cache: Path, text: str) -> InstallError:
@@ -593,7 +629,7 @@ class _Installation:
             hint = "give this Python venv and ensurepip (Debian: python3-venv), or give an environment that is there"
             raise InstallError(f"{sys.executable} could not make the environment {plan.prefix}", hint, 5)
 
-    def _pip(self, plan: _Plan, stage: "_Stage") -> None:
+    def _pip(self, plan: _Plan, stage: "_Stage", *, existed: bool) -> None:
         python = _python_of(plan.prefix)
         self._refuse_other_python(plan, python)
         if probe.run_quietly((str(python), "-I", "-m", "pip", "--version"), self._plain(plan.prefix), probe.SHORT)[0]:
@@ -613,6 +649,8 @@ class _Installation:
         # The set is closed and was solved as a whole. pip cannot see it in conda's packages that lack its metadata,
         # and would then ask for what the bundle does not have: it is asked afterwards what it misses.
         command += ["--no-deps", "--require-hashes", "-r", str(listed)]
+        if existed:  # pip would keep what has the same version, whatever its bytes
+            command.append("--force-reinstall")
         for folder in folders:
             command += ["--find-links", folder]
         if all(each.entry["kind"] == "wheel" for each in plan.pip):
@@ -624,7 +662,7 @@ class _Installation:
             if changed:
                 hint = "copy these files again, then run the same command again"
                 raise InstallError(f"pip ended with exit code {code}; files have changed: {_some(changed)}", hint, 4)
-            hint = "look at what it says above; run the same command again to continue: what is installed is kept"
+            hint = "look at what it says above, repair that, then run the same command again"
             raise InstallError(f"pip ended with exit code {code}", hint, 5)
         if self._run([str(python), "-I", "-m", "pip", "--isolated", "check"], self._plain(plan.prefix), stage):
             self._warn("pip misses something in this environment, or something does not fit: see above")
@@ -957,6 +995,12 @@ def _name_place(record: Path, folder: Path, archive: Path) -> None:
 # Small things
 
 
+def _refuses_blanks(plan: _Plan) -> bool:
+    if plan.client is None or plan.info is None or plan.client.name != "conda":
+        return False
+    return _numbers(plan.info.version)[:1] >= _numbers("25")
+
+
 def _is_conda(entry: Dict[str, Any]) -> bool:
     return bool(entry["kind"] == "conda")
 
@@ -1021,6 +1065,15 @@ def _lost(record: Path, prefix: Path) -> bool:
         return True
 
 
+def _is_of_another(record: Path, digests: Mapping[str, Optional[str]]) -> bool:
+    """Whether conda's record of a package is of an archive with other digests; what it does not say is not compared."""
+    try:
+        said = json.loads(record.read_bytes().decode("utf-8"))
+        return any(said.get(kind) and own and said[kind] != own for kind, own in digests.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
@@ -1045,13 +1098,26 @@ def _ask_version(python: Path, env: Mapping[str, str]) -> str:
     return text.strip() if code == 0 else ""
 
 
-def _numbers(version: str) -> List[int]:
-    return [int(part) for part in re.findall(r"\d+", version.partition("=")[0])]
+def _numbers(version: str) -> List[Tuple[int, str]]:
+    """To be compared with another's, whatever their length: each number as the count of its digits, and these."""
+    found = re.findall(r"0*([0-9]+)", version.partition("=")[0])
+    return [(len(digits), digits) for digits in found]
 
 
 def _x86_level(name: str) -> int:
     found = re.fullmatch(r"x86_64_v(\d)", name)
     return int(found.group(1)) if found else 1 if name == "x86_64" else 9
+
+
+def _shown(text: str) -> str:
+    """Lines with nothing in them that a terminal would obey."""
+    return "\n".join(verify.shown(line) for line in text.split("\n"))
+
+
+def _reaches_conda(name: str) -> bool:
+    """Whether conda gets this variable of the user's: a CONDA_DRY_RUN would leave it with nothing done."""
+    upper = name.upper() if WINDOWS else name
+    return not upper.startswith(("CONDA_", "MAMBA_")) or _FOR_CONDA.fullmatch(upper) is not None
 
 
 def _some(names: Any) -> str:
@@ -1124,7 +1190,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     )
     parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
     parser.add_argument("-n", "--name", default="", help="the environment, by its name")
-    parser.add_argument("-p", "--prefix", type=Path, help="the environment, by its folder")
+    parser.add_argument("-p", "--prefix", type=_place, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
     verify.add_trust_options(parser)
     parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
@@ -1149,6 +1215,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         with suppress(OSError):
             print(ready(outcome), flush=True)  # noqa: T201 - a script has nothing else
     return 0
+
+
+def _place(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name is no folder")  # Path would take it for the current one
+    return Path(text)
 
 
 def ready(outcome: Outcome) -> str:

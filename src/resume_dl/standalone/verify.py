@@ -175,7 +175,8 @@ def lines(report: Report) -> List[str]:
     if report.manifest_sha256:
         found.append(f"manifest sha256: {report.manifest_sha256}")
     if report.problems:
-        found.append("not to be used: {}".format(_count(len(report.problems), "problem")))
+        verdict = "not to be used" if report.exit_code == 4 else "this machine failed"
+        found.append("{}: {}".format(verdict, _count(len(report.problems), "problem")))
         return found
     if report.trust == "signature":
         found.append(f"trust: signed by {shown(report.signer)}")
