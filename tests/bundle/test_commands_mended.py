@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,21 @@ def test_split_says_where_the_list_lies(tmp_path: Path, out: str) -> None:
     listed = tmp_path.resolve() / out / "x.tar.parts.json"
     assert json.loads(done.stdout)["path"] == str(listed)
     assert listed.is_file()
+
+
+@pytest.mark.parametrize("streams", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
+def test_a_reader_that_has_gone_away_changes_no_exit_code(tmp_path: Path, streams: set[str]) -> None:
+    """Python would end with 120: with its buffers, whatever the shell says of them."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    for words, code in ((["verify", tmp_path], 4), (["join", tmp_path], 2), (["split", "--size", "0", "x"], 2)):
+        command = [sys.executable, "-m", "resume_dl", "bundle", *map(str, words)]
+        read, write = os.pipe()
+        os.close(read)
+        places = {name: write if name in streams else subprocess.DEVNULL for name in ("stdout", "stderr")}
+        try:
+            assert subprocess.run(command, **places, env=env, timeout=60, check=False).returncode == code
+        finally:
+            os.close(write)
 
 
 @pytest.mark.parametrize("command", [["probe"], ["bundle", "inventory"]])

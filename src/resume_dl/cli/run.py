@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -204,9 +204,13 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
 
 
 def tell(text: str) -> None:
-    """A line on stderr; a closed stderr is no error."""
-    with suppress(OSError, ValueError):
+    """A line on stderr; a closed stderr is no error, and neither is one that nobody reads."""
+    try:
         click.echo(scrub(text), err=True)
+    except OSError:
+        _give_up(sys.stderr)
+    except ValueError:
+        pass
 
 
 def say(text: str) -> None:
@@ -238,13 +242,17 @@ def _write(text: str) -> None:
             raise unsaid from error
 
 
+def _give_up(stream: TextIO) -> None:
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def give_up_stdout(error: OSError) -> StoreError:
     """The error for what could not be written; nothing more is: Python would complain again while it ends.
 
     (docs.python.org, signal: "Note on SIGPIPE".)
     """
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _give_up(sys.stdout)
     return StoreError(
         f"cannot write to standard output: {error.strerror or error}",
         hint="what was downloaded is kept; look at where the output goes",
