@@ -210,3 +210,10 @@ def test_the_report_has_every_digest(maker):
     for each in done.report["artifacts"]:
         path = f"channel/{each['subdir']}/{each['filename']}"
         assert each["sha256"] == packages[path]["sha256"]
+
+
+def test_the_report_of_a_wrong_option(maker):
+    """It has the keys of every other report of bundle create."""
+    done = maker.create("mkl", "--splitt", "1MB", "--json")
+    assert done.code == 2, done.err
+    assert (done.report["command"], done.report["bundle"], done.report["ok"]) == ("bundle create", None, False)

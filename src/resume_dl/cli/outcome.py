@@ -94,7 +94,8 @@ def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
     if command.startswith("bundle ") and command != "bundle create":
         common = {"schema": 1, "command": command, "ok": False, "exit_code": error.exit_code}
         return {**common, "error": error_json(error)}
-    return RunResult(command, error=error).as_json()
+    made = {"bundle": None} if command == "bundle create" else {}
+    return {**RunResult(command, error=error).as_json(), **made}
 
 
 def _wants_json(given: Sequence[str]) -> bool:
