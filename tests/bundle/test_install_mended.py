@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import shutil
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
+from resume_dl.standalone import install
 from support.conda_env import TestConda, test_conda
 from support.hand_bundle import bundle_tar
 from support.installable import (
@@ -282,3 +284,24 @@ def test_a_delta_whose_base_lies_in_another_folder(target: Target, channel: Chan
     assert done.returncode == 0, done.stderr
     assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
     assert [path.name for path in (tmp_path / "base").iterdir()] == ["letters-1.0-0.tar.bz2"]
+
+
+def test_a_lock_whose_file_was_removed_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another run ends between our open and our lock: it removes the file, and a third would make a new one."""
+    path = tmp_path / "folder" / "x.lock"
+    lock, taken = install._lock, []
+
+    def late(descriptor: int) -> None:
+        if not taken:
+            path.unlink()
+            path.parent.rmdir()
+        taken.append(descriptor)
+        lock(descriptor)
+
+    monkeypatch.setattr(install, "_lock", late)
+    descriptor = install._locked(path)
+    assert len(taken) == 2
+    assert os.path.samestat(os.fstat(descriptor), path.stat())
+    assert install._locked(path) == -1
+    install._unlock(descriptor, path)
+    assert not path.exists()
