@@ -909,7 +909,7 @@ class _Ours:
     """What a run of conda makes: the files of the packages that it has unpacked, their bytecode, and its records."""
 
     def __init__(self, plan: _Plan, stage: Path) -> None:
-        self._files = {"conda-meta/history", ".messages.txt"}
+        self._files = {"conda-meta/history", "conda-meta/created_at", ".messages.txt"}  # created_at: by newer condas
         self._scripts: List[str] = []
         for each in plan.conda:
             self._files.add(f"conda-meta/{each.stem}.json")
