@@ -10,13 +10,19 @@ OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint format bench nginx oldest-rattler clean
+.PHONY: demo test test-long lint format bench nginx tmux oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
 
-test: lint nginx oldest-rattler  ## everything that CI checks
+test: lint nginx tmux oldest-rattler  ## everything that CI checks
 	$(BIN)/pytest $(PARALLEL) --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+SEEDS ?= 1 2 3 4 5 6 7 8 9 10
+
+test-long: $(READY) nginx  ## an hour; more examples of every property, and kills at other moments
+	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
+	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
@@ -46,6 +52,12 @@ nginx:  ## the tests' mirrors; without it the tests that need it are skipped and
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx; } || \
 		echo "nginx is not installed and cannot be by this user: the tests that need it will be skipped"
+
+tmux:  ## the terminal that tests look at; without it they are skipped and say so
+	@command -v tmux >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; } || \
+		echo "tmux is not installed and cannot be by this user: the tests that need it will be skipped"
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }

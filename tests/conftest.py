@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from faults.server import FaultServer
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
+from support.signals import restore_defaults
+from support.skips import summary
+
+settings.register_profile(
+    "suite",
+    deadline=None,  # a busy machine fails no example
+    derandomize=True,  # the same examples at every run
+    database=None,
+    max_examples=100,  # what a test needs more or less of is a share of this
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", settings.get_profile("suite"), derandomize=False, max_examples=2000)
+settings.load_profile("explore" if os.environ.get("RESUME_DL_EXPLORE") else "suite")
 
 StartMirrors = Callable[..., NginxMirrors]
 StartFaults = Callable[..., FaultServer]
@@ -47,6 +62,16 @@ def fault_server() -> Iterator[StartFaults]:
         yield start
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Restore default signals where tests run; the process that only hands them out stays as it was started.
+
+    The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.6).
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        restore_defaults()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses nginx carries its mark."""
     for item in items:
@@ -61,3 +86,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.skipped and INSTALL_HINT in str(report.longrepr):
         report.longrepr = (__file__, 1, f"Skipped: {INSTALL_HINT}")
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the reasons for which tests were skipped, each with what would enable them."""
+    reasons = [
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    ]
+    if reasons:
+        terminalreporter.section("skipped tests, and what would enable them")
+        for line in summary(reasons):
+            terminalreporter.write_line(line)

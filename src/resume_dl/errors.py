@@ -16,12 +16,13 @@
     │  │  ├ HTTPStatusError(status, retry_after)
     │  │  └ RangeError, ContentError
     │  ├ SourcesExhaustedError(causes, resumable_bytes)
+    │  │  └ NoNetworkError(hosts)
     │  └ CaptivePortalError
     ├ WorkerCrashedError(returncode)           exit 70
     ├ IntegrityError                           exit 4
     │  └ SizeMismatchError, DigestMismatchError(expected, actual)
     ├ StoreError                               exit 5
-    │  └ LockedError, JournalError, OutOfSpaceError, NotWritableError
+    │  └ LockedError, JournalError, OutOfSpaceError, NotWritableError, UntrustedFolderError
     └ Interrupted                              exit 130
 
 A message says what happened and why in one line; ``hint`` says what to do next. Data stands on attributes.
@@ -42,6 +43,23 @@ class ResumeDLError(Exception):
         self.message = message
         self.hint = hint
         self.resumable_bytes = resumable_bytes
+
+
+class InternalError(ResumeDLError):
+    """A defect of this program, met while it worked on what the message names; ``__cause__`` is the exception."""
+
+    def __init__(self, message: str, *, hint: str = "run it again with --debug and report what it says") -> None:
+        super().__init__(message, hint=hint)
+
+
+def internal_error(caught: BaseException, subject: str) -> InternalError:
+    """The error for an exception that nothing expected, ``subject`` being the file or the request it came from.
+
+    The exception's own text is left out: it may quote what others sent.
+    """
+    error = InternalError(f"{subject}: internal error ({type(caught).__name__})")
+    error.__cause__ = caught
+    return error
 
 
 class ConfigurationError(ResumeDLError):
@@ -129,14 +147,23 @@ class SourceError(TransferError):
 class NetworkError(SourceError):
     """No connection, a reset, a TLS failure, or a body that ended early.
 
-    ``reached`` False: no connection came about at all (name, route, refusal, connect time-out).
+    ``reached`` False: no connection came about at all (name, route, refusal, connect time-out). ``unresolved``: the
+    host name, the source's own or its proxy's, that could not be resolved.
     """
 
     def __init__(
-        self, message: str, *, source: str = "", retryable: bool = True, hint: str = "", reached: bool = True
+        self,
+        message: str,
+        *,
+        source: str = "",
+        retryable: bool = True,
+        hint: str = "",
+        reached: bool = True,
+        unresolved: str = "",
     ) -> None:
         super().__init__(message, source=source, retryable=retryable, hint=hint)
         self.reached = reached
+        self.unresolved = unresolved
 
 
 class StalledError(SourceError):
@@ -169,11 +196,44 @@ class ContentError(SourceError):
 
 
 class SourcesExhaustedError(TransferError):
-    """Every source was tried; ``causes`` names each and why it failed."""
+    """Every source was tried; ``causes`` names each and why it failed.
 
-    def __init__(self, message: str, *, causes: tuple[str, ...] = (), resumable_bytes: int = 0, hint: str = "") -> None:
+    ``restarting`` says which of them cannot continue a download, for a hint; empty where none is known to be so.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        causes: tuple[str, ...] = (),
+        resumable_bytes: int = 0,
+        hint: str = "",
+        restarting: str = "",
+    ) -> None:
         super().__init__(message, hint=hint, resumable_bytes=resumable_bytes)
         self.causes = causes
+        self.restarting = restarting
+
+
+def no_network(hosts: tuple[str, ...], cause: str) -> str:
+    """One line for ``hosts`` of which none resolves; ``cause`` is what one of them was told."""
+    why = f" ({cause})" if cause else ""
+    if len(hosts) == 1:
+        return f"no network, or a wrong address: {hosts[0]} does not resolve{why}"
+    return f"no network: none of {len(hosts)} hosts resolves{why}"
+
+
+class NoNetworkError(SourcesExhaustedError):
+    """No host name could be resolved, and nothing has answered in this run; ``hosts`` are the names."""
+
+    def __init__(self, hosts: tuple[str, ...], *, causes: tuple[str, ...] = (), resumable_bytes: int = 0) -> None:
+        message = no_network(hosts, causes[0] if causes else "")
+        hint = (
+            "check the connection, the DNS and the proxy settings, then run the same command again: what is on disk "
+            "is kept; with --give-up-after 10m it waits for the line"
+        )
+        super().__init__(message, causes=causes, hint=hint, resumable_bytes=resumable_bytes)
+        self.hosts = hosts
 
 
 class CaptivePortalError(TransferError):
@@ -233,6 +293,10 @@ class OutOfSpaceError(StoreError):
 
 class NotWritableError(StoreError):
     """A folder or file cannot be written."""
+
+
+class UntrustedFolderError(StoreError):
+    """A folder for unfinished files is a link, another user's, or writable by others."""
 
 
 class Interrupted(ResumeDLError):  # noqa: N818 - a state the user asked for, not an error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,16 +95,30 @@ class ArtifactProgress:
     resumed: int
     """How many of ``done`` were there before this run."""
     state: str
-    """waiting, locked, checking, downloading, verifying, extracting, downloaded, resumed, cached, failed"""
+    """waiting, locked, checking, downloading, verifying, extracting, downloaded, resumed, cached, failed, stopped"""
     note: str = ""
     """For whom we wait, or which source failed, in a few words without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that a run is about, as it is before the first byte."""
+
+    artifact: Artifact
+    here: int = 0
+    """Bytes of it that are on disk already, in a part file of an earlier run or whole."""
+    whole: bool = False
+    """Verified and complete: nothing of it will be downloaded."""
 
 
 class Reporter(Protocol):
     """Shows a run while it goes on. Called from the main thread only; must not raise."""
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
-        """What will be fetched; called once, before the first byte."""
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
+        """What will be fetched; called before the first byte of these files.
+
+        A second plan adds to the first; ``replaces``: keys of files that are wanted no more.
+        """
         ...
 
     def progress(self, progress: ArtifactProgress) -> None:

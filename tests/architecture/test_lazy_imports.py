@@ -61,6 +61,34 @@ def test_get_loads_only_what_one_download_needs(tmp_path):
     assert (loaded | {module.partition(".")[0] for module in loaded}) & NOT_FOR_GET == set()
 
 
+def modules_of_main(*arguments: str) -> set[str]:
+    """Modules that ``resume-dl <arguments>``, which is refused, has loaded when it ends."""
+    program = (
+        "import sys; from resume_dl.cli.main import main; code = main(sys.argv[1:]); print(*sys.modules); exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2, done.stderr
+    return set(done.stdout.split())
+
+
+def test_a_bundle_that_is_refused_loads_neither_network_nor_description(tmp_path):
+    """What describes a bundle is loaded once there is one to describe, and the transport when something is fetched."""
+    out = str(tmp_path / "bundle")
+    loaded = modules_of_main("bundle", "create", "mkl", "--split", "1MB", "-o", out, "--platform", "linux-64")
+    assert "resume_dl.app.bundle.create" in loaded
+    heavy = {
+        "cyclonedx",
+        "httpx",
+        "packaging.metadata",
+        "packaging.pylock",
+        "http.server",
+        "resume_dl.app.pip.resolving",
+    }
+    assert loaded & heavy == set()
+
+
 def modules_of(code: str) -> set[str]:
     """All modules that a new process has loaded after ``code``."""
     done = subprocess.run(

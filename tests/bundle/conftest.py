@@ -10,6 +10,7 @@ import pytest
 from support.bundles import Maker, World, build_world
 from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
+from support.pythons import python_of
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,9 @@ def servers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def maker(world: World, nginx_mirrors: Callable[..., NginxMirrors], tmp_path: Path) -> Maker:
     """Somebody who makes bundles from two mirrors of the world."""
     return Maker(tmp_path / "maker", nginx_mirrors([world.root, world.root]))
+
+
+@pytest.fixture
+def python(request: pytest.FixtureRequest) -> str:
+    """A Python of this machine by its name in ``support.pythons``, looked for when the test runs."""
+    return python_of(request.param)

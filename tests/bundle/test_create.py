@@ -27,6 +27,7 @@ from support.bundles import (
 )
 
 pytestmark = pytest.mark.nginx
+LINUX_64 = ("--platform", "linux-64")
 WANTED = ("pytorch", *BOTH, "--cuda", "11.0", "--pip", "demo-app")
 
 
@@ -246,3 +247,20 @@ def test_an_archive_that_nobody_has(nginx_mirrors, tmp_path):
     assert maker.create("pytorch", "--platform", "linux-64", "--cuda", "11.0").code == 0
     assert maker.nginx.body_bytes() == len(content)
     assert archives_of(maker.out) == LINUX
+
+
+def test_the_report_has_every_digest(maker):
+    """Of records with an md5 alone the sha256 is known once the file is here."""
+    done = maker.create("python", *LINUX_64, "--json")
+    assert done.code == 0, done.err
+    packages = by_path(maker.out)
+    for each in done.report["artifacts"]:
+        path = f"channel/{each['subdir']}/{each['filename']}"
+        assert each["sha256"] == packages[path]["sha256"]
+
+
+def test_the_report_of_a_wrong_option(maker):
+    """It has the keys of every other report of bundle create."""
+    done = maker.create("mkl", "--splitt", "1MB", "--json")
+    assert done.code == 2, done.err
+    assert (done.report["command"], done.report["bundle"], done.report["ok"]) == ("bundle create", None, False)

@@ -16,11 +16,14 @@ from support.bundles import (
     archives_of,
     by_path,
     files_of,
+    has_no_secret,
     manifest,
     sums_hold,
 )
 
 pytestmark = pytest.mark.nginx
+SECRET = "S3CRETinQUERY"
+LINUX_64 = ("--platform", "linux-64")
 MKL = {"channel/linux-64/mkl-2020.2-256.conda", "channel/win-64/mkl-2020.2-256.conda"}
 
 
@@ -163,3 +166,41 @@ def test_offline(maker):
     assert lacking.code == 1, lacking.err
     assert "mkl-2020.2-256.conda" in lacking.err
     assert maker.nginx.requests() == []
+
+
+def test_lines_that_only_pip_can_take(maker):
+    """They are told by the manifest, by README.txt and in the end; without logins, paths and variables' values."""
+    asked = maker.folder / "requirements.txt"
+    asked.write_text(
+        f"tqdm\n-e {maker.folder}/mine\n--editable=. --config-settings token={SECRET}\n"
+        f"git+https://me:pa55w0rd@h.example/r.git@v1?x={SECRET}\n${{PLACE}}/deep/down-1.0-py3-none-any.whl\n"
+        f"git+file://{maker.folder}/repo\n"
+    )
+    env = {"PLACE": str(maker.folder)}
+    done = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, "--json", env=env)
+    assert done.code == 0, done.err
+    wanted = ["-e mine", "-e .", "git+https://***@h.example/r.git@v1", "${PLACE}/deep/down-1.0-py3-none-any.whl"]
+    assert manifest(maker.out)["request"]["passed_over"] == [*wanted, "git+repo"]
+    assert done.report["bundle"]["passed_over"] == [*wanted, "git+repo"]
+    assert has_no_secret(maker.out, SECRET, "pa55w0rd", maker.folder) == []
+    readme = (maker.out / "README.txt").read_text()
+    assert "Not in it: what these lines" in readme
+    assert all(f"    {line}\n" in readme for line in wanted)
+    again = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, env=env)
+    assert "not in it, as only pip itself can take it: git+https://***@h.example/r.git@v1" in again.out
+    asked.write_text("tqdm\n")
+    assert maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64).code == 0
+    assert "passed_over" not in manifest(maker.out)["request"]
+    assert "Not in it" not in (maker.out / "README.txt").read_text()
+
+
+def test_only_lines_that_only_pip_can_take(maker):
+    """There is no bundle, and the lines are named with the reason."""
+    asked = maker.folder / "requirements.txt"
+    asked.write_text("-e .\ngit+https://me:pa55w0rd@h.example/r.git\n")
+    done = maker.create("--file", asked, "--python", "3.8", *LINUX_64)
+    assert done.code == 2, done.err
+    assert "only what an index or an address offers is fetched" in done.err
+    assert "none of these lines: -e .; git+https://***@h.example/r.git" in done.err
+    assert "pa55w0rd" not in done.err
+    assert not (maker.out / "manifest.json").exists()

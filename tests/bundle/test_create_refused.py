@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
 from resume_dl.store.part import FOLDER
-from support.bundles import BOTH, LINUX, manifest
+from support.bundles import BOTH, LINUX, files_of, manifest, sums_hold
+
+LINUX_64 = ("--platform", "linux-64")
 
 
 def test_another_python_than_condas(maker):
@@ -25,12 +28,16 @@ def test_another_python_than_condas(maker):
 def test_a_file_of_somebody_else(maker):
     """It is not written over; a bundle's tar is, by a newer one."""
     tar = maker.folder / "photos.tar"
-    tar.write_bytes(b"not ours" * 1000)
-    done = maker.create("mkl", "--platform", "linux-64", out=tar)
-    assert done.code == 2, done.err
-    assert "is there, and no bundle" in done.err
-    assert tar.read_bytes() == b"not ours" * 1000
-    tar.unlink()
+    (maker.folder / "manifest.json").write_text('{"kind": "image"}')
+    with tarfile.open(maker.folder / "image.tar", "w") as image:
+        image.add(maker.folder / "manifest.json", "manifest.json")
+    for content in (b"not ours" * 1000, (maker.folder / "image.tar").read_bytes()):
+        tar.write_bytes(content)
+        done = maker.create("mkl", "--platform", "linux-64", out=tar)
+        assert done.code == 2, done.err
+        assert "is there, and no bundle" in done.err
+        assert tar.read_bytes() == content
+        tar.unlink()
     for spec in ("mkl", "blas"):
         done = maker.create(spec, "--platform", "linux-64", out=tar)
         assert done.code == 0, done.err
@@ -67,7 +74,7 @@ def test_no_room_for_the_tar(maker, world):
         assert not (place / "all.tar").exists()
         assert maker.create(*asked, out=place / "all").code == 0
     finally:
-        subprocess.run(["umount", place], check=True, timeout=30)
+        subprocess.run(["umount", place], check=True, timeout=120)
 
 
 def test_a_key_that_is_not_there(maker):
@@ -87,3 +94,65 @@ def test_links_of_an_older_bundle(maker):
     assert maker.create("mkl", "--platform", "linux-64").code == 0
     assert not (maker.out / "channel" / "osx-64").is_symlink()
     assert (elsewhere / "mine.txt").read_text() == "mine"
+
+
+def test_two_files_of_one_name(maker):
+    """What can be done names options that bundle create has."""
+    base, lists = maker.index.replace("/simple/", ""), []
+    for number, channel in enumerate(("pkgs/main", "other/main")):
+        lists.append(maker.folder / f"list{number}.txt")
+        address = f"{base}/{channel}/linux-64/mkl-2020.2-256.conda"
+        lists[-1].write_text(f"# platform: linux-64\n@EXPLICIT\n{address}#{str(number) * 32}\n")
+    done = maker.create("--file", lists[0], "--file", lists[1])
+    assert done.code == 2, done.err
+    assert "one folder cannot hold both" in done.err
+    assert "make a bundle of each" in done.err
+    assert "--dest" not in done.err
+
+
+@pytest.mark.parametrize("name", ["t.tar.001", "t.tar.parts.json", "join.py"])
+def test_parts_in_the_way(maker, name):
+    """Files of somebody else are seen before anything is downloaded; parts of an earlier bundle are replaced."""
+    tar = maker.folder / "own" / "t.tar"
+    tar.parent.mkdir()
+    (tar.parent / name).write_bytes(b"mine")
+    done = maker.create("mkl", *LINUX_64, "--split", "1MB", out=tar)
+    assert done.code == 5, done.err
+    assert f"{name} is there already, and is not of an earlier split" in done.err
+    assert files_of(tar.parent) == {name: b"mine"}
+    assert maker.nginx.archive_requests() == []
+    (tar.parent / name).unlink()
+    for spec in ("mkl", "blas"):
+        done = maker.create(spec, *LINUX_64, "--split", "1MB", out=tar)
+        assert done.code == 0, done.err
+
+
+def test_files_of_somebody_in_a_bundles_folders(maker):
+    """They cannot stay, as a bundle with other files is refused; they are named, and what was the bundle's is not."""
+    asked = ("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
+    assert maker.create(*asked).code == 0
+    for number in range(7):
+        (maker.out / "wheels" / f"mine{number}.txt").write_text("mine")
+    done = maker.create("blas", *LINUX_64)
+    assert done.code == 0, done.err
+    told = [line for line in done.err.splitlines() if "removed: " in line]
+    assert len(told) == 6
+    assert all(f"wheels/mine{number}.txt, which was not of the bundle" in told[number] for number in range(5))
+    assert "removed: 2 more of them" in told[5]
+    assert not (maker.out / "wheels").exists()
+    assert sums_hold(maker.out)
+    done = maker.create(*asked)
+    assert done.code == 0, done.err
+    assert "removed: " not in done.err
+    assert "unpacked" not in done.err
+
+
+@pytest.mark.parametrize("name", ["inner", "wheels/inner", "inner.tar"])
+def test_a_bundle_inside_of_a_bundle(maker, name):
+    """Neither would be whole: the outer one has files then that are not its own."""
+    assert maker.create("mkl", *LINUX_64).code == 0
+    before = files_of(maker.out)
+    done = maker.create("blas", *LINUX_64, out=maker.out / name)
+    assert done.code == 2, done.err
+    assert f"would be inside of the bundle {maker.out}" in done.err
+    assert files_of(maker.out) == before

@@ -8,11 +8,13 @@ import pytest
 
 from resume_dl.app.bundle.public import public, public_url
 from resume_dl.model.url import RedactedUrl
-from support.bundles import Maker, archives_of, build_world, has_no_secret, manifest, sums_hold
+from support.bundles import Maker, archives_of, build_world, by_path, has_no_secret, manifest, sums_hold
 
 pytestmark = [pytest.mark.nginx, pytest.mark.skipif(os.name == "nt", reason="symbolic links")]
 TOKEN = "t0kenT0KENt0ken"
 PASSWORD = "pa55w0rdPA55"
+SECRET = "S3CRETinQUERY"
+LINUX_64 = ("--platform", "linux-64")
 WIN = ("--platform", "win-64")
 
 
@@ -116,3 +118,43 @@ def test_texts(text, shown):
 def test_addresses(url, shown):
     """An address goes without what only its user has."""
     assert public_url(RedactedUrl(url)) == shown
+
+
+def test_a_secret_in_any_query(maker):
+    """A query may hold a secret under any name: it stands in no file of the bundle, whatever asked for it."""
+    place = maker.index.replace("/simple/", "/built/").replace("http://", "http://me:pa55w0rd@")
+    asked = maker.folder / "requirements.txt"
+    asked.write_text(f"colorama @ {place}colorama-0.4.6-py3-none-any.whl?x={SECRET}\n")
+    wanted = f"tqdm @ {place}tqdm-4.66.0-py3-none-any.whl?x={SECRET}#egg={SECRET}"
+    done = maker.create("mkl", "--pip", wanted, "--file", asked, "--python", "3.8", *LINUX_64)
+    assert done.code == 0, done.err
+    assert has_no_secret(maker.out, SECRET, "pa55w0rd") == []
+    assert manifest(maker.out)["request"]["pip"] == [public(wanted)]
+    found = by_path(maker.out)["wheels/tqdm-4.66.0-py3-none-any.whl"]
+    assert found["url"].endswith("/built/tqdm-4.66.0-py3-none-any.whl")
+    assert found["requested_by"] == [public(wanted)]
+    assert sums_hold(maker.out)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"tqdm @ http://h.example/x.whl?x={SECRET}", "tqdm @ http://h.example/x.whl"),
+        (f"a @ http://h.example/x.whl?x={SECRET} ; os_name == 'nt'", "a @ http://h.example/x.whl ; os_name == 'nt'"),
+        (f"a @ https://h.example/x.whl?{SECRET}#sha256=0af&egg={SECRET}", "a @ https://h.example/x.whl#sha256=0af"),
+        (f"a @ https://h.example/x.whl?x=1&sha256=0af#{SECRET}", "a @ https://h.example/x.whl"),
+        (f"https://h.example/it's my/channel?x='{SECRET}", "https://h.example/it's my/channel"),
+        (f"https://h.example/channel?x={SECRET}::mkl >=2", "https://h.example/channel::mkl >=2"),
+        (f"git+https://h.example/r.git@v1?x={SECRET}", "git+https://h.example/r.git@v1"),
+        (f"foo @ file:///home/me/foo.whl?x={SECRET}", "foo @ foo.whl"),
+        ("mkl >=2  # why?", "mkl >=2  # why?"),
+    ],
+)
+def test_texts_with_queries(text, shown):
+    """The whole query goes, and of a fragment all but a digest."""
+    assert public(text) == shown
+
+
+def test_an_address_with_a_query():
+    """It leads nowhere without its query, and nobody can tell whether that is a secret."""
+    assert public_url(RedactedUrl(f"https://h.example/a.whl?x={SECRET}#{SECRET}")) == "https://h.example/a.whl"

@@ -118,7 +118,7 @@ def test_a_full_disk(has_all):
         assert has_all.create("mkl", "--platform", "linux-64", out=place / "fits").code == 0
         assert sums_hold(place / "fits")
     finally:
-        subprocess.run(["umount", place], check=True, timeout=30)
+        subprocess.run(["umount", place], check=True, timeout=120)
 
 
 def test_caches_stay_as_they_are(has_all):

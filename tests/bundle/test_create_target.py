@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ from support.bundles import (
 from support.pip_index import build_wheel, write_index
 
 pytestmark = pytest.mark.nginx
+LINUX_64 = ("--platform", "linux-64")
 CPU = {path for path in LINUX if "cuda" not in path} | {"channel/linux-64/pytorch-1.7.1-py3.8_cpu.conda"}
 MB = 1_000_000
 
@@ -187,7 +189,7 @@ def test_signed(maker):
         pytest.skip("there is no ssh-keygen")
     for name in ("key", "other"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me@secret-host", "-f", maker.folder / name]
-        subprocess.run(command, check=True, timeout=30)
+        subprocess.run(command, check=True, timeout=120)
     done = maker.create("mkl", "--platform", "linux-64", "--sign", maker.folder / "key")
     assert done.code == 0, done.err
     assert sums_hold(maker.out)
@@ -223,3 +225,50 @@ def test_a_key_that_cannot_sign(maker):
     assert maker.create("mkl", "--platform", "linux-64").code == 0
     assert maker.nginx.body_bytes() == 0
     assert sums_hold(maker.out)
+
+
+@pytest.mark.parametrize(("conda", "glibc"), [(("mkl",), "2.28"), ((), "2.28"), (("mkl", "--target"), "2.31")])
+def test_the_glibc_that_wheels_were_chosen_for(maker, conda, glibc):
+    """It is newer than what is assumed for conda's packages: the target is to be measured by the newer of both."""
+    target = maker.folder / "target.json"
+    virtual = {"__glibc": glibc, "__linux": "5.10", "__archspec": "1=x86_64"}
+    target.write_text(
+        json.dumps({"schema": 1, "kind": "resume-dl target", "platform": "linux-64", "virtual_packages": virtual})
+    )
+    asked = (*conda, target) if conda[1:] else (*conda, *LINUX_64)
+    done = maker.create(*asked, "--pip", "fast", "--python", "3.8")
+    assert done.code == 0, done.err
+    told = [each for each in manifest(maker.out)["platforms"]["linux-64"]["virtual_packages"] if "__glibc" in each]
+    assert told == [f"__glibc={glibc}=0"]
+    assert f"__glibc={glibc}=0" in (maker.out / "README.txt").read_text()
+
+
+def test_wheels_for_any_machine_want_no_glibc(maker):
+    """Neither does a bundle for Windows."""
+    done = maker.create("mkl", "--pip", "tqdm", "--python", "3.8", "--platform", "win-64", *LINUX_64)
+    assert done.code == 0, done.err
+    said = manifest(maker.out)["platforms"]
+    assert "__glibc=2.17=0" in said["linux-64"]["virtual_packages"]
+    assert not any("__glibc" in each for each in said["win-64"]["virtual_packages"])
+
+
+def test_a_delta_names_no_ways_that_it_has_not(maker, world):
+    """Plain conda, pip and a web server need all files: its README.txt does not offer them, and create says so."""
+    mkl = world.bytes["channel/linux-64/mkl-2020.2-256.conda"]
+    held = {"filename": "mkl-2020.2-256.conda", "size": len(mkl), "sha256": hashlib.sha256(mkl).hexdigest()}
+    since = maker.folder / "inventory.json"
+    inventory = {"packages": [held], "wheels": []}
+    since.write_text(json.dumps({"schema": 1, "kind": "resume-dl inventory", "inventory": inventory}))
+    done = maker.create("mkl", "blas", "--pip", "tqdm", "--python", "3.8", "--since", since, *LINUX_64)
+    assert done.code == 0, done.err
+    assert "It serves that target alone" in done.out
+    told = (maker.out / "README.txt").read_text()
+    for title in ("By plain conda", "By plain pip", "For many machines"):
+        assert title not in told
+    assert "What is not in it" in told
+    done = maker.create("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
+    assert done.code == 0, done.err
+    assert "It serves that target alone" not in done.out
+    told = (maker.out / "README.txt").read_text()
+    for title in ("By plain conda", "By plain pip", "For many machines"):
+        assert title in told

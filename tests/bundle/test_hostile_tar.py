@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import hashlib
 import io
 import shutil
 import tarfile
@@ -166,11 +167,13 @@ def test_a_size_other_than_the_manifests(bundle: Path, tmp_path: Path, target: P
     assert TQDM not in paths_in(target)
 
 
-def test_what_a_file_manager_added_is_not_unpacked(bundle: Path, tmp_path: Path, target: Path) -> None:
+def test_what_the_manifest_does_not_list_is_refused_in_a_tar(bundle: Path, tmp_path: Path, target: Path) -> None:
+    """``tar -xf`` unpacks it: in a folder the same files are warned of, because nothing takes them anywhere."""
     tar = tar_of(tmp_path / "x.tar", bundle, (member(".DS_Store", size=9), member("notes.txt", size=3)))
-    report = unpack.unpack(tar, target)
-    assert (report.problems, [each.path for each in report.warnings]) == ([], [".DS_Store", "notes.txt"])
-    assert paths_in(target) == paths_in(bundle)
+    for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+        assert found(report) == [(".DS_Store", "added"), ("notes.txt", "added")]
+        assert "make the tar again" in report.problems[0].hint
+    assert not target.exists()
 
 
 def test_a_flip_anywhere_in_a_tar_is_found(tmp_path: Path) -> None:
@@ -277,7 +280,7 @@ def test_no_room_is_told_before_anything_is_written(tar: Path, target: Path, mon
     monkeypatch.setattr(unpack.shutil, "disk_usage", lambda path: usage)
     report = unpack.unpack(tar, target)
     assert (report.exit_code, paths_in(target)) == (5, [])
-    assert "100 bytes free" in report.problems[0].text
+    assert "has 100 B free" in report.problems[0].text
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -324,8 +327,10 @@ def test_an_archive_whose_members_leave_the_folder(tmp_path: Path, kind: str) ->
     for path, mode in ((PYTZ, "w:bz2"), ("wheels/x-1.0.tar.gz", "w:gz")):
         folder = tmp_path / path.partition("/")[0]
         hand_bundle(folder, archives={**packages(), path: tarred(mode, [*honest, (DEEP[kind], b"")])})
-        assert verify.check(folder).problems == []
-        assert found(verify.check(folder, deep=True)) == [(path, "unsafe")]
+        digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+        assert verify.check(folder, manifest_sha256=digest).problems == []
+        assert found(verify.check(folder, manifest_sha256=digest, deep=True)) == [(path, "unsafe")]
+        assert found(verify.check(folder)) == [(path, "unsafe")]
 
 
 def test_an_archive_that_asks_for_all_memory(tmp_path: Path) -> None:

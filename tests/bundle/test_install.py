@@ -18,6 +18,7 @@ import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
 from support.conda_env import TestConda, test_conda
+from support.fetching import TIMEOUT
 from support.hand_bundle import bundle_tar
 from support.installable import (
     CHANNEL,
@@ -551,7 +552,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> ChannelInfo:
 
 
 def wait_for_files(folder: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT
     while not folder.is_dir() or sum(1 for _ in folder.iterdir()) < 50:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -609,7 +610,7 @@ def test_stopped_by_the_user(target: Target, large: ChannelInfo, tmp_path: Path,
         wait_for_files(prefix / "share" / "many", process)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(number)
-        _, err = process.communicate(timeout=90)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "stopped" in err
     assert "Traceback" not in err.replace("conda", "")

@@ -167,7 +167,8 @@ def test_readme_install_and_check(shell: Shell, readme: list[Command], offline: 
     assert "manifest.json: OK" in done.stdout
     assert "trust: only accidents are caught" in done.stdout
     assert "trust: its manifest has the digest that you gave" in done.stdout
-    (install,) = lines(readme, "Install it")
+    install, into_folder = lines(readme, "Install it")
+    assert into_folder == "python install.py -p FOLDER"
     done = shell.type(install)
     assert done.returncode == 0, done.stderr
     check_environment(offline, shell.target.conda.folder / "envs" / "lab", shell.target, shell.cut)
@@ -248,7 +249,7 @@ def test_every_command_of_the_readme_is_typed_somewhere(readme: list[Command]) -
     elsewhere = {"Offline bundle": "cd", "What is in it": "no commands", "For many machines": "test_lab"}
     assert {each.title for each in readme} == here | {*elsewhere}
     ours = [each for each in readme if each.title in here and each.where in {"", "Linux", "Linux, macOS", "linux-64"}]
-    assert len(ours) == 3 + 1 + 6 + 5, ours
+    assert len(ours) == 3 + 2 + 6 + 5, ours
 
 
 def test_the_wheels_are_for_this_python(offline: Offline) -> None:

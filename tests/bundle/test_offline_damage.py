@@ -236,7 +236,7 @@ def test_install_py_refuses_before_anything_is_started(machine: Machine, harm: H
     assert machine.started == ""
 
 
-@pytest.mark.parametrize("script", ["probe.py", "verify.py", "unpack.py"])
+@pytest.mark.parametrize("script", ["probe.py", "verify.py", "unpack.py", "fs.py"])
 def test_what_install_py_loads_is_not_run_where_it_is_damaged(
     machine: Machine, harm: Harm, bundle: Path, script: str
 ) -> None:
@@ -266,7 +266,7 @@ def test_what_no_client_reads_is_only_warned_of(harm: Harm, bundle: Path, machin
     assert "conda info" in machine.started
 
 
-@pytest.mark.parametrize("script", ["install.py", "verify.py", "unpack.py", "probe.py"])
+@pytest.mark.parametrize("script", ["install.py", "verify.py", "unpack.py", "probe.py", "fs.py"])
 @pytest.mark.parametrize("change", ["flip", "replace"])
 def test_the_scripts_own_damage_is_found_by_others(harm: Harm, bundle: Path, script: str, change: str) -> None:
     """No script vouches for itself: `bundle verify` and `sha256sum -c` do."""

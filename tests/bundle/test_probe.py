@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,8 @@ from pathlib import Path
 import pytest
 
 from resume_dl.standalone import probe
+from support.processes import Run
+from support.pythons import SUPPORTED
 
 SCRIPT = Path(probe.__file__)
 POSIX = os.name == "posix"
@@ -73,23 +76,6 @@ def profile(folder: Path, *arguments: str | Path, **options: object) -> dict[str
     return said
 
 
-def pythons() -> list[str]:
-    """This one, and of the others that run here (pyenv's too) the oldest from 3.8 on and the newest."""
-    named = [shutil.which(f"python3.{minor}") for minor in range(8, 30)]
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found: dict[str, str] = {}
-    for place in [*filter(None, named), *map(str, kept.glob("3.*/bin/python3"))]:
-        asked = [place, "-c", "import sys; print('%03d' % sys.version_info[1])"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if done.returncode == 0 and done.stdout.strip() >= "008":
-            found.setdefault(done.stdout.strip(), place)
-    others = [found[minor] for minor in sorted(found) if int(minor) != sys.version_info[1]]
-    return [sys.executable, *others[:1], *others[1:][-1:]]
-
-
-PYTHONS = pythons()
-
-
 def test_it_is_python_3_8_and_needs_nothing_but_the_standard_library():
     """The grammar of 3.8, and no import that is not its own (vermin looks at the rest, in make lint)."""
     tree = ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 8))
@@ -98,7 +84,7 @@ def test_it_is_python_3_8_and_needs_nothing_but_the_standard_library():
     assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("python", PYTHONS, ids=["ours", "oldest", "newest"][: len(PYTHONS)])
+@pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_every_python_here_runs_it(tmp_path, python):
     """From a folder with blanks and an umlaut; what it says of the Python is that Python's."""
     said = profile(tmp_path, python=python)
@@ -141,7 +127,7 @@ def test_a_file_beside_it_is_not_run(tmp_path, variable):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("python", PYTHONS, ids=["ours", "oldest", "newest"][: len(PYTHONS)])
+@pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_nor_where_python_has_loaded_nothing_yet(tmp_path, python):
     """``-S``: not even os is there before the script's first import (older Pythons look for it on the path)."""
     shutil.copyfile(SCRIPT, tmp_path / "probe.py")
@@ -319,7 +305,7 @@ def test_archives_and_wheels_by_what_is_in_them(tmp_path):
 
     folders = ("--pkgs-dir", pkgs, "--pkgs-dir", again, "--pkgs-dir", tmp_path / "again" / ".." / "pkgs")
     done = run(tmp_path, *folders, "--wheels", wheels)
-    assert "hashing 5 files, 8 MB" in done.stderr  # one folder by two names is one
+    assert "hashing 5 files, 8.4 MB" in done.stderr  # one folder by two names is one
     said = json.loads(done.stdout)["inventory"]
     sha256, md5 = hashlib.sha256(content).hexdigest(), hashlib.md5(content).hexdigest()
     other = b"another channel's"
@@ -429,16 +415,16 @@ def test_ctrl_c_ends_it_and_what_it_had_started(tmp_path):
     """130; the conda that hung is gone."""
     number = tmp_path / "number"
     conda = a_program(tmp_path / "conda", f"echo $$ > '{number}.new'; mv '{number}.new' '{number}'; sleep 600")
-    running = subprocess.Popen(
+    with Run(
         [sys.executable, str(SCRIPT)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=a_machine(tmp_path, RESUME_DL_CONDA=str(conda)),
-    )
-    wait_for(number)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    ) as running:
+        wait_for(number)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err == "stopped; nothing was written\n"
     assert not alive(int(number.read_text()))
@@ -466,7 +452,7 @@ def test_a_conda_that_hangs_costs_its_time_and_no_more(tmp_path):
     hangs = a_program(tmp_path / "conda", f"sleep 600 & echo $! > '{number}'; wait")
     later = a_program(tmp_path / "mamba", f"touch '{asked}'")
     clients = [probe.Client("conda", (str(hangs),)), probe.Client("mamba", (str(later),))]
-    assert probe.first_answer(clients, dict(os.environ), timeout=2) is None
+    assert probe.first_answer(clients, dict(os.environ), timeout=5) is None
     assert not alive(int(number.read_text()))
     assert not asked.exists()
 
@@ -619,3 +605,59 @@ def alive(number: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    folder = tmp_path / "caches"
+    folder.mkdir()
+    (folder / "a-1-0.conda").write_bytes(b"some")  # it is told on stderr that it is hashed
+    command = [sys.executable, str(SCRIPT), "--pkgs-dir", str(folder)]
+    env = {name: value for name, value in a_machine(tmp_path).items() if name != "PYTHONUNBUFFERED"}
+    other = "stderr" if stream == "stdout" else "stdout"
+    try:
+        done = subprocess.run(
+            command,
+            **{stream: write, other: subprocess.PIPE},
+            env=env,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert done.returncode == 0
+    if stream == "stderr":
+        assert json.loads(done.stdout)["inventory"]["packages"][0]["filename"] == "a-1-0.conda"
+    else:
+        assert done.stderr.startswith("hashing 1 files")
+
+
+@pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
+@pytest.mark.parametrize("slow", [True, False])
+def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
+    monkeypatch.setattr(probe, "_EVERY", 0.2 if slow else 30.0)
+    conda = a_program(tmp_path / "conda", 'sleep 1\necho \'{"conda_version": "24.1"}\'')
+    lines: list[str] = []
+    client = probe.Client("conda", (str(conda),))
+    answered = probe.first_answer([client], dict(os.environ), told=lines.append)
+    assert answered is not None
+    assert answered[1].version == "24.1"
+    assert len(lines) == slow
+    assert all(
+        re.fullmatch(rf"waiting for {re.escape(str(conda))} info --json, for \d+ s more at most", each)
+        for each in lines
+    )
+
+
+@pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
+def test_a_conda_that_hangs_is_told_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_EVERY", 0.2)
+    conda = a_program(tmp_path / "conda", "exec sleep 600")
+    lines: list[str] = []
+    client = probe.Client("conda", (str(conda),))
+    assert probe.first_answer([client], dict(os.environ), timeout=5.2, told=lines.append) is None
+    (line,) = lines
+    assert re.fullmatch(rf"waiting for {re.escape(str(conda))} info --json, for [0-5] s more at most", line)

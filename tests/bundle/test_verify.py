@@ -251,3 +251,20 @@ def test_a_file_larger_than_a_block(tmp_path: Path) -> None:
     others = {**files(), "README.txt": long(1)}
     hand_bundle(tmp_path, others=others)
     assert verify.check(tmp_path).problems == []
+
+
+@pytest.mark.parametrize("count", [20, 21, 1500])
+def test_of_many_warnings_the_first_are_told(bundle: Path, count: int) -> None:
+    """Of each kind; the report has them all."""
+    for number in range(count):
+        (bundle / f"{number:04}.txt").touch()
+    (bundle / ".DS_Store").touch()
+    report = verify.check(bundle)
+    assert (len(report.warnings), report.exit_code) == (count + 1, 0)
+    told = [line for line in verify.lines(report) if line.startswith("warning: ")]
+    foreign = "is no part of this bundle; nothing of it will be used"
+    assert told[:21] == [
+        "warning: .DS_Store: was left by a file manager or file system; nothing of it will be used",
+        *(f"warning: {number:04}.txt: {foreign}" for number in range(20)),
+    ]
+    assert told[21:] == ([f"warning: and {count - 20:,} more, of each: {foreign}"] if count > 20 else [])

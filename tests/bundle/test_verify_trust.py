@@ -6,11 +6,13 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import unpack, verify
+from resume_dl.standalone import install, unpack, verify
+from support.fetching import User
 from support.hand_bundle import bundle_tar, hand_bundle
 
 SSH_KEYGEN = shutil.which("ssh-keygen")
@@ -40,6 +42,13 @@ def public(key: Path) -> str:
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     return make_key(tmp_path, "alice")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A bundle without a signature."""
+    hand_bundle(tmp_path / "made")
+    return tmp_path / "made"
 
 
 @pytest.fixture
@@ -246,3 +255,40 @@ def test_an_ssh_keygen_without_signatures(
     assert "older than signatures" in verify.check(signed).warnings[0].text
     report = verify.check(signed, allowed_signers=signers)
     assert (found(report), report.exit_code) == ([("manifest.json.sig", "machine")], 5)
+
+
+@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize("option", ["--manifest-sha256", "--signer", "--allowed-signers"])
+def test_an_empty_value_is_wrong_usage(plain: Path, tmp_path: Path, option: str, value: str) -> None:
+    """As of a variable that is not set: without the option this bundle would pass."""
+    tar = bundle_tar(plain, tmp_path / "x.tar")
+    commands: list[list[str | Path]] = [
+        [verify.__file__, plain],
+        [unpack.__file__, tar, tmp_path / "out"],
+        [install.__file__, plain, "--dry-run", "-p", tmp_path / "env"],
+    ]
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, *map(str, command), option, value], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"argument {option}: is empty" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--manifest-sha256", "--signer", "--allowed-signers"])
+def test_an_empty_value_is_wrong_usage_of_the_commands_too(plain: Path, tmp_path: Path, option: str) -> None:
+    user = User(tmp_path / "user")
+    for words in (["verify"], ["install", "--dry-run", "-p", str(tmp_path / "env")]):
+        done = user.run("bundle", words[0], str(plain), *words[1:], option, "")
+        assert (done.code, done.out) == (2, "")
+        assert "it is empty" in done.err
+
+
+def test_for_a_caller_none_is_not_given(plain: Path, tmp_path: Path) -> None:
+    tar = bundle_tar(plain, tmp_path / "x.tar")
+    for report in (
+        verify.check(plain, manifest_sha256=None, signer=None),
+        unpack.check_any(tar, manifest_sha256=None, allowed_signers=None, signer=None),
+    ):
+        assert (report.problems, report.trust) == ([], "accidents")

@@ -232,6 +232,11 @@ class Adversary(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
 
+    @rule(seconds=st.sampled_from([5.0, 3600.0]))
+    def awakes(self, seconds: float) -> None:
+        """The process was stopped; the clock has left that out."""
+        self.world.tell(None, ev.Awoke(seconds))
+
     @rule(pick=picks)
     def file_replaced(self, pick: int) -> None:
         """Somebody uploads another version; streams that run go on with the old one."""

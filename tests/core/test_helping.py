@@ -155,6 +155,27 @@ def end_game() -> tuple[Line, act.OpenRange]:
     return line, order
 
 
+def test_what_is_doubled_is_not_stolen_as_well() -> None:
+    """With two idle hosts, one fetches the crawler's rest a second time; the other takes nothing of that lease away."""
+    line = Line(hosts="abc", policy=ALONE, resumed=ev.Prepared(((0, 99 * MIB),), 100 * MIB))
+    line.respond()
+    for host in "bc":
+        line.download._budget.note_speed(host, 8.0 * MIB)
+    line.now = 0.9
+    line.bytes_to(0, 99 * MIB + 50 * KIB)
+    help_out(line)
+    assert [order.mode for order in line.of(act.OpenRange)] == [act.Mode.HOLD]
+    assert len(line.out) == 1
+    line.respond(1)
+    line.tell(ev.BytesReceived(1, 100 * KIB))
+    for line.now in (1.0, 1.3, 1.6):
+        line.bytes_to(0, line.download.connections[0].position + KIB)
+        line.tell(ev.BytesReceived(1, line.download.connections[1].received + 100 * KIB))
+        help_out(line)
+    assert line.of(act.ShortenLease, ever=True) == []
+    assert len(line.of(act.OpenRange, ever=True)) == 2
+
+
 def test_a_duplicate_wins() -> None:
     """It is written only after its rival has said its last word, and only where bytes are missing still."""
     line, order = end_game()

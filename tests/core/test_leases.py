@@ -8,7 +8,9 @@ from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.failures import FailureKind
+from resume_dl.core.leasing import Lease, next_segment
 from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.ranges import RangeSet
 
 
 def test_first_leases_in_file_order() -> None:
@@ -64,6 +66,32 @@ def test_the_window_holds_leases_together() -> None:
     line.bytes_to(0, 2 * MIB)
     assert line.leases[0][0] == 6 * MIB
     assert line.leases[-1][1] == 8 * MIB
+
+
+@pytest.mark.parametrize(("held", "share"), [(0, 64 * MIB), (1, 32 * MIB), (3, 16 * MIB)])
+def test_leases_of_fast_connections_fit_twice_into_the_window(held: int, share: int) -> None:
+    """However fast, a connection gets half its share of the window: those ahead have a second lease before its edge."""
+    policy, done = Policy(), RangeSet()
+    leases = [Lease(at, at + MIB, ((at, at + MIB),)) for at in range(0, held * MIB, MIB)]
+    got = next_segment(done, leases, 10_000 * MIB, policy, speed=40.0 * MIB, others=held * 40.0 * MIB)
+    assert got is not None
+    assert (got.start, got.end) == (held * MIB, held * MIB + share)
+
+
+def test_equally_fast_connections_each_have_two_turns_in_a_window() -> None:
+    """Four of them, one after the other and again: the eighth lease still ends within the window of the first byte."""
+    policy, done = Policy(), RangeSet()
+    leases = [Lease(at, at + 16 * MIB, ((at, at + 16 * MIB),)) for at in range(0, 64 * MIB, 16 * MIB)]
+    for _ in range(3):  # all but the lowest come to their end, and get more
+        start, end = leases.pop(1).gaps[0]
+        assert end is not None
+        done.add(start, end)
+        lease = next_segment(done, leases, 10_000 * MIB, policy, speed=40.0 * MIB, others=120.0 * MIB)
+        assert lease is not None
+        assert lease.end is not None
+        assert lease.end - lease.start == 16 * MIB
+        leases.append(lease)
+    assert max(lease.end or 0 for lease in leases) <= policy.window
 
 
 def test_resumed_bytes_are_not_asked_again() -> None:

@@ -208,6 +208,37 @@ def test_give_up_without_progress() -> None:
     assert [index for index, _ in line.out[0].causes] == [0]
 
 
+def test_what_became_of_every_source_is_told() -> None:
+    """At the end each is named: one that had done its part, one that keeps silent, one that never had its turn."""
+    policy = changed(UNSYNCED, connections=1, first_byte_seconds=1e6, first_answer_seconds=1e6)
+    line = Line(hosts="abc", policy=policy)
+    line.respond()
+    line.now = 1.0
+    line.close(0, 4 * MIB)
+    while not line.download.over:
+        line.wait()
+        for number, one in list(line.download.connections.items()):
+            if one.closing:
+                line.close(number)
+    (fail,) = line.of(act.Fail)
+    assert (fail.reason, line.now) == ("exhausted", 601.0)
+    assert [(index, failure.kind, failure.message) for index, failure in fail.causes] == [
+        (0, FailureKind.UNASKED, "was not asked again"),
+        (1, FailureKind.STALLED, "no answer within 600 s"),
+        (2, FailureKind.UNASKED, "was not asked"),
+    ]
+
+
+def test_a_source_that_fell_silent_is_told_so() -> None:
+    """It has answered, and brought nothing since; no failure had been noted of it."""
+    line = Line(policy=changed(UNSYNCED, stall_seconds=1e6))
+    line.respond()
+    line.wait()
+    line.close(0)
+    (fail,) = line.of(act.Fail)
+    assert [(index, failure.message) for index, failure in fail.causes] == [(0, "no byte for 600 s")]
+
+
 def test_give_up_soon_when_nobody_answers() -> None:
     """A line that is down is said to be so after twenty-five seconds."""
     line = Line(hosts="ab")

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from core.line import Line
+from core.small_line import asked, dropped, page, steady
 from core.test_governor import Host, drive
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core import policy as module
+from resume_dl.core.awake_time import AwakeTime
 from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.failures import FailureKind
@@ -25,6 +27,7 @@ from resume_dl.core.policy import KIB, MIB, Policy
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 
+NIGHT = 8 * 3600.0
 MANY = 10**12
 """Stands for infinity where a count of bytes or tries is wanted."""
 QUIET = Policy(
@@ -36,6 +39,7 @@ QUIET = Policy(
     digest_step=MANY,
 )
 """One connection a host, no end, no syncs: most scenarios are about something else."""
+TRICKLES = [steady(0.2)] * 3
 LONG = changed(QUIET, first_segment=MANY)
 """One lease has all there is."""
 
@@ -340,6 +344,31 @@ def given_up_at(policy: Policy, *, reached: bool) -> float:
     return math.inf
 
 
+def no_network_at(policy: Policy) -> float:
+    """When a file is given up of whose two hosts none resolves."""
+    line = Line(hosts="ab", policy=policy)
+    while not line.download.over:
+        for connection, live in list(line.download.connections.items()):
+            line.close(connection, kind=FailureKind.UNREACHABLE, unresolved=live.host)
+        line.wait()
+    return line.now
+
+
+def awake_after_a_night(policy: Policy) -> float:
+    """How long a night is for a process that slept through it."""
+    time = AwakeTime(policy.longest_step)
+    return -time.read(0.0) + time.read(NIGHT)
+
+
+def closed_after_a_sleep(policy: Policy) -> float:
+    """When a connection is closed that brings nothing after a sleep."""
+    line = Line(policy=policy)
+    line.respond()
+    line.respond(1)
+    line.tell(ev.Awoke(NIGHT))
+    return line.download.next_deadline()
+
+
 def busy(policy: Policy) -> Line:
     """A file that another process has."""
     line = Line(policy=policy, prepare=False)
@@ -503,13 +532,23 @@ CASES: dict[str, Case] = {
     "first_answer_seconds": Case(source_asked_second, 6.0, math.inf, 21.0),
     "first_byte_seconds": Case(lambda p: closed_when_silent(p, answered=False), 20.0, math.inf, math.inf),
     "first_byte_most": Case(lambda p: waits(p, 4), [20.0, 40.0, 60.0, 60.0], 0.0, [20.0] * 4),
+    "page_look_seconds": Case(
+        lambda p: asked(page(p, TRICKLES, until=9.0)), [(0.0, 0), (5.0, 1)], math.inf, [(0.0, 0)]
+    ),
+    "page_rate": Case(lambda p: len(asked(page(p, [steady(1000.0)] * 2))), 2, 0.0, 1),
+    "page_requests": Case(lambda p: len(asked(page(p, TRICKLES, until=19.0))), 2, MANY, 3),
+    "page_least_rate": Case(lambda p: dropped(page(p, [steady(50.0)] * 3)), 20.0, 0.0, None),
+    "page_trickle_seconds": Case(lambda p: dropped(page(p, TRICKLES)), 20.0, math.inf, None),
     "backoff_first": Case(lambda p: pauses(p, 1), 0.25, 0.0, 0.0),
     "backoff_most": Case(lambda p: pauses(p, 12), 15.0, math.inf, 512.0),
     "retry_after_most": Case(asked_again_at, 120.0, math.inf, 3600.0),
     "give_up_after": Case(lambda p: given_up_at(p, reached=True), 600.0, math.inf, math.inf, value=600.0),
     "unreached_give_up": Case(lambda p: given_up_at(p, reached=False), 25.0, math.inf, math.inf, value=25.0),
+    "unresolved_give_up": Case(no_network_at, 1.0, math.inf, 25.0, Policy(per_host=1)),
     "silent_give_up": Case(lambda p: len(waits(p, 9)), 4, 0.0, 2, Policy(per_host=1)),
     "lock_retry": Case(lambda p: busy(p).download.next_deadline(), 0.5, math.inf, math.inf),
+    "longest_step": Case(awake_after_a_night, 2.0, math.inf, NIGHT),
+    "awake_seconds": Case(closed_after_a_sleep, 3.0, math.inf, math.inf),
     "wait_for_lock": Case(lambda p: busy(p).download.over, True, True, False, value=False),
     "solo_failures": Case(lambda p: sources_tried(p, digest=False), {0, 1}, MANY, {0}),
     "one_stream_failures": Case(streams_in_vain, 4, MANY, 20),

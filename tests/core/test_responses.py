@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.responses import Accepted, check_head, check_magic, retry_after, strong_validator
+from resume_dl.core.responses import (
+    Accepted,
+    cache_validator,
+    check_head,
+    check_length,
+    check_magic,
+    retry_after,
+    strong_validator,
+)
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.url import RedactedUrl
 
@@ -15,6 +23,7 @@ URL = RedactedUrl("https://mirror.example/file.conda")
 SIZE = 1000
 TAG = '"one"'
 MODIFIED = "Sat, 21 Nov 2026 08:00:00 GMT"
+LATER = "Sat, 21 Nov 2026 08:00:01 GMT"
 
 
 def request(start: int = 100, end: int | None = 200, **more: object) -> RangeRequest:
@@ -81,7 +90,13 @@ ACCEPTED = [
         SIZE,
         Accepted(100, 200, SIZE, TAG),
     ),
-    ("whole", WHOLE, whole(content_length="1000", last_modified=MODIFIED), SIZE, Accepted(0, SIZE, SIZE, MODIFIED)),
+    (
+        "whole",
+        WHOLE,
+        whole(content_length="1000", last_modified=MODIFIED, date=LATER),
+        SIZE,
+        Accepted(0, SIZE, SIZE, MODIFIED),
+    ),
     ("whole, no length", WHOLE, whole(), SIZE, Accepted(0, SIZE, SIZE, None)),
     ("whole, size learnt", WHOLE, whole(content_length="1000"), None, Accepted(0, SIZE, SIZE, None)),
     ("whole, nothing known", WHOLE, whole(), None, Accepted(0, None, None, None)),
@@ -244,15 +259,34 @@ def test_no_head_breaks_the_check(status: int, headers: dict[str, str], size: in
     ("headers", "validator"),
     [
         ({"etag": TAG, "last-modified": MODIFIED}, TAG),
-        ({"etag": 'W/"one"', "last-modified": MODIFIED}, MODIFIED),
+        ({"etag": 'W/"one"', "last-modified": MODIFIED, "date": LATER}, None),
         ({"etag": 'W/"one"'}, None),
+        ({"last-modified": MODIFIED, "date": LATER}, MODIFIED),
+        ({"last-modified": MODIFIED, "date": MODIFIED}, None),
+        ({"last-modified": LATER, "date": MODIFIED}, None),
+        ({"last-modified": MODIFIED, "date": "soon"}, None),
+        ({"last-modified": MODIFIED}, None),
+        ({"last-modified": "soon", "date": LATER}, None),
         ({"last-modified": ""}, None),
         ({}, None),
     ],
 )
 def test_validators(headers: dict[str, str], validator: str | None) -> None:
-    """A strong tag, else a date; a weak tag cannot vouch for bytes."""
+    """A strong tag, else a date at least a second before the answer; a weak tag cannot vouch for bytes."""
     assert strong_validator(ResponseHead(200, headers)) == validator
+
+
+@pytest.mark.parametrize(
+    ("headers", "validator"),
+    [
+        ({"etag": 'W/"one"', "last-modified": MODIFIED}, 'W/"one"'),
+        ({"last-modified": MODIFIED, "date": MODIFIED}, MODIFIED),
+        ({}, None),
+    ],
+)
+def test_cache_validators(headers: dict[str, str], validator: str | None) -> None:
+    """Whether a whole file has changed is asked by weak validators too."""
+    assert cache_validator(ResponseHead(200, headers)) == validator
 
 
 @pytest.mark.parametrize(
@@ -274,3 +308,18 @@ def test_magic(filename: str, first: bytes, fits: bool) -> None:
     verdict = check_magic(filename, first)
     assert (verdict is None) == fits
     assert verdict is None or verdict.kind is FailureKind.CONTENT
+
+
+@pytest.mark.parametrize(("size", "largest"), [(None, 5), (5, 5), (0, 5), (5, None), (None, None)])
+def test_a_file_that_is_not_too_long(size: int | None, largest: int | None) -> None:
+    assert check_length(size, largest) is None
+
+
+def test_a_file_that_is_too_long_is_not_the_file() -> None:
+    """Its source is not asked for it again."""
+    failure = check_length(6, 5)
+    assert failure is not None
+    assert (failure.kind, failure.message) == (
+        FailureKind.CONTENT,
+        "its file is larger than the 5 bytes that are allowed",
+    )

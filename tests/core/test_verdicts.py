@@ -10,8 +10,9 @@ from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
 from resume_dl.core.download import State
-from resume_dl.core.failures import FailureKind
-from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.policy import DEFAULTS, MIB, Policy
+from resume_dl.core.sources import SourceState
 
 ONE = Policy(per_host=1)
 WRONG = ev.DigestChecked(matches=False, expected="good", actual="bad")
@@ -55,6 +56,19 @@ def compare_all(line: Line, *, same: bool) -> None:
     while line.download.state is State.INQUIRING:
         number, one = next(iter(line.download.connections.items()))
         compare(line, number, () if same else one.lease.gaps)  # type: ignore[arg-type]
+
+
+def test_two_owners_that_cannot_be_compared_give_their_whole_copies_in_turn() -> None:
+    """Where both sources turn out to ignore ranges, nobody is blamed yet: each has the file to itself."""
+    line = Line(size=8 * MIB, hosts="ab", policy=ONE)
+    line.close(0, 4 * MIB)
+    line.close(1, 8 * MIB)
+    wrong(line)
+    while any(one.mode is act.Mode.COMPARE for one in line.download.connections.values()):
+        line.close(next(iter(line.download.connections)), kind=FailureKind.RANGE_IGNORED)
+    assert line.of(act.DiscardPieces, ever=True) == [act.DiscardPieces()]
+    assert [source.quarantined for source in line.download.sources] == [False, False]
+    assert [(order.source, order.start, order.end) for order in line.of(act.OpenRange)] == [(0, 0, 8 * MIB)]
 
 
 def test_a_sole_liar_is_out_at_once() -> None:
@@ -608,3 +622,13 @@ def test_what_a_stranger_left_is_fetched_again_where_nobody_can_be_compared() ->
     wrong(line)
     assert line.of(act.ForgetRanges) == [act.ForgetRanges(((0, 9),))]
     assert line.of(act.OpenRange)[0].gaps == ((0, 9),)
+
+
+def test_what_a_source_said_last_is_that_it_lacks_the_file():
+    """Another connection to it may break afterwards; that is not why it is asked no more."""
+    source = SourceState("https://a/", "a")
+    lacks = Failure(FailureKind.LACKS, "answered 404")
+    for failure in (lacks, Failure(FailureKind.BROKEN, "the connection ended early")):
+        source.failed(failure, 0.0, DEFAULTS, lambda: 0.5)
+    assert source.last_failure is lacks
+    assert source.failures.total() == 2

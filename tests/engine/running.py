@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
 from resume_dl.core.policy import Policy
+from resume_dl.engine.clock import MonotonicClock
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, Clock, PlannedFile
 from resume_dl.store.part import PartStore
 from resume_dl.transport.client import HttpxTransport
 
@@ -65,7 +66,7 @@ class Told:
     states: list[ArtifactProgress] = field(default_factory=list)
     events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         return
 
     def progress(self, progress: ArtifactProgress) -> None:
@@ -84,8 +85,9 @@ class Told:
 class Place:
     """A folder to download into; whatever gets a name in it is looked at the moment it is there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.folder = folder
+        self.clock = clock or MonotonicClock()
         self.told = Told()
         self.wrong: list[str] = []
 
@@ -102,12 +104,13 @@ class Place:
         **changes: Any,
     ) -> list[Outcome]:
         """One run of the engine; afterwards its threads must be gone."""
-        transport = HttpxTransport(NetworkSettings(connect_timeout=1.0, first_byte_timeout=2.0, read_timeout=5.0))
+        transport = HttpxTransport(NetworkSettings(connect_timeout=60.0, first_byte_timeout=60.0, read_timeout=60.0))
         engine = Engine(
             transport,
             self.told,
             changed(policy, **changes) if changes else policy,
             cancelled=cancelled,
+            clock=self.clock,
             limit_rate=limit_rate,
             tracer=tracer,
         )

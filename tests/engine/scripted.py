@@ -60,5 +60,5 @@ class _Download:
         self.over = False
         self.done = RangeSet()
         self.resumed = self.kept = self.wasted = 0
-        self.validator = None
+        self.validator = self.cache_validator = None
         self.lock_owner = ""

@@ -60,6 +60,8 @@ class Row:
 BUFFERS = MIB
 """What may be under way to us when we hang up: socket buffers of both sides, for two connections."""
 
+SHORTENED = 256 * KIB
+"""What a server has sent beyond the end of a lease that was shortened meanwhile: helping depends on who is fast."""
 ROWS = [
     Row("drops", [Drop(after=200 * KIB)]),
     Row("drops hard", [Drop(after=200 * KIB, how="rst")]),
@@ -131,7 +133,7 @@ def test_alone(fault_server, place, row):
         assert outcome.error.resumable_bytes >= row.kept
         assert bool(place.left) is bool(outcome.error.resumable_bytes)
     assert len(server.requests()) <= row.requests
-    assert server.body_bytes() <= (0 if row.error else len(DATA)) + (len(DATA) if row.error else 0) + row.waste
+    assert server.body_bytes() <= len(DATA) + row.waste + SHORTENED
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)

@@ -9,13 +9,18 @@ from engine.orders import until
 from resume_dl.engine.pool import Pool
 
 
+def unheard(error):
+    """None of these calls raises."""
+    raise error
+
+
 def test_nobody_waits_for_another():
     """Calls that wait for each other all run, also after threads have become idle."""
     pool = Pool("test")
     for count in (1, 5, 3, 9):
         together = threading.Barrier(count + 1)
         for _ in range(count):
-            pool.submit(lambda together=together: together.wait(10) and None)
+            pool.submit(lambda together=together: together.wait(10) and None, unheard)
         together.wait(10)
     pool.close()
 
@@ -26,8 +31,8 @@ def test_threads_are_kept():
     seen: SimpleQueue[threading.Thread] = SimpleQueue()
     threads = set()
     for _ in range(20):
-        pool.submit(lambda: seen.put(threading.current_thread()))
-        threads.add(seen.get(timeout=10))
+        pool.submit(lambda: seen.put(threading.current_thread()), unheard)
+        threads.add(seen.get(timeout=60))
         until(lambda: pool._idle == 1)
     (thread,) = threads
     assert thread.daemon
@@ -45,9 +50,9 @@ def test_at_most_so_many():
         assert gate.wait(10)
 
     for number in range(6):
-        pool.submit(lambda number=number: work(number))
-    assert {begun.get(timeout=10), begun.get(timeout=10)} == {0, 1}
+        pool.submit(lambda number=number: work(number), unheard)
+    assert {begun.get(timeout=60), begun.get(timeout=60)} == {0, 1}
     assert begun.empty()
     gate.set()
-    assert [begun.get(timeout=10) for _ in range(4)] == [2, 3, 4, 5]
+    assert [begun.get(timeout=60) for _ in range(4)] == [2, 3, 4, 5]
     pool.close()

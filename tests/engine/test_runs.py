@@ -19,6 +19,7 @@ from engine.running import DATA, KIB, MIB, NAME, POLICY, Place, artifact
 from faults.behaviours import Drop, Latency, Ok, Rate, Stall, Status
 from resume_dl.engine.engine import Engine
 from resume_dl.errors import (
+    InternalError,
     Interrupted,
     JournalError,
     LockedError,
@@ -30,6 +31,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.store.journal import VERSION
 from resume_dl.store.part import JournaledPart
 from resume_dl.transport.client import HttpxTransport
+from support.processes import Run
 
 IN_FLIGHT = 256 * KIB
 """What a server may have sent of leases that were then shortened: nobody takes it any more."""
@@ -138,14 +140,12 @@ def test_a_stop_in_every_state(fault_server, place):
         data = bytes([number]) * 500_000
         server.put(f"/{number}.tar", data)
         others.append(artifact(server.base(), data=data, name=f"{number}.tar"))
-    started = time.monotonic()
     for delay in (0.0, 0.02, 0.1, 0.3, 0.6):
         until = time.monotonic() + delay
         remaining = [each for each in (what, *others) if place.content(each.filename) is None]
         outcomes = place.run(*remaining, cancelled=lambda until=until: time.monotonic() >= until)
         assert len(outcomes) == len(remaining)
         assert {type(each.error) for each in outcomes} <= {type(None), Interrupted}
-    assert time.monotonic() - started < 10
     remaining = [each for each in (what, *others) if place.content(each.filename) is None]
     assert all(each.error is None for each in place.run(*remaining))
     assert settled(server) <= sum(each.size for each in (what, *others)) + 5 * 2 * MIB
@@ -157,18 +157,19 @@ def test_a_stop_during_a_stall(fault_server, place):
     server, what = mirrors(fault_server, 2)
     server.always(0, Stall(after=1000))
     server.always(1, Latency(30))
-    until = time.monotonic() + 0.3
+
+    def stalled():
+        return bool(server.requests(1)) and any(state.done >= 1000 for state in place.told.states)
+
     started = time.monotonic()
-    (outcome,) = place.run(
-        what, cancelled=lambda: time.monotonic() >= until, stall_seconds=30.0, first_byte_seconds=30.0
-    )
-    assert time.monotonic() - started < 3
+    (outcome,) = place.run(what, cancelled=stalled, stall_seconds=3000.0, first_byte_seconds=3000.0)
+    assert time.monotonic() - started < 50  # the transport gives up after 60
     assert outcome.error.resumable_bytes in {1000, 2000}
 
 
 def test_a_server_that_is_slow_to_answer(fault_server, place):
     """One that needs longer than the first attempt waits is waited for in the second."""
-    server, what = mirrors(fault_server, 1, Latency(1.2))
+    server, what = mirrors(fault_server, 1, Latency(1.2, place.clock.now))
     (outcome,) = place.run(what, small_file=1 << 30, unreached_give_up=1.0, give_up_after=30.0)
     assert outcome.error is None
     assert [event for event, _ in place.told.events].count("source_failed") == 1
@@ -180,8 +181,9 @@ import sys
 from pathlib import Path
 from engine.running import NAME, POLICY, Place, artifact
 from resume_dl.engine.job import Job
+from support.own_time import OwnTime
 folder, base, wait = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "wait"
-place = Place(folder)
+place = Place(folder, OwnTime())
 place.job = lambda what: Job(what, __import__("resume_dl.store.part").store.part.PartStore(folder / ".resume-dl"),
                              folder / NAME, lambda: (folder / NAME).exists())
 print("ready", flush=True)
@@ -195,7 +197,7 @@ print(*sorted(notes), flush=True)
 
 def start(place, server, *, wait):
     tests = str(Path(__file__).parents[1])
-    process = subprocess.Popen(
+    process = Run(
         [sys.executable, "-c", PROGRAM, place.folder, server.base(), "wait" if wait else "no"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -215,10 +217,10 @@ def test_two_processes_on_one_file(fault_server, place):
         one.stdin.flush()
         while server.body_bytes() < 100_000:
             time.sleep(0.01)
-        out = three.communicate("\n", timeout=20)[0].split()
+        out = three.communicate("\n", timeout=60)[0].split()
         assert out[:2] == ["failed", "LockedError"]
-        waited = two.communicate("\n", timeout=20)[0].splitlines()
-        worked = one.communicate(timeout=20)[0].splitlines()
+        waited = two.communicate("\n", timeout=60)[0].splitlines()
+        worked = one.communicate(timeout=60)[0].splitlines()
     assert worked[0] == f"downloaded NoneType {len(DATA)}"
     assert waited[0] == "cached NoneType 0"
     assert waited[1] == f"waits for process {one.pid} (-c)"
@@ -239,7 +241,7 @@ def test_a_killed_process_is_succeeded(fault_server, place):
                 time.sleep(0.01)
         one.kill()
         one.wait()
-        waited = two.communicate(timeout=20)[0].splitlines()
+        waited = two.communicate(timeout=60)[0].splitlines()
     assert waited[0].startswith("resumed NoneType ")
     assert int(waited[0].split()[2]) < len(DATA) - MIB // 4
     assert place.content() == DATA
@@ -422,8 +424,9 @@ def test_a_bug_in_the_store_reaches_the_user(fault_server, place, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(JournaledPart, name, broken)
             (outcome,) = place.run(what)
-        assert isinstance(outcome.error, StoreError), name
-        assert "a bug" in str(outcome.error)
+        assert isinstance(outcome.error, InternalError), name
+        assert outcome.error.exit_code == 70
+        assert "a bug" in str(outcome.error.__cause__)
         assert place.content() is None
     (outcome,) = place.run(what)
     assert (outcome.error, place.content()) == (None, DATA)
@@ -494,9 +497,10 @@ def test_a_connection_that_cannot_be_made(fault_server, place, monkeypatch):
         raise RuntimeError("no exchange")
 
     monkeypatch.setattr(HttpxTransport, "exchange", broken)
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     (outcome,) = place.run(what, cancelled=lambda: time.monotonic() > until)
-    assert "no exchange" in str(outcome.error)
+    assert isinstance(outcome.error, InternalError)
+    assert "no exchange" in str(outcome.error.__cause__)
 
 
 def test_a_part_file_that_cannot_be_closed(fault_server, place, monkeypatch):

@@ -7,9 +7,11 @@ Offsets and counts are bytes; ``after`` counts body bytes of this answer, ``Flip
 
 from __future__ import annotations
 
+import functools
 import gzip
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Literal, Protocol
@@ -35,7 +37,10 @@ class Answer:
     ending: Ending = "fin"
     silent: bool = False
     latency: float = 0.0
+    now: Callable[[], float] = time.monotonic
+    """By which clock the latency is waited for."""
     rate: float | None = None
+    quota: Quota | None = None
 
     def replace_body(self, body: bytes) -> None:
         self.body = body
@@ -239,7 +244,13 @@ class Gzip:
 
     def apply(self, answer: Answer) -> None:
         answer.headers["Content-Encoding"] = "gzip"
-        answer.replace_body(gzip.compress(answer.body, compresslevel=1, mtime=0))
+        answer.replace_body(_gzipped(answer.body))
+
+
+@functools.lru_cache(maxsize=8)
+def _gzipped(body: bytes) -> bytes:
+    """Without compression, once: an answer that takes a busy machine a second is another fault, silence."""
+    return gzip.compress(body, compresslevel=0, mtime=0)
 
 
 @dataclass(frozen=True)
@@ -298,11 +309,38 @@ class Rate:
         answer.rate = self.bytes_per_second
 
 
-@dataclass(frozen=True)
-class Latency:
-    """So many seconds before the answer's head."""
+class Quota:
+    """So many body bytes over all answers that have it, and not one more until it is lifted.
 
-    seconds: float
+    A client stays at work for as long as a test needs to look at it or to stop it, however fast the machine is.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._lifted = threading.Event()
 
     def apply(self, answer: Answer) -> None:
-        answer.latency = self.seconds
+        answer.quota = self
+
+    def lift(self) -> None:
+        """Let everything pass from now on, the answers that wait too."""
+        self._lifted.set()
+
+    def take(self, count: int) -> int:
+        """How many of ``count`` bytes may be sent now; called by the server's thread alone."""
+        if self._lifted.is_set():
+            return count
+        taken = min(count, self._left)
+        self._left -= taken
+        return taken
+
+
+@dataclass(frozen=True)
+class Latency:
+    """So many seconds before the answer's head, by the clock of the client where one is given."""
+
+    seconds: float
+    now: Callable[[], float] = time.monotonic
+
+    def apply(self, answer: Answer) -> None:
+        answer.latency, answer.now = self.seconds, self.now

@@ -11,8 +11,8 @@
 
 Behaviours (``faults.behaviours``): Ok, Drop, Stall, NeverAnswer, IgnoreRange, WrongContentRange, WrongContentLength,
 Truncate, Page, Status, RangeNotSatisfiable, RefuseRange, Flip, Gzip, Multipart, Redirect, ChangingETag, Headers, Rate,
-Latency, Demand; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port fit is
-used, the newest first; ``port`` None means every port (each port then walks through its own copy of the script).
+Quota, Latency, Demand; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port
+fit is used, the newest first; ``port`` None means every port (each port then walks through its own copy of the script).
 Without any script a file is served as a good mirror does: ranges, If-Range, keep-alive, a strong ETag. With ``tls`` it
 speaks HTTPS, to those whom that context lets in.
 """
@@ -30,11 +30,12 @@ import sys
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from faults.behaviours import Answer, Behaviour, Ok, Step
+from faults.behaviours import Answer, Behaviour, Ok, Quota, Step
 
 _LAST_MODIFIED = "Fri, 01 Jan 2021 00:00:00 GMT"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
@@ -106,7 +107,7 @@ class FaultServer:
     def stop(self) -> None:
         self._run(self._shut_down())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
         self._loop.close()
 
     def open_port(self, index: int) -> None:
@@ -162,7 +163,7 @@ class FaultServer:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
     async def _listen(self, index: int) -> None:
         listener = socket.socket()
@@ -232,12 +233,14 @@ class FaultServer:
             received.ended = "silent"
             await reader.read()
             return False
-        await asyncio.sleep(answer.latency)
+        until = answer.now() + answer.latency
+        while (left := until - answer.now()) > 0:  # noqa: ASYNC110 - a clock of the test's tells nobody
+            await asyncio.sleep(left)
         head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
         writer.write(f"HTTP/1.1 {answer.status} x\r\n{head}\r\n".encode("latin-1"))
         body = b"" if received.method == "HEAD" else answer.body
         stopped = answer.stop_after is not None and answer.stop_after < len(body)
-        await _send(writer, body[: answer.stop_after] if stopped else body, answer.rate, received)
+        await _send(writer, body[: answer.stop_after] if stopped else body, received, answer.rate, answer.quota)
         if not stopped:
             received.ended = "complete"
             # Fewer bytes than announced: only the connection's end tells the client.
@@ -257,6 +260,8 @@ class FaultServer:
         return Ok()
 
     def _content(self, path: str) -> bytes | None:
+        if path in self._files:  # a path may be put with a query, which is another file then
+            return self._files[path]
         path = path.partition("?")[0]
         if path in self._files:
             return self._files[path]
@@ -276,6 +281,7 @@ class FaultServer:
             "Accept-Ranges": "bytes",
             "ETag": etag,
             "Last-Modified": _LAST_MODIFIED,
+            "Date": formatdate(usegmt=True),
             "Content-Length": str(len(content)),
         }
         asked = _RANGE.fullmatch(received.range)
@@ -303,20 +309,29 @@ async def _read_request(reader: asyncio.StreamReader, port: int, connection: int
     return Received(port, connection, method, path, headers)
 
 
-async def _send(writer: asyncio.StreamWriter, body: bytes, rate: float | None, received: Received) -> None:
-    """Send ``body`` in small chunks, at ``rate`` bytes a second where given."""
+async def _send(
+    writer: asyncio.StreamWriter, body: bytes, received: Received, rate: float | None, quota: Quota | None
+) -> None:
+    """Send ``body`` in small chunks, at ``rate`` bytes a second and within ``quota`` where given."""
     view = memoryview(body)
     chunk = _CHUNK if rate is None else max(1, min(_CHUNK, int(rate / 20)))
     loop = asyncio.get_running_loop()
     started = loop.time()
     await writer.drain()
-    for offset in range(0, len(view), chunk):
+    offset = 0
+    while offset < len(view):
         part = view[offset : offset + chunk]
+        if quota is not None:
+            part = part[: quota.take(len(part))]
+            if not part:
+                await asyncio.sleep(0.01)
+                continue
         writer.write(part)
         await writer.drain()
         received.sent += len(part)
+        offset += len(part)
         if rate is not None:
-            await asyncio.sleep(max(0.0, started + (offset + len(part)) / rate - loop.time()))
+            await asyncio.sleep(max(0.0, started + offset / rate - loop.time()))
 
 
 async def _reset(writer: asyncio.StreamWriter) -> None:

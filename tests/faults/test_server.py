@@ -6,6 +6,7 @@ import gzip
 import http.client
 import random
 import socket
+import threading
 import time
 from email.utils import parsedate_to_datetime
 
@@ -23,6 +24,7 @@ from faults.behaviours import (
     NeverAnswer,
     Ok,
     Page,
+    Quota,
     RangeNotSatisfiable,
     Rate,
     Redirect,
@@ -45,7 +47,7 @@ def server(fault_server):
     return server
 
 
-def ask(server, *, port=0, path="/a.conda", start=None, end=None, timeout=5.0, method="GET", **headers):
+def ask(server, *, port=0, path="/a.conda", start=None, end=None, timeout=60.0, method="GET", **headers):
     """Status, headers and body of one request on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port(port), timeout=timeout)
     if start is not None:
@@ -188,6 +190,23 @@ def test_slow_answers(server):
     started = time.monotonic()
     assert len(ask(server, start=0, end=10_000)[2]) == 10_000
     assert time.monotonic() - started >= 0.35
+
+
+def test_a_quota_is_of_all_answers_and_can_be_lifted(server):
+    """Two answers share it; both wait where it ends, and come whole once it is lifted."""
+    quota, bodies = Quota(100_000), []
+    server.always(None, quota)
+    threads = [threading.Thread(target=lambda port=port: bodies.append(ask(server, port=port)[2])) for port in (0, 1)]
+    for thread in threads:
+        thread.start()
+    while server.body_bytes() < 100_000 or len(server.requests()) < 2:
+        time.sleep(0.001)
+    time.sleep(0.05)  # time in which more would come, were it not held
+    assert (server.body_bytes(), bodies) == (100_000, [])
+    quota.lift()
+    for thread in threads:
+        thread.join(60)
+    assert bodies == [DATA, DATA]
 
 
 def test_a_closed_port_refuses(server):

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from faults.behaviours import Ok, Stall
 from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -16,7 +17,7 @@ from resume_dl.store.adopt import LABEL, adopt_partial, remove_adopted
 from resume_dl.store.part import FOLDER, PartStore
 from support.conda_cache import build_large_offer
 from support.condas_lock import another_conda_works_on
-from support.fetching import User
+from support.fetching import TIMEOUT, User
 
 MIB = 1 << 20
 SPARE = MIB
@@ -66,16 +67,17 @@ def run(user, torch):
     return done
 
 
-@pytest.mark.nginx
 @pytest.mark.conda
-def test_a_killed_conda_is_continued(test_conda, offer, torch, nginx_mirrors, tmp_path):
+def test_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp_path):
     """A real conda, killed while it downloads, has left a .partial: fetch asks for what is missing and no more."""
-    served = nginx_mirrors([offer.root], rate=2 * MIB)
+    served = fault_server()
+    served.mount(offer.root)
+    served.script(0, [Stall(after=2 * MIB + 100_000), Ok()], path=f"*/{torch.filename}")  # it waits to be killed
     test_conda.configure(channels=offer.urls(served.base(0)))
     partial = test_conda.pkgs / f"{torch.filename}.partial"
     arguments = ("create", "-p", tmp_path / "env", "pytorch=1.7", "--no-deps", "--download-only", "--yes")
     with test_conda.start(*arguments, plugin=False) as conda:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while not (partial.exists() and partial.stat().st_size >= 2 * MIB):
             assert conda.poll() is None, conda.communicate()
             assert time.monotonic() < deadline
@@ -83,13 +85,12 @@ def test_a_killed_conda_is_continued(test_conda, offer, torch, nginx_mirrors, tm
         conda.kill()
     had = partial.stat().st_size
     assert had < torch.size
-    served.set_rate(0, None)
-    served.reset_log()
+    before = fetched(served)
     user = User(tmp_path / "user", pkgs=test_conda.pkgs)
     user.mirrors(one=served.base(0))
     done = user.fetch(*WANTED)
     assert done.code == 0, done.err
-    assert torch.size - had <= served.body_bytes() <= torch.size - had + SPARE
+    assert torch.size - had <= fetched(served) - before <= torch.size - had + SPARE
     assert done.report["totals"]["resumed"] == had
     assert not partial.exists()
     assert (test_conda.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()

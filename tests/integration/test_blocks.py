@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 import time
 
@@ -19,6 +19,7 @@ from resume_dl.progress.choose import choose
 from resume_dl.settings.blocks import Block, read_blocks
 from support.conda_cache import build_large_offer
 from support.fetching import User
+from support.processes import Run
 
 WANTED = "pytorch=1.7"
 DAY = 86400.0
@@ -215,8 +216,9 @@ for number in range(20):
 
 def test_two_processes_lose_nothing_of_each_other(tmp_path):
     """Two runs that learn of blocks at the same moment: the file holds what both have learnt."""
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name]) for name in ("a", "b")]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    one, two = (Run([sys.executable, "-c", WRITER, str(tmp_path), name]) for name in ("a", "b"))
+    with one, two:
+        assert [writer.wait(timeout=60) for writer in (one, two)] == [0, 0]
     kept = read_blocks(tmp_path / "blocks.json", now=time.time(), lasting=DAY)
     assert {block.mirror for block in kept.values()} == {f"{name}{number}" for name in "ab" for number in range(20)}
     assert {path.name for path in tmp_path.iterdir()} == {"blocks.json", "blocks.lock"}
@@ -279,3 +281,10 @@ def test_one_mirror_with_pages_is_not_the_network(user, server, offer):
     assert done.code == 0, done.err
     assert "captive" not in done.err
     user.assert_complete(offer.wanted)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX alone has pipes by name")
+def test_a_pipe_in_the_place_of_the_file_is_an_empty_list(tmp_path):
+    """It is not waited for: there would be no end of it."""
+    os.mkfifo(tmp_path / "blocks.json")
+    assert read_blocks(tmp_path / "blocks.json", now=time.time(), lasting=DAY) == {}

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from faults.behaviours import Drop, Flip, Ok, Rate, RefuseRange, Stall
+from faults.behaviours import Drop, Flip, Ok, Quota, RefuseRange, Stall
 from resume_dl.store.part import FOLDER
 from support.conda_cache import SPEC, build_large_offer
+from support.fetching import TIMEOUT
 from support.plugin import our_lines, records, use_mirrors
 
 pytestmark = pytest.mark.conda
@@ -46,7 +47,7 @@ def create(conda, *arguments, expect=0, **options):
 
 def wait_for_half(conda, server, torch):
     """Until half of the large archive has left the server, with this conda still at work."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT
     while sent(server) < torch.size // 2:
         assert conda.poll() is None, conda.communicate()
         assert time.monotonic() < deadline
@@ -68,13 +69,14 @@ def test_a_line_that_drops_every_8_mb_and_a_mirror_that_stalls(test_conda, offer
 
 def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
     """kill -9 half way: the next ``conda create`` asks for the rest, and for nothing that had come."""
-    server.always(None, Rate(2 * MB), path="*.conda")
+    server.always(None, Quota(torch.size * 2 // 3), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
         wait_for_half(conda, server, torch)
         conda.kill()
         assert conda.wait(20) == -signal.SIGKILL
     assert sent(server) < total(offer)
+    server.always(None, Ok())
     create(test_conda)
     assert sent(server) <= total(offer) + SPARE
     assert len(records(test_conda.folder / "env")) == len(offer.wanted)
@@ -83,17 +85,18 @@ def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
 
 def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, server):
     """One Ctrl-C: conda ends as it does, we say what is safe, and the next run downloads the rest alone."""
-    server.always(None, Rate(2 * MB), path="*.conda")
+    server.always(None, Quota(torch.size * 2 // 3), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
         wait_for_half(conda, server, torch)
         conda.send_signal(signal.SIGINT)
-        _, err = conda.communicate(timeout=20)
+        _, err = conda.communicate(timeout=120)
     assert conda.returncode == 1
     (line,) = [line for line in our_lines(err) if "stopped" in line]
     assert "safe on disk" in line
     assert "the same conda command goes on" in line
     assert "KeyboardInterrupt" in err  # conda's own words for it
+    server.always(None, Ok())
     create(test_conda)
     assert sent(server) <= total(offer) + SPARE
 

@@ -13,11 +13,12 @@ import pytest
 
 from faults.behaviours import Drop, Flip, Ok, Stall, Status
 from resume_dl.app.health import Trouble, examine
-from resume_dl.app.plan import show_bytes
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
+from resume_dl.model.units import show_bytes
 from resume_dl.store.part import FOLDER, PartStore
 from support.conda_cache import SPEC
+from support.fetching import TIMEOUT
 
 pytestmark = pytest.mark.conda
 
@@ -90,7 +91,7 @@ def test_ctrl_c_keeps_the_bytes_and_the_same_command_goes_on(test_conda, large):
     (other / "conda").chmod(0o755)
     env = {"PATH": os.pathsep.join([str(other), os.environ["PATH"]])}
     with test_conda.start(*arguments, "--connections", "1", env=env) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and not any(part.done for part in parts.unfinished()):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

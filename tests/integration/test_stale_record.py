@@ -71,11 +71,11 @@ def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh)
     where = user.folder / "files"
     done = user.fetch(*WANTED, *(["--dest", where] if place == "dest" else []))
     assert done.code == 0, done.err
-    requests = sorted(served.requests(), key=lambda request: request.ended)
-    asked = [number for number, request in enumerate(requests) if is_index(request) and request.mirror == 2]
+    asked = [request.began for request in served.requests() if is_index(request) and request.mirror == 2]
     assert asked
-    assert not any(request.is_archive for request in requests[asked[0] :])
-    assert served.body_bytes() <= 2 * new.size + MIB  # once, and once to compare
+    assert all(request.began <= min(asked) for request in served.archive_requests())
+    # once, and once to compare; what of it nginx had given to the kernel as we left depends on how busy the machine is
+    assert done.report["totals"]["wasted"] <= new.size + MIB
     artifact = done.artifact("replaced")
     assert (artifact["sha256"], artifact["status"]) == (new.sha256, "downloaded")
     assert done.report["totals"]["downloaded"] == new.size
@@ -183,7 +183,7 @@ def test_get_says_who_agrees(user, replaced, nginx_mirrors):
     assert new.sha256 in message
     hint = done.report["artifacts"][0]["error"]["hint"]
     assert "--mirror-url" in hint
-    assert "what came is kept" in hint
+    assert "what is on disk is kept" in hint
     assert not (user.folder / new.filename).exists()
 
 

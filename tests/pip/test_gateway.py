@@ -20,7 +20,7 @@ from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.pages import Pages
 from resume_dl.app.places import Places
 from resume_dl.app.reading import Reader
-from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError
+from resume_dl.errors import ChannelUnavailableError, InternalError, PackageNotFoundError
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
@@ -32,7 +32,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def get(url):
-    with DIRECT.open(urllib.request.Request(url, headers={"Accept": ACCEPT}), timeout=10) as answer:
+    with DIRECT.open(urllib.request.Request(url, headers={"Accept": ACCEPT}), timeout=120) as answer:
         return answer.headers["Content-Type"], answer.read()
 
 
@@ -46,7 +46,7 @@ def status(url):
 
 @pytest.fixture
 def transport():
-    made = HttpxTransport(NetworkSettings(connect_timeout=2, first_byte_timeout=5, read_timeout=5))
+    made = HttpxTransport(NetworkSettings(connect_timeout=2, first_byte_timeout=5, read_timeout=60))
     yield made
     made.close()
 
@@ -137,11 +137,11 @@ def test_a_file_for_a_build_is_verified(catalogue, offered):
 def test_it_is_no_proxy(catalogue, offered):
     with Gateway(catalogue()) as gateway:
         address = gateway.proxy.removeprefix("http://")
-        connection = http.client.HTTPConnection(address, timeout=5)
+        connection = http.client.HTTPConnection(address, timeout=60)
         connection.request("GET", f"{offered.base()}/{'x'}")
         assert connection.getresponse().status == 403
         connection.close()
-        tunnel = http.client.HTTPConnection(address, timeout=5)
+        tunnel = http.client.HTTPConnection(address, timeout=60)
         tunnel.set_tunnel("files.example", 443)
         with pytest.raises(OSError, match="403"):
             tunnel.request("GET", "/")
@@ -356,3 +356,34 @@ def test_a_find_links_page_is_read_by_the_same_rules(catalogue, offered, demo):
         kind, body = get(gateway.find_links()[0])
         (file,) = parse_page(kind, body, gateway.find_links()[0]).files
         assert get(file.url + ".metadata")[1] == demo.metadata
+
+
+def test_a_defect_behind_a_page_is_told_by_its_name(catalogue, monkeypatch):
+    """An exception that nothing expected becomes an error with exit code 70 that names the page; uv is answered."""
+    made = catalogue("https://index.example/simple")
+
+    def broken(*_):
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(made, "project", broken)
+    with Gateway(made) as gateway:
+        assert status(f"{gateway.indexes()[0]}numpy/") == 502
+    (error,) = gateway.errors
+    assert isinstance(error, InternalError)
+    assert "numpy: internal error (TypeError)" in str(error)
+
+
+def test_a_gateway_that_cannot_serve_refuses_at_once(catalogue, monkeypatch):
+    """Where its serving ends with an exception nothing is left listening: a resolver would wait for a day."""
+    gateway = Gateway(catalogue())
+
+    def broken(*_):
+        raise OSError("no poll")
+
+    monkeypatch.setattr(gateway._server, "service_actions", broken)
+    place = ("127.0.0.1", int(gateway.proxy.rpartition(":")[2]))
+    with gateway:
+        gateway._thread.join(60)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(place, timeout=60)
+    assert isinstance(gateway.errors[0], InternalError)

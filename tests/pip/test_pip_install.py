@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from resume_dl.app.pip.arguments import read_arguments
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.settings.pip_find import find_python, install_help
 from support.fetching import User
+from support.installable import venv_with_pip
 from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
 
 pytestmark = pytest.mark.nginx
@@ -79,14 +81,14 @@ def test_what_is_no_requirement(help_text, tmp_path):
 def user(tmp_path):
     """Somebody with an active environment, which has no pip: it is served by ours. No mirrors."""
     found = User(tmp_path / "user")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", found.folder / "venv"], check=True, timeout=120)
+    venv.create(found.folder / "venv", symlinks=True)
     return found
 
 
 @pytest.fixture
 def own_pip(user):
     """The environment gets the pip that this Python carries along."""
-    subprocess.run([python_of(user.folder / "venv"), "-m", "ensurepip"], check=True, capture_output=True, timeout=120)
+    venv_with_pip(user.folder / "venv")
 
 
 @pytest.fixture
@@ -132,6 +134,22 @@ def test_it_installs(tmp_path, nginx_mirrors, user, built):
     assert again.code == 0, again.err
     assert "already satisfied" in again.out
     assert nginx.body_bytes() <= MIB  # METADATA: what is installed is not fetched
+
+
+@pytest.mark.parametrize("whose", ["ours", "its own"])
+def test_a_folder_named_pip_is_not_run(request, nginx_mirrors, user, built, whose):
+    """pip runs in the user's folder, for paths are from there; what lies there is no pip."""
+    if whose == "its own":
+        request.getfixturevalue("own_pip")
+    root = built.parent / "root"
+    write_index(root, [build_wheel(built, "app", "1.0")])
+    (user.folder / "pip").mkdir()
+    for name in ("pip/__init__.py", "pip/__main__.py", "runpy.py"):
+        (user.folder / name).write_text("print('from the folder'); raise SystemExit(0)\n")
+    done = install(user, "app", "-i", f"{nginx_mirrors([root]).base()}/simple")
+    assert done.code == 0, done.err
+    assert "from the folder" not in done.out
+    assert versions(user, "app") == ["1.0"]
 
 
 def test_a_requirements_file_with_its_own_index(tmp_path, nginx_mirrors, user, built):
@@ -210,7 +228,7 @@ def test_into_another_python(tmp_path, nginx_mirrors, user, built):
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
     index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
     other = user.folder / "other"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True, timeout=120)
+    venv.create(other, symlinks=True)
     done = install(user, "app", *index, "--python", other)
     assert done.code == 0, done.err
     assert versions(user, "app", folder=other) == ["1.0"]

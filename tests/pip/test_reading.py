@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from faults.behaviours import NeverAnswer, Rate, Stall, Status
 from resume_dl.app.reading import Body, Reader, Refused, Unanswered
-from resume_dl.core.failures import Failure
+from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
 from resume_dl.errors import SourceError
 from resume_dl.model.artifact import Source
@@ -80,3 +82,31 @@ def test_an_answer_that_is_coming_may_come(server, reader):
     server.always(0, Rate(2000))
     assert reader(give_up_after=1.0).whole(sources(server, 1)).data == _PAGE
     assert len(server.requests()) == 1
+
+
+class Nightly:
+    """A clock that the test moves on."""
+
+    def __init__(self) -> None:
+        self.night = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self.night
+
+
+def test_a_night_in_the_middle_of_a_request_is_no_silence(server):
+    """A process that slept for longer than its patience asks again, also sources that had failed before."""
+    clock, asked = Nightly(), []
+
+    def attempt(source: Source) -> str | Refused[str]:
+        asked.append(source.mirror)
+        if len(asked) < 3:
+            clock.night += 8 * 3600.0
+            return Refused(Failure(FailureKind.BROKEN, "the connection broke"))
+        return "answer"
+
+    transport = HttpxTransport(NetworkSettings())
+    reading = Reader(transport, Policy(give_up_after=5.0, backoff_first=0.01), clock=clock)
+    assert reading.ask(sources(server, 1), attempt) == "answer"
+    assert asked == ["0", "0", "0"]
+    transport.close()

@@ -30,8 +30,8 @@ def user(tmp_path):
 
 @pytest.fixture(scope="session")
 def torch(tmp_path_factory):
-    """A wheel of 300 MB."""
-    return big_wheel(tmp_path_factory.mktemp("big"))
+    """A wheel of 100 MB."""
+    return big_wheel(tmp_path_factory.mktemp("big"), size=100 * 10**6)
 
 
 # --- indexes of every form --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, PlannedFile
 
 MB = 1_000_000
 _ESCAPE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
@@ -32,8 +32,16 @@ def told(one: Artifact, done: int, *, state: str = "downloading", resumed: int =
     return ArtifactProgress(one.key, one.filename, one.size or size or None, done, resumed, state, note)
 
 
+def planned(*artifacts: Artifact, here: int = 0, whole: bool = False) -> list[PlannedFile]:
+    """A plan of these files; ``here`` and ``whole`` hold for each of them."""
+    return [PlannedFile(one, here, whole) for one in artifacts]
+
+
 class Screen:
-    """What a terminal shows after some output: carriage return, line feed, and the cursor going up."""
+    """What a terminal shows after some output: CR, LF, the cursor going up, a line and what is below it cleared.
+
+    ``cli/test_screen.py`` looks at a real one; here every other control sequence is an error.
+    """
 
     def __init__(self) -> None:
         self.lines: list[list[str]] = [[]]
@@ -45,19 +53,28 @@ class Screen:
         while at < len(text):
             escape = _ESCAPE.match(text, at)
             if escape:
-                assert escape[2] == "A", f"unexpected control sequence {escape[0]!r}"
-                self._row = max(0, self._row - int(escape[1] or 1))
+                self._obey(escape[2], int(escape[1] or 1))
                 at = escape.end()
                 continue
             self._put(text[at])
             at += 1
         return self
 
+    def _obey(self, kind: str, count: int) -> None:
+        assert kind in "AJK", f"unexpected control sequence {kind}"
+        if kind == "A":
+            self._row = max(0, self._row - count)
+            return
+        del self.lines[self._row][self._column :]
+        if kind == "J":
+            del self.lines[self._row + 1 :]
+
     def _put(self, char: str) -> None:
         if char == "\r":
             self._column = 0
         elif char == "\n":  # the terminal's line discipline adds the return
             self._row += 1
+            self._column = 0
         else:
             assert char >= " ", f"unexpected control character {char!r}"
             line = self.lines[self._row]

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from resume_dl.progress.console import Console, duration_text, presentable, size_text
+from resume_dl.model.units import show_bytes
+from resume_dl.progress.console import Console, duration_text, presentable
 
 
 def test_a_stream_whose_reader_went_away_is_given_up_silently():
@@ -58,14 +59,14 @@ def test_what_is_shown_is_safe(text, shown):
 
 def test_sizes_and_durations():
     """Decimal units with one figure, and never 1000.0 of one."""
-    assert [size_text(n) for n in (0, 999, 1000, 999_949, 999_950, 812_345_678, 4_200_000_000)] == [
-        "0 bytes",
-        "999 bytes",
+    assert [show_bytes(n) for n in (0, 999, 1000, 999_949, 999_950, 812_345_678, 4_200_000_000)] == [
+        "0 B",
+        "999 B",
         "1.0 kB",
         "999.9 kB",
         "1.0 MB",
         "812.3 MB",
-        "4.20 GB",
+        "4.2 GB",
     ]
     assert [duration_text(s) for s in (0, 59.4, 59.6, 3599, 7500)] == [
         "0 s",

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from progress.telling import MB, Clock, artifact, told
+from progress.telling import MB, Clock, artifact, planned, told
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.choose import choose
@@ -34,7 +34,7 @@ def clock() -> Clock:
 def test_plain_lines_come_every_few_seconds(out, clock):
     """However often it is told, one line an interval, with speed since the last one and time left."""
     reporter = PlainReporter(Console(out), interval=5, clock=clock)
-    reporter.plan([BIG, SMALL], 100 * MB, 0)
+    reporter.plan(planned(BIG, SMALL))
     for second in range(1, 13):
         clock.now = second
         reporter.progress(told(BIG, second * 4 * MB))
@@ -50,12 +50,12 @@ def test_plain_lines_come_every_few_seconds(out, clock):
 def test_resumed_and_cached_bytes_are_done_but_no_speed(out, clock):
     """What was there before this run counts as done from the start."""
     reporter = PlainReporter(Console(out), interval=5, clock=clock)
-    reporter.plan([BIG], 100 * MB, 20 * MB)
+    reporter.plan([*planned(BIG, here=40 * MB), *planned(SMALL, here=20 * MB, whole=True)])
     clock.now = 5
     reporter.progress(told(BIG, 50 * MB, resumed=40 * MB))
     assert out.getvalue().splitlines() == [
-        "1 file, 100.0 MB in all, 20.0 MB already here",
-        "70% of 100.0 MB, 2.0 MB/s, 15 s left",
+        "2 files, 100.0 MB in all, 60.0 MB already here",
+        "70% of 100.0 MB, 2.0 MB/s, 15 s left, 1 of 2 files",
     ]
 
 
@@ -65,28 +65,28 @@ def test_a_file_outside_of_the_plan_and_one_of_unknown_size(out, clock):
     reporter = PlainReporter(Console(out), interval=5, clock=clock)
     clock.now = 5
     reporter.progress(told(index, 5 * MB))
-    reporter.plan([unknown], 0, 0)
+    reporter.plan(planned(unknown))
     clock.now = 10
     reporter.progress(told(unknown, 5 * MB))
     clock.now = 15
     reporter.progress(told(unknown, 10 * MB, size=20 * MB))
     assert out.getvalue().splitlines() == [
         "50% of 10.0 MB, 1.0 MB/s, 5 s left, repodata.json.zst",
-        "1 file, 0 bytes in all",
-        "0 bytes, 0 bytes/s",
-        "50% of 20.0 MB, 2.0 MB/s, 5 s left",
+        "1 file, of unknown size",
+        "5.0 MB, 1.0 MB/s",
+        "50% of 20.0 MB, 1.0 MB/s, 10 s left",
     ]
 
 
 def test_a_file_that_went_back_to_zero_has_no_negative_speed(out, clock):
     """After a wrong digest bytes are thrown away."""
     reporter = PlainReporter(Console(out), interval=5, clock=clock)
-    reporter.plan([BIG], 80 * MB, 0)
+    reporter.plan(planned(BIG))
     clock.now = 5
     reporter.progress(told(BIG, 80 * MB, state="verifying"))
     clock.now = 10
     reporter.progress(told(BIG, 8 * MB))
-    assert out.getvalue().splitlines()[1:] == ["100% of 80.0 MB, 16.0 MB/s (verifying)", "10% of 80.0 MB, 0 bytes/s"]
+    assert out.getvalue().splitlines()[1:] == ["100% of 80.0 MB, 16.0 MB/s (verifying)", "10% of 80.0 MB, 0 B/s"]
 
 
 def test_waiting_for_another_process_is_said_at_once_and_once(out, clock):
@@ -100,7 +100,8 @@ def test_waiting_for_another_process_is_said_at_once_and_once(out, clock):
 def test_json_events_are_one_object_a_line(out, clock):
     """Plan, progress, messages and any other kind; values are safe and cannot hide the kind."""
     reporter = JsonReporter(Console(out), clock=clock)
-    reporter.plan([BIG], 80 * MB, 0)
+    reporter.plan(planned(BIG, here=4))
+    run = {"files": 1, "files_done": 0, "files_of_unknown_size": 0, "total": 80 * MB}
     clock.now = 1.5
     reporter.progress(told(BIG, 9, resumed=4, state="failed", note="a\nb"))
     reporter.message("héllo https://u:SECRET@h/f", level="warning")
@@ -111,9 +112,20 @@ def test_json_events_are_one_object_a_line(out, clock):
         {
             "event": "plan",
             "elapsed": 0.0,
-            "artifacts": [{"key": BIG.key, "filename": "big-1-0.conda", "size": 80 * MB, "kind": "conda"}],
+            "artifacts": [
+                {
+                    "key": BIG.key,
+                    "filename": "big-1-0.conda",
+                    "size": 80 * MB,
+                    "kind": "conda",
+                    "here": 4,
+                    "whole": False,
+                }
+            ],
             "total_bytes": 80 * MB,
-            "cached_bytes": 0,
+            "cached_bytes": 4,
+            "replaces": [],
+            "run": {**run, "done": 4, "fetched": 0},
         },
         {
             "event": "progress",
@@ -125,6 +137,7 @@ def test_json_events_are_one_object_a_line(out, clock):
             "resumed": 4,
             "state": "failed",
             "note": "a\nb",
+            "run": {**run, "done": 9, "fetched": 5},
         },
         {"event": "message", "elapsed": 1.5, "level": "warning", "text": "héllo https://***@h/f"},
         {"event": "source_failed", "elapsed": 1.5, "url": "https://***@h/f", "n": [1, {"a": None}]},
@@ -169,7 +182,7 @@ def test_no_reporter_raises_on_a_closed_stream(mode):
     """A run goes on when nobody looks any more."""
     stream = io.StringIO()
     reporter = choose(mode, stream)
-    reporter.plan([BIG], 80 * MB, 0)
+    reporter.plan(planned(BIG))
     reporter.progress(told(BIG, 1 * MB))
     stream.close()
     reporter.progress(told(BIG, 2 * MB))

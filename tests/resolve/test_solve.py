@@ -239,6 +239,17 @@ def test_a_damaged_index_is_named(fetch, tmp_path, text):
         fetch("a", repodata=[RepodataFile(Channel("one", None, base, base), "linux-64", path)])
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"size": -5}, {"size": "100"}, {"sha256": "zz"}, {"version": "1\x1b[2J"}, {"depends": 5}]
+)
+def test_a_record_of_the_wrong_type_is_the_index_s_failure(made, wrong):
+    """rattler reads a record when it is looked at; one that it cannot read is exit 4 and no defect of ours."""
+    filename, fields = record("a", "1")
+    with pytest.raises(IntegrityError, match="a record in the repodata of one cannot be read") as caught:
+        made({"one": [(filename, {**fields, **wrong})]}, "a")
+    assert caught.value.exit_code == 4
+
+
 def test_no_secret_of_a_channel_comes_out(fetch, tmp_path):
     """A login in a channel's address is in no message and not in what a package cache will hold."""
     secret = RedactedUrl("https://user:hunter2@host.example/t/tk-123/one")

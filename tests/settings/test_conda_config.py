@@ -11,6 +11,7 @@ import pytest
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.channels import expand_channels
 from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.conda_find import find_condas
@@ -58,7 +59,7 @@ def test_conda_that_hangs_breaks_nothing(machine: Machine) -> None:
     """A conda that never answers is killed with what it started, and not waited for again in the next run."""
     pids = machine.folder / "pids"
     program = machine.program("conda", f"sleep 300 & echo $! $$ >> {pids}; wait")
-    assert "did not answer" in load(machine, program, timeout=1.0).problem
+    assert "did not answer" in load(machine, program, timeout=5.0).problem
     assert "did not answer" in load(machine, program, timeout=60.0).problem
     assert machine.runs(program) == 2
     for pid in map(int, pids.read_text(encoding="utf-8").split()):
@@ -93,7 +94,7 @@ def test_next_conda_is_asked_where_the_first_fails(machine: Machine) -> None:
 
 @posix
 def test_condas_are_found_where_they_are(machine: Machine) -> None:
-    """environments.txt and the usual folders name condas, each once, and a Python is run with -m conda."""
+    """environments.txt and the usual folders name condas, each once, and a Python runs the module conda."""
     del machine.env["RESUME_DL_CONDA"]
     machine.env["PATH"] = ""
     for place in ("root/bin/conda", "miniforge3/bin/conda"):
@@ -106,7 +107,7 @@ def test_condas_are_found_where_they_are(machine: Machine) -> None:
     ]
     machine.env["RESUME_DL_CONDA"] = str(machine.program("python3.12", ""))
     (command,) = find_condas(machine.env)
-    assert command.line[1:] == ("-m", "conda")
+    assert command.line[1:] == module_arguments("conda")
 
 
 def test_conda_named_and_not_there_is_a_mistake(machine: Machine) -> None:
@@ -340,9 +341,10 @@ from pathlib import Path
 from conda.base.context import reset_context
 reset_context()
 from resume_dl.conda_plugin.context import conda_settings
+from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.conda_ask import ask_conda
 from resume_dl.settings.conda_find import CondaCommand
-asked, _ = ask_conda(CondaCommand(Path(sys.executable), ("-m", "conda")), os.environ, timeout=60)
+asked, _ = ask_conda(CondaCommand(Path(sys.executable), module_arguments("conda")), os.environ, timeout=60)
 inside = conda_settings()
 for name in type(asked).__dataclass_fields__:
     if getattr(asked, name) != getattr(inside, name):

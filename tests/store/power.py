@@ -6,8 +6,8 @@
     disk.cut()                       # ``folder`` now holds what the disk has: everything before each file's last sync,
                                      # and of the later writes some, in part, or none, in any order
 
-It stands in for ``os`` calls of the store only; a rename counts as on the disk at once, because the store syncs the
-folder before it writes anything else.
+It stands in for ``os`` calls of the store only; a rename counts as on the disk at once. ``crash.disk`` forgets names
+too, and has fewer moments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from resume_dl.store import journal_file as journal_module
+from resume_dl.store import platform
 
 _CALLS = ("open", "pwrite", "write", "ftruncate", "fdatasync")
 
@@ -32,7 +32,7 @@ class Disk:
         self._folder = folder
         self._chance = chance
         self._real = {name: getattr(os, name) for name in _CALLS}
-        self._real_replace = journal_module.replace
+        self._real_replace = platform.replace
         self._fds: dict[int, Path] = {}
         self._sure: dict[Path, bytes] = {path: path.read_bytes() for path in self._mine()}
         self._later: dict[Path, list[tuple[int, bytes | None]]] = {}
@@ -99,7 +99,7 @@ class Disk:
     def __enter__(self) -> Disk:  # noqa: PYI034 - typing.Self came with 3.11
         for name in _CALLS:
             setattr(os, name, getattr(self, f"_{name}"))
-        journal_module.replace = self._replace
+        platform.replace = self._replace
         return self
 
     def __exit__(
@@ -107,7 +107,7 @@ class Disk:
     ) -> None:
         for name, call in self._real.items():
             setattr(os, name, call)
-        journal_module.replace = self._real_replace
+        platform.replace = self._real_replace
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

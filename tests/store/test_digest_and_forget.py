@@ -158,7 +158,7 @@ def test_a_file_cut_short_by_somebody_is_an_error(tmp_path):
     crash(part)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 5)
 @given(
     st.lists(st.tuples(st.integers(0, SIZE - 1), st.integers(1, 3000)), max_size=12),
     st.sets(st.integers(0, SIZE - 1), max_size=4),

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from resume_dl.store import lock as lock_module
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import PartStore
 from store.parts import artifact, reopen
+from support.processes import Run
 
 HOLD = """
 import sys
@@ -120,6 +123,31 @@ def test_removed_between_open_and_lock(path, monkeypatch):
     lock.release(remove=True)
 
 
+def test_removed_and_made_anew_between_open_and_lock(path, monkeypatch):
+    """The last owner removes the file after we opened it, and another process makes it anew and locks it: it has it."""
+    real, holders = lock_module.try_lock, ExitStack()
+
+    def slow(fd):
+        monkeypatch.undo()
+        path.unlink()
+        other = holders.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
+        holders.callback(other.kill)
+        assert other.stdout.readline() == "held\n"
+        return real(fd)
+
+    with holders:
+        monkeypatch.setattr(lock_module, "try_lock", slow)
+        lock = FileLock(path)
+        with pytest.raises(LockedError):
+            lock.acquire()
+    lock.acquire()
+    lock.release(remove=True)
+
+
 def test_many_processes_race_for_it(tmp_path):
     """Taken and removed over and over by several processes, it is never held by two at once."""
     program = textwrap.dedent("""
@@ -140,12 +168,12 @@ def test_many_processes_race_for_it(tmp_path):
             got += 1
             lock.release(remove=True)
     """)
-    runs = [
-        subprocess.Popen([sys.executable, "-c", program, tmp_path], stderr=subprocess.PIPE, text=True) for _ in range(3)
-    ]
-    for run in runs:
-        assert run.communicate(timeout=60)[1] == ""
-        assert run.returncode == 0
+    with ExitStack() as running:
+        command = [sys.executable, "-c", program, tmp_path]
+        runs = [running.enter_context(Run(command, stderr=subprocess.PIPE, text=True)) for _ in range(3)]
+        for run in runs:
+            assert run.communicate(timeout=60)[1] == ""
+            assert run.returncode == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -158,7 +186,7 @@ def test_a_file_system_without_locks(path, monkeypatch):
     monkeypatch.setattr(lock_module, "try_lock", none)
     opened = []
     real = os.open
-    monkeypatch.setattr(lock_module.os, "open", lambda *args: opened.append(real(*args)) or opened[-1])
+    monkeypatch.setattr(lock_module.os, "open", lambda *args, **more: opened.append(real(*args, **more)) or opened[-1])
     with pytest.raises(StoreError, match="no working locks: Operation not supported") as caught:
         FileLock(path).acquire()
     assert "--pkgs-dir" in caught.value.hint
@@ -182,3 +210,85 @@ def test_a_full_disk_is_no_reason_not_to_lock(path, monkeypatch):
     lock.release()
     lock.acquire()
     lock.release(remove=True)
+
+
+def test_it_knows_whether_it_is_held(path):
+    """Before, while and after; to release what is not held does nothing to the file."""
+    lock = FileLock(path)
+    assert not lock.held
+    path.write_text("another's")
+    lock.release(remove=True)
+    assert path.read_text() == "another's"
+    lock.acquire()
+    assert lock.held
+    lock.release()
+    assert not lock.held
+    assert path.exists()
+    lock.acquire()
+    lock.release(remove=True)
+    assert not path.exists()
+
+
+def test_the_note_replaces_an_older_one(path):
+    """A longer note of the owner before: the file has this process's alone."""
+    path.write_text("x" * 4096)
+    lock = FileLock(path)
+    lock.acquire()
+    assert json.loads(path.read_text()).keys() == {"pid", "host", "program"}
+    lock.release(remove=True)
+
+
+def test_a_file_with_another_name_is_locked_and_not_written(path, tmp_path):
+    """It may be somebody's document."""
+    (tmp_path / "document").write_text("theirs")
+    os.link(tmp_path / "document", path)
+    lock = FileLock(path)
+    lock.acquire()
+    assert (tmp_path / "document").read_text() == "theirs"
+    with pytest.raises(LockedError, match="another process"):
+        FileLock(path).acquire()
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"), [("/x/bin/resume-dl", "resume-dl"), ("/x/resume_dl/__main__.py", "resume_dl"), ("-c", "-c")]
+)
+def test_the_program_is_named_as_the_user_calls_it(path, monkeypatch, argv, name):
+    monkeypatch.setattr(sys, "argv", [argv])
+    lock = FileLock(path)
+    lock.acquire()
+    with pytest.raises(LockedError, match=rf"process {os.getpid()} \({name}\) works on this file") as caught:
+        FileLock(path).acquire()
+    assert "--no-wait" in caught.value.hint
+    lock.release(remove=True)
+
+
+def handles_of(path):
+    """How many handles of this process lead to ``path``, removed or not."""
+    handles = (each for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+    return sum(str(each.readlink()).startswith(str(path)) for each in handles)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which handles are open")
+def test_no_handle_is_left_of_a_lock_that_was_not_got(path, holder, monkeypatch):
+    """Neither where another process has it, nor where its file was removed between opening and locking."""
+    for _ in range(3):
+        with pytest.raises(LockedError):
+            FileLock(path).acquire()
+    assert handles_of(path) == 0
+    holder.stdin.close()
+    holder.wait()
+    real, calls = lock_module.try_lock, []
+
+    def slow(fd):
+        calls.append(fd)
+        if len(calls) < 3:
+            path.unlink()
+        return real(fd)
+
+    monkeypatch.setattr(lock_module, "try_lock", slow)
+    lock = FileLock(path)
+    lock.acquire()
+    assert handles_of(path) == 1
+    lock.release(remove=True)
+    assert handles_of(path) == 0

@@ -106,7 +106,7 @@ class Life:
         self.chance.choices([self.write, self.sync, self.forget, self.discard], [10, 3, 2, 1])[0]()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=settings.default.max_examples * 6 // 5)
 @given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(0, 40), min_size=1, max_size=4), sized=st.booleans())
 def test_any_power_cut(tmp_path_factory, seed, cuts, sized):
     """Several lives, each ended at its n-th call to the disk: see ``Life.resume`` for what must hold then."""

@@ -200,10 +200,11 @@ class Maker(User):
         return self.start(*self.arguments(*more, out=out))
 
     def interrupt(self, process: Run, how: signal.Signals, *, at: int, folder: Path) -> Done:
-        """Send ``how`` once the part files below ``folder`` hold ``at`` bytes."""
+        """Send ``how`` once the part files below ``folder`` hold ``at`` bytes, and nothing waits in the kernel."""
         wait_until(lambda: begun(folder) >= at, process)
-        process.send_signal(how)
-        out, err = process.communicate(timeout=TIMEOUT)
+        with self.nginx.paused():
+            process.send_signal(how)
+            out, err = process.communicate(timeout=TIMEOUT)
         return Done(process.returncode, out, err)
 
 

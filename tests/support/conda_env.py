@@ -11,6 +11,7 @@ environment nothing is installed: a folder on PYTHONPATH carries the package and
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.processes import Run
 
 PROJECT = Path(__file__).resolve().parents[2]
 BUNDLED_VENV = PROJECT / ".conda-venv"
@@ -112,6 +115,7 @@ def condas_at_hand() -> list[CondaAtHand]:
     ]
 
 
+@functools.cache
 def bundled_python() -> Path:
     """The interpreter of the bundled conda's environment, which is made or made anew where its stamp is wrong."""
     python = _venv_python(BUNDLED_VENV)
@@ -273,11 +277,11 @@ class TestConda:
         plugin: bool = True,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-    ) -> subprocess.Popen[str]:
+    ) -> Run:
         """Start conda in ``cwd`` (default: ``folder``), with pipes to all three streams."""
         command: Sequence[str] = [str(self.python), "-m", "conda", *map(str, arguments)]
         as_root = hasattr(os, "geteuid") and os.geteuid() == 0
-        return subprocess.Popen(
+        return Run(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -285,7 +289,7 @@ class TestConda:
             text=True,
             env=self.environment(env, plugin=plugin),
             cwd=cwd or self.folder,
-            preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,  # noqa: PLW1509 - one call
+            preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,
         )
 
     def version(self) -> tuple[int, ...]:

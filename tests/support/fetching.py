@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.demo.channel import BuiltPackage
+from support.processes import Run
 
 CHANNELS = ("pytorch", "pkgs/main")
-TIMEOUT = 60.0
+TIMEOUT = 240.0
+"""Seconds after which a run is taken for hung: a guard, far above what it takes on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,6 @@ class Done:
     def events(self) -> list[dict[str, Any]]:
         """stderr of ``--progress json``: every line must be an object."""
         return [json.loads(line) for line in self.err.splitlines()]
-
-
-class Run(subprocess.Popen[str]):
-    """A run that does not outlive its ``with`` block, however that is left: Popen alone would wait for it."""
-
-    def __exit__(self, *error: object) -> None:
-        self.kill()
-        super().__exit__(*error)  # type: ignore[arg-type]
 
 
 class User:

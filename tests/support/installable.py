@@ -31,11 +31,12 @@ from resume_dl.standalone import probe
 from support.conda_env import TestConda
 from support.hand_bundle import seal
 from support.pip_index import BuiltFile
+from support.processes import Run
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE = f"lib/python{PYTHON}/site-packages"
 CHANNEL = "https://conda.example.org/lab"
-SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py")
+SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py", "fs.py")
 
 
 def python_package() -> PackageSpec:
@@ -177,9 +178,9 @@ class Target:
         own = {"RESUME_DL_CONDA": str(self.program), "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_USER": "1"}
         return self.conda.environment({**own, **(env or {})})
 
-    def start(self, *command: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(self, *command: str | Path, env: Mapping[str, str] | None = None) -> Run:
         """Start a program of this machine, from a folder that is no bundle."""
-        return subprocess.Popen(
+        return Run(
             [*map(str, command)],
             env=self.environment(env),
             cwd=self.conda.folder,

@@ -17,7 +17,7 @@ Counts are what nginx handed to the kernel. Send buffers are small, and with a r
 waits in them when a client is killed. ``send_buffer`` None leaves them, and the size of nginx's portions, to the
 system: then a rate is exact but for a burst at the start of an answer; with small ones it comes out as half. All
 counters first wait until no request is being answered, so a killed client's requests are in; a client that still runs
-would be waited for (10 s at most).
+would be waited for (``PATIENCE`` at most).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +51,10 @@ def find_nginx() -> str | None:
     return found
 
 
+PATIENCE = 120.0
+"""Seconds after which nginx is taken for hung; no test waits for them on a machine that does anything at all."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One answered request; ``bytes`` of body and ``sent`` with headers; ``range`` is the header, or ''."""
@@ -63,8 +68,10 @@ class Request:
     range: str
     complete: bool
     """Whether the whole answer was sent (False for a client that went away)."""
+    began: float
+    """When its head came, as ``time.time()`` says it, to the millisecond."""
     ended: float
-    """When its last byte was handed to the kernel, as ``time.time()`` says it, to the millisecond."""
+    """When its last byte was handed to the kernel."""
     agent: str
     """The User-Agent header."""
 
@@ -156,7 +163,7 @@ class NginxMirrors:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=PATIENCE)
             self._process = None
 
     def change(self, mirror: int, **fields: object) -> None:
@@ -169,6 +176,45 @@ class NginxMirrors:
 
     def set_rate(self, mirror: int, rate: int | None) -> None:
         self.change(mirror, rate=rate)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Send nothing inside; on entry all that was sent has been read: a client that is killed loses none of it.
+
+        On a busy machine megabytes may wait in the kernel for a client that does not get to read them.
+        """
+        assert self._process is not None
+        number = self._process.pid
+        children = Path(f"/proc/{number}/task/{number}/children")
+        if not children.exists():  # another system than Linux: what is in the kernel cannot be seen either
+            yield
+            return
+        workers = [int(each) for each in children.read_text(encoding="ascii").split()]
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while self._in_the_kernel():
+                assert time.monotonic() < deadline, "nobody reads what was sent"
+                time.sleep(0.005)
+            yield
+        finally:
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
+
+    def _in_the_kernel(self) -> int:
+        """Bytes that lie in the queues of both ends of connections to us (proc(5), net/tcp)."""
+        found, established = 0, "01"
+        for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+            _, local, remote, state, queues, *_ = line.split()
+            sending, _, receiving = queues.partition(":")
+            if state != established:
+                continue
+            if int(local.rpartition(":")[2], 16) in self._ports:
+                found += int(sending, 16)
+            elif int(remote.rpartition(":")[2], 16) in self._ports:
+                found += int(receiving, 16)
+        return found
 
     # --- what was asked ------------------------------------------------------------------------------------------
 
@@ -189,6 +235,7 @@ class NginxMirrors:
                     sent=int(row["sent"]),
                     range=row["range"],
                     complete=row["complete"] == "OK",
+                    began=round(float(row["ended"]) - float(row["time"]), 3),
                     ended=float(row["ended"]),
                     agent=row["agent"],
                 )
@@ -209,7 +256,7 @@ class NginxMirrors:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _settle(self, patience: float = 10.0) -> None:
+    def _settle(self, patience: float = PATIENCE) -> None:
         """Wait until nginx answers nobody but us: a request is logged when it ends."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
@@ -220,10 +267,10 @@ class NginxMirrors:
         raise TimeoutError(f"nginx is still answering somebody: {status!r}")
 
     def _get(self, mirror: int, path: str) -> str:
-        with _DIRECT.open(self.base(mirror) + path, timeout=5) as answer:
+        with _DIRECT.open(self.base(mirror) + path, timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
-    def _wait_for_generation(self, patience: float = 10.0) -> None:
+    def _wait_for_generation(self, patience: float = PATIENCE) -> None:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             assert self._process is not None
@@ -264,7 +311,7 @@ http {{
   default_type application/octet-stream;
   log_format counted escape=json '{{"port":"$server_port","method":"$request_method","uri":"$request_uri",'
     '"status":"$status","body":"$body_bytes_sent","sent":"$bytes_sent","range":"$http_range",'
-    '"complete":"$request_completion","ended":"$msec","agent":"$http_user_agent"}}';
+    '"complete":"$request_completion","ended":"$msec","time":"$request_time","agent":"$http_user_agent"}}';
   access_log access.log counted;
   map $http_accept $simple_page {{ default index.html; "~application/vnd.pypi.simple.v1[+]json" index.json; }}
   keepalive_timeout {self._keepalive}s;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,7 +15,7 @@ import pytest
 
 def get(url: str, **headers: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -81,3 +82,23 @@ def test_mirrors_at_addresses_of_their_own(tmp_path, nginx_mirrors):
         assert get(mirrors.base(index) + "/a.conda") == (200, b"x" * 1000)
     assert [row.mirror for row in mirrors.requests()] == [0, 1]
     assert all(before - 1 < row.ended < time.time() + 1 for row in mirrors.requests())
+
+
+def test_while_paused_nothing_is_sent_and_all_of_it_was_read(tmp_path, nginx_mirrors):
+    """A client that reads slowly: the pause begins once it has read what the kernel held, and ends with the rest."""
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "f").write_bytes(bytes(4 << 20))
+    nginx = nginx_mirrors([tmp_path / "www"])
+    read = [0]
+
+    def slowly(answer):
+        while data := answer.read(4096):
+            read[0] += len(data)
+
+    with urllib.request.urlopen(f"{nginx.base()}/f", timeout=60) as answer:
+        reader = threading.Thread(target=slowly, args=(answer,))
+        reader.start()
+        with nginx.paused():
+            assert nginx._in_the_kernel() == 0
+        reader.join(timeout=60)
+    assert read == [4 << 20]

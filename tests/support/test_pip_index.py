@@ -41,7 +41,7 @@ def installed_version(folder: Path, module: str) -> str:
 
 def page(url: str, accept: str = "text/html") -> tuple[str, str]:
     """Content type and text."""
-    with _DIRECT.open(urllib.request.Request(url, headers={"Accept": accept}), timeout=5) as answer:
+    with _DIRECT.open(urllib.request.Request(url, headers={"Accept": accept}), timeout=60) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 

@@ -46,7 +46,7 @@ class Reader(threading.Thread):
     def wake(self) -> None:
         time.sleep(0.05)  # let it get from what the test saw to the read itself
         self.exchange.abort()
-        self.join(timeout=5)
+        self.join(timeout=60)
         assert not self.is_alive(), "abort did not wake the reader"
 
 
@@ -195,5 +195,5 @@ def test_closing_the_transport_wakes_everyone(run, patient):
         assert reader.full.wait(5)
     shared.close()
     for reader in readers:
-        reader.join(timeout=5)
+        reader.join(timeout=60)
     assert [reader.is_alive() for reader in readers] == [False] * 4

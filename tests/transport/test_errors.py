@@ -88,7 +88,7 @@ def test_the_systems_own_reason_is_found_below_the_wrappers():
         error.__cause__.__context__ = cause
         return error
 
-    assert "DNS" in str(ours(wrapped(socket.gaierror(-2, "Name or service not known"))))
+    assert "cannot resolve host name" in str(ours(wrapped(socket.gaierror(-2, "Name or service not known"))))
     alert = ssl.SSLError(1, "x")
     alert.reason = "TLSV1_ALERT_PROTOCOL_VERSION"
     assert "TLS: tlsv1 alert protocol version" in str(ours(wrapped(alert)))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import resume_dl
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import ResponseHead
 from resume_dl.model.url import path_from_url
+from support.users import ALICE, as_user, common_folder, needs_users
 from transport.asking import ask, body_of
 
 DATA = bytes(range(256)) * 2500
@@ -78,6 +81,78 @@ def test_what_may_not_be_read(transport, url):
     """A file without permission is 403."""
     Path(path_from_url(url, windows=os.name == "nt")).chmod(0)
     assert transport().exchange(ask(url)).open().head.status == 403
+
+
+STATUSES = """
+import os, sys
+sys.path.insert(0, sys.argv.pop(1))
+from resume_dl.model.http import RangeRequest
+from resume_dl.model.url import RedactedUrl
+from resume_dl.transport.file_transport import FileExchange
+print(os.access(sys.argv[1], os.R_OK))
+for path in sys.argv[1:]:
+    print(FileExchange(RangeRequest(RedactedUrl("file://" + path), whole=True)).open().head.status)
+"""
+
+
+@needs_users
+def test_what_another_user_may_not_read():
+    """A closed file and all below a closed folder are 403, a folder is 404 as ever."""
+    with common_folder(0o755) as place:
+        (place / "folder").mkdir()
+        (place / "folder" / "file").write_bytes(b"x")
+        (place / "file").write_bytes(b"x")
+        for name in ("folder", "file"):
+            (place / name).chmod(0)
+        paths = [place / "file", place / "folder" / "file", place / "folder", place]
+        ran = as_user(ALICE, "-c", STATUSES, Path(resume_dl.__file__).parents[1], *paths)
+    said = ran.stdout.split()
+    if said[:1] == ["True"]:
+        pytest.skip("her Python lies where only root reads, so she has been given leave to read all")
+    assert said == ["False", "403", "403", "404", "404"], ran.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names of that length and loops of links are POSIX's to refuse")
+def test_what_the_system_will_not_open(transport, tmp_path):
+    """A name that is too long and a link to itself are told with the system's reason; another try may find better."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, reason in {"loop": "symbolic links", "a" * 300: "too long"}.items():
+        with pytest.raises(NetworkError, match=reason) as caught:
+            body_of(transport(), f"{tmp_path.as_uri()}/{name}")
+        assert caught.value.retryable
+        assert name in caught.value.source
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes with names are POSIX")
+def test_a_pipe_is_not_waited_for(transport, tmp_path):
+    """What is no regular file is 404 at once, and nothing of it stays open."""
+    os.mkfifo(tmp_path / "pipe")
+
+    def lowest() -> int:
+        """The next descriptor that the system would give."""
+        with Path(os.devnull).open("rb") as file:
+            return file.fileno()
+
+    before = lowest()
+    for _ in range(3):
+        assert transport().exchange(ask((tmp_path / "pipe").as_uri())).open().head.status == 404
+        assert transport().exchange(ask(tmp_path.as_uri())).open().head.status == 404
+    assert lowest() == before
+
+
+def test_nothing_comes_of_a_response_that_was_closed(transport, url):
+    """Closing twice is fine, and the file is not read any more."""
+    response = transport().exchange(ask(url)).open()
+    response.close()
+    response.close()
+    assert [*response.chunks()] == []
+
+
+def test_an_address_that_names_no_file_says_how_to_write_it(transport):
+    """With what is wrong about it."""
+    with pytest.raises(NetworkError, match="host") as caught:
+        body_of(transport(), "file://elsewhere/f")
+    assert "file:///" in caught.value.hint
 
 
 def test_an_empty_file(transport, tmp_path):

@@ -43,6 +43,19 @@ def test_the_urls_own_login_wins_and_is_decoded(tmp_path):
     assert logins.authorization("https://other/f") is None
 
 
+def test_half_a_login_is_one(tmp_path):
+    """A user name or a password alone, in the URL or in netrc, where ``account`` stands for a login."""
+    logins = Logins(
+        netrc_file(tmp_path, "machine a login me\nmachine b password secret\nmachine c account me\n"), print
+    )
+    assert logins.authorization("https://token@h/f") == basic("token:")
+    assert logins.authorization("https://:secret@h/f") == basic(":secret")
+    assert logins.authorization("https://a/f") == basic("me:")
+    assert logins.authorization("https://b/f") == basic(":secret")
+    assert logins.authorization("https://c/f") == basic("me:")
+    assert logins.authorization("https://token@a/f") == basic("token:")
+
+
 def test_the_default_entry_is_not_for_every_mirror(tmp_path):
     """A netrc default would hand a login to hosts that the user never named."""
     logins = Logins(netrc_file(tmp_path, "default login a password first\n"), pytest.fail)

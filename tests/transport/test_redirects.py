@@ -125,7 +125,7 @@ def test_from_https_to_http_is_refused(run, transport, tls):
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://h/f", "javascript:1", "http://[bad/", "http:///f"])
 def test_other_schemes_and_broken_addresses_are_refused(run, transport, location):
     """A server cannot make us read a local file."""
-    refused(run, transport, redirect_to(location))
+    assert "it redirects " in str(refused(run, transport, redirect_to(location)))
 
 
 @pytest.mark.parametrize("status", [300, 304, 305])
@@ -164,3 +164,36 @@ def test_targets_and_headers_are_pure_functions():
     with pytest.raises(RedirectRefusedError) as caught:
         target_of("https://h/t/secret/a", "http://user:secret@h/t/secret/a", {"https://h/t/secret/a"})
     assert "secret" not in str(caught.value)
+
+
+def test_the_schemes_own_port_is_the_same_origin():
+    """Of both schemes, written or not; any other port is another origin."""
+    headers = {"x-token": "t"}
+    assert headers_for("http://h:80/b", "http://H/a", headers) == headers
+    assert headers_for("https://h/b", "https://h:443/a", headers) == headers
+    assert headers_for("http://h:443/b", "http://h/a", headers) == {}
+    assert headers_for("https://h:80/b", "https://h/a", headers) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_followed"),
+    [
+        ("http://mirror.example/f", "http://cdn.example/f", True),
+        ("http://mirror.example/f", "http://10.0.0.2/f", False),
+        ("http://10.0.0.1/f", "http://10.0.0.2/f", True),
+    ],
+)
+def test_behind_a_proxy_only_names_tell_what_is_private(run, transport, first, second, is_followed):
+    """The proxy itself is on this machine, and says nothing of where a redirect comes from or leads to."""
+
+    def step(conn: socket.socket, request: Request) -> None:
+        (redirect_to(second) if request.path == first else give)(conn, request)
+
+    proxy = run(TinyServer(step))
+    shared = transport(proxies={"all": f"http://localhost:{proxy.port}"})
+    if is_followed:
+        assert body_of(shared, first) == b"the file"
+    else:
+        with pytest.raises(NetworkError, match=r"mirror\.example: it redirects into a private network, to 10\.0\.0\.2"):
+            body_of(shared, first)
+    assert [request.path for request in proxy.requests] == [first, second][: 1 + is_followed]

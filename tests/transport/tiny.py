@@ -57,7 +57,7 @@ class TinyServer:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(conn, socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=60)
 
     def _accept(self) -> None:
         while True:
@@ -127,7 +127,7 @@ class SilentListener:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(timeout=5)
+        self._thread.join(timeout=60)
         if self._conn is not None:
             self._conn.close()
 
@@ -146,7 +146,7 @@ def pump(one: socket.socket, other: socket.socket) -> None:
     back = threading.Thread(target=copy, args=(other, one), daemon=True)
     back.start()
     copy(one, other)
-    back.join(timeout=5)
+    back.join(timeout=60)
     other.close()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
-from resume_dl.app.plan import Planned, Space, plan_cache, space_for
+from resume_dl.app.plan import Planned, Space, plan_cache, planned_files, space_for
 from resume_dl.app.report import ArtifactResult
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.transfer import Transfer
@@ -54,8 +54,7 @@ def fetch_ahead(
     artifacts = [each.artifact for each in plan.planned]
     with engine_for(setup, reporter, cancelled) as engine:
         transfer = Transfer(plan.pkgs_dir, engine, reporter, cancelled, in_cache=True, offline=False)
-        total = sum(artifact.size or 0 for artifact in artifacts)
-        reporter.plan(artifacts, total, max(0, total - plan.space.download))
+        reporter.plan(planned_files(plan.planned, plan.pkgs_dir))
         # The client's index is the client's: there is no newer one to be asked for, so look at every byte in doubt.
         return transfer.run(plan.planned, unpack=True, thorough={artifact.key for artifact in artifacts})
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from resume_dl.errors import StoreError
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.condacache import look, publish_entry
-from resume_dl.store.rattler_cache import find_for_rattler, publish_for_rattler, rattler_folder
+from resume_dl.store.condacache import Unplaced, add_record, look, place_entries, settle
+from resume_dl.store.rattler_cache import find_for_rattler, place_for_rattler, rattler_folder
 
 
 class Cache(Protocol):
@@ -25,12 +26,17 @@ class Cache(Protocol):
     def has(self, artifact: Artifact) -> bool:
         """Whether its client would take ``artifact`` from it."""
 
-    def publish(self, artifact: Artifact, *, archive: Path | None, extracted: Path) -> None:
-        """Put a verified archive and what it unpacked to in place; both are consumed.
+    def add_record(self, artifact: Artifact, extracted: Path) -> None:
+        """Write the client's record into what an archive unpacked to. Raises StoreError.
 
-        ``archive`` is None where it lies in place already; ``artifact`` has every digest that was computed. Raises
-        StoreError.
+        ``artifact`` has every digest that was computed.
         """
+
+    def settle(self, extracted: Sequence[Path]) -> None:
+        """Wait until unpacked folders with their records are on the disk: once for many. Raises StoreError."""
+
+    def place(self, entries: Sequence[Unplaced]) -> list[StoreError | None]:
+        """Put verified archives and their settled folders in place, which consumes them; the error of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,18 @@ class CondaCache:
         entry = look(self.folder, artifact)
         return entry is not None and entry.is_for(artifact)
 
-    def publish(self, artifact: Artifact, *, archive: Path | None, extracted: Path) -> None:
-        """Record, folder, archive, line in ``urls.txt``."""
-        publish_entry(self.folder, artifact, archive=archive, extracted=extracted)
+    def add_record(self, artifact: Artifact, extracted: Path) -> None:
+        """The ``repodata_record.json`` of conda."""
+        add_record(self.folder, artifact, extracted)
+
+    def settle(self, extracted: Sequence[Path]) -> None:
+        """By one call for the cache's file system."""
+        settle(self.folder, extracted)
+
+    def place(self, entries: Sequence[Unplaced]) -> list[StoreError | None]:
+        """Folders, archives, lines in ``urls.txt``."""
+        placed = place_entries(self.folder, entries)
+        return [each if isinstance(each, StoreError) else None for each in placed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +83,26 @@ class RattlerCache:
         """Whether it is there, whole."""
         return find_for_rattler(self.folder, artifact) is not None
 
-    def publish(self, artifact: Artifact, *, archive: Path | None, extracted: Path) -> None:
-        """The folder; the archive is of no more use then."""
-        publish_for_rattler(self.folder, artifact, extracted, cancelled=self.cancelled)
-        if archive is not None:
-            archive.unlink(missing_ok=True)
+    def add_record(self, artifact: Artifact, extracted: Path) -> None:
+        """The one of conda, which rattler reads too."""
+        add_record(self.folder, artifact, extracted)
+
+    def settle(self, extracted: Sequence[Path]) -> None:
+        """By one call for the cache's file system."""
+        settle(self.folder, extracted)
+
+    def place(self, entries: Sequence[Unplaced]) -> list[StoreError | None]:
+        """The folders; the archives are of no more use then."""
+        return [self._place(each) for each in entries]
+
+    def _place(self, each: Unplaced) -> StoreError | None:
+        try:
+            if each.extracted is not None:
+                place_for_rattler(self.folder, each.artifact, each.extracted, cancelled=self.cancelled)
+            if isinstance(each.archive, Path):
+                each.archive.unlink(missing_ok=True)
+        except StoreError as error:
+            return error
+        except OSError as error:
+            return StoreError(f"{each.archive}: {error.strerror or error}")
+        return None

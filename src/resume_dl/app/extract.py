@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 
 from resume_dl.app.caches import Cache
 from resume_dl.app.plan import measured
-from resume_dl.errors import IntegrityError, ResumeDLError, StoreError, WorkerCrashedError
+from resume_dl.app.unpacked_batch import Ready, UnpackedBatch, unless_there
+from resume_dl.errors import IntegrityError, ResumeDLError, StoreError, WorkerCrashedError, internal_error
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.standalone import fs
 from resume_dl.store.condacache import claim_extraction, extraction_folder, remove
 from resume_dl.store.lock import FileLock
 from resume_dl.store.staged import staged_path
+from resume_dl.threads import start_thread
 
 PROCESSES = 2
 """Unpacking is bound by one core and the disk; more would take both from the downloads."""
@@ -35,69 +39,96 @@ class Extractor:
         self._cache = cache
         self._pkgs_dir = cache.folder
         self._cancelled = cancelled
-        self._todo: SimpleQueue[Artifact | None] = SimpleQueue()
-        self._done: SimpleQueue[Unpacked] = SimpleQueue()
+        self._todo: queue.SimpleQueue[Artifact | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Unpacked] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._submitted = 0
+        self._broken: BaseException | None = None
+        """What ended a thread of ours, if anything did."""
+        self._submitted: list[Artifact] = []
+        self._batch = UnpackedBatch(cache)
         self._claim: FileLock | None = None
         self._claiming = threading.Lock()
 
     def submit(self, artifact: Artifact) -> None:
         """Unpack the archive that lies, verified, at ``staged_path`` or under its own name in the package cache."""
-        self._submitted += 1
-        if len(self._threads) < PROCESSES:
-            thread = threading.Thread(target=self._work, name=f"extract-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._submitted.append(artifact)
         self._todo.put(artifact)
+        if len(self._threads) < PROCESSES:
+            try:
+                self._threads.append(start_thread(self._work, self._broke, name=f"extract-{len(self._threads)}"))
+            except RuntimeError as error:  # no thread left: those that run, or ``finish``, see to it
+                self._broke(error)
 
     def finish(self) -> list[Unpacked]:
-        """Wait until all that was submitted is unpacked or has failed."""
+        """Wait until each archive is unpacked or has failed; what a thread that broke left undone has failed too."""
         for _ in self._threads:
             self._todo.put(None)
         for thread in self._threads:
             while thread.is_alive():
                 thread.join(0.2)  # in slices: a wait without end cannot be interrupted on Windows
         self._threads = []
+        self._todo = queue.SimpleQueue()
         if self._claim is not None:
             self._claim.release(remove=True)
             self._claim = None
-        results = [self._done.get() for _ in range(self._submitted)]
-        self._submitted = 0
-        return results
+        results = [self._done.get_nowait() for _ in range(self._done.qsize())]
+        left = list(self._submitted)
+        for each in results:
+            left.remove(each.artifact)
+        self._submitted = []
+        broken = self._broken or RuntimeError("a thread ended without a result")
+        return results + [Unpacked(each, internal_error(broken, f"unpacking {each.filename}")) for each in left]
+
+    def _broke(self, error: BaseException) -> None:
+        self._broken = error
 
     def _work(self) -> None:
         with RattlerWorker() as worker:
             while (artifact := self._todo.get()) is not None:
-                self._done.put(Unpacked(artifact, self._unpack(worker, artifact)))
+                result = self._unpack(worker, artifact)
+                is_full = False
+                if isinstance(result, Ready):
+                    is_full = self._batch.add(result)
+                else:
+                    self._done.put(Unpacked(artifact, result))
+                if is_full or self._todo.empty():  # else the next archive's thread looks again
+                    self._place_batch()
+        self._place_batch()
 
-    def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> ResumeDLError | None:
+    def _place_batch(self) -> None:
+        for artifact, error in self._batch.place():
+            self._done.put(Unpacked(artifact, error))
+
+    def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> Ready | ResumeDLError | None:
+        """What waits to be put in place; else the error, None where another process has put it there."""
         if self._cancelled():
             return StoreError(f"{artifact.filename} was not unpacked", hint="run the same command again")
         try:
             try:
-                self._unpack_once(worker, artifact)
+                return self._unpack_once(worker, artifact)
             except WorkerCrashedError:
-                self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
-        except ResumeDLError as error:
-            return None if self._cache.has(artifact) else error  # another process has made it meanwhile: as good
-        except OSError as error:
-            if self._cache.has(artifact):
-                return None
-            return StoreError(f"{artifact.filename}: {error.strerror or error}", hint="see whether the disk is full")
-        return None
+                return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
+        except (ResumeDLError, OSError) as error:
+            return unless_there(self._cache, artifact, error)
+        except Exception as error:  # noqa: BLE001 - the next archives are unpacked all the same
+            return internal_error(error, f"unpacking {artifact.filename}")
 
-    def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> None:
+    def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> Ready:
         with self._claiming:
             if self._claim is None:
                 self._claim = claim_extraction(self._pkgs_dir)
         folder = extraction_folder(self._pkgs_dir, artifact, self._claim)
-        try:
+        with ExitStack() as failed:
+            failed.callback(remove, folder)
             target = folder / "package"
             staged = staged_path(self._pkgs_dir, artifact)
-            is_staged = staged.is_file()
+            is_staged = fs.is_regular(staged)
             archive = staged if is_staged else self._pkgs_dir / artifact.filename
-            found = worker.extract(archive, target)
+            try:
+                found = worker.extract(archive, target)
+            except IntegrityError as error:  # it names the file by the name that it waits under
+                error.message = error.message.replace(archive.name, artifact.filename)
+                raise
             expected = artifact.digest
             actual = found.sha256 if expected is not None and expected.algorithm == "sha256" else found.md5
             if expected is None or actual != expected.hex:
@@ -107,6 +138,6 @@ class Extractor:
                 )
             known = replace(artifact, sha256=artifact.sha256 or found.sha256, md5=artifact.md5 or found.md5)
             known = measured(known, archive)  # a line of a list says one digest; conda would note all three too
-            self._cache.publish(known, archive=staged if is_staged else None, extracted=target)
-        finally:
-            remove(folder)
+            self._cache.add_record(known, target)
+            failed.pop_all()
+        return Ready(artifact, known, staged if is_staged else None, target, folder)

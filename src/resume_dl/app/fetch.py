@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from resume_dl.app.caches import CondaCache, RattlerCache
 from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
-from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, space_for
+from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, Resolved, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.resolving import Resolver
@@ -120,6 +120,8 @@ class _Fetch:
         self.rattler = None if request.rattler_cache is None else RattlerCache(self.folder, cancelled)
         if request.lock is not None:
             check_lock(request.lock.absolute())
+        self._planned: set[str] = set()
+        """The keys of the plan that the reporter was told last."""
         self.resolver = Resolver(request, setup, reporter, engine, worker)
         self.transfer = Transfer(
             self.folder,
@@ -153,6 +155,7 @@ class _Fetch:
                 solutions = newer
                 again = self._transfer(solutions, explicit, thorough=after)
                 again.artifacts = merged(result.artifacts, again.artifacts)
+                again.transfer_seconds += result.transfer_seconds
                 result = again
         result = self._conclude(result, solutions, explicit)
         result.resolved = Resolved(tuple(solutions), explicit)
@@ -235,8 +238,9 @@ class _Fetch:
             planned = plan_folder(artifacts, self.folder, place=self._place, near=near, touch=touch)
         space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
-        total = sum(each.artifact.size or 0 for each in planned)
-        self.reporter.plan([each.artifact for each in planned], total, max(0, total - space.download))
+        now = {each.artifact.key for each in planned}
+        self.reporter.plan(planned_files(planned, self.folder), replaces=self._planned - now)
+        self._planned = now
         notes = tuple(note for _, solution in solutions for note in solution.notes)
         result = RunResult("fetch", notes=notes)
         if self.request.dry_run:
@@ -245,8 +249,13 @@ class _Fetch:
                 for each in planned
             ] + left
             return result
-        space.check(self.folder, of_bundle=self.request.bundle is not None)
+        if self.request.bundle is not None:
+            space.check(self.folder, options="-o")
+        else:
+            space.check(self.folder)
+        began = time.monotonic()
         result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough) + left
+        result.transfer_seconds = time.monotonic() - began
         return result
 
     # ------------------------------------------------------------------ the end

@@ -6,20 +6,29 @@ import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from resume_dl.app.plan import measured, plan_folder
+from resume_dl.app.plan import Planned, measured, plan_folder, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
-from resume_dl.engine.job import Job
-from resume_dl.errors import ConfigurationError, DigestMismatchError, NotWritableError, TransferError
+from resume_dl.engine.job import Job, Outcome
+from resume_dl.errors import (
+    ConfigurationError,
+    DigestMismatchError,
+    NoNetworkError,
+    NotWritableError,
+    SourcesExhaustedError,
+    TransferError,
+)
 from resume_dl.model.artifact import Artifact, Source, safe_filename
 from resume_dl.model.digest import Digest
 from resume_dl.model.mirror import GIVEN
+from resume_dl.model.units import show_bytes
 from resume_dl.model.url import RedactedUrl, redact
-from resume_dl.ports import Reporter
+from resume_dl.ports import ArtifactProgress, Reporter
+from resume_dl.standalone import fs
 from resume_dl.store.part import FOLDER, PartStore, hash_file
 
 
@@ -31,6 +40,11 @@ class GetRequest:
     sha256: str | None = None
     md5: str | None = None
     output: Path | None = None
+    """The file to write."""
+    folder: Path | None = None
+    """The folder to write into, made if it is not there; else the current one."""
+    force: bool = False
+    """Overwrite another file that is there."""
     mirror_urls: tuple[str, ...] = ()
     """The same bytes elsewhere; only with one URL."""
 
@@ -38,28 +52,31 @@ class GetRequest:
 def get(
     request: GetRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
 ) -> RunResult:
-    """Download each URL into the current folder (or ``output``). Raises ConfigurationError or StoreError."""
+    """Download each URL to where ``request`` says. Raises ConfigurationError or StoreError."""
     started = time.monotonic()
     targets = _targets(request, setup)
     planned = {each.artifact.key: each for path, artifact in targets for each in plan_folder([artifact], path.parent)}
     artifacts = [artifact for _, artifact in targets]
-    reporter.plan(artifacts, sum(a.size or 0 for a in artifacts), 0)
+    reporter.plan([file for path, a in targets for file in planned_files([planned[a.key]], path.parent)])
     result = RunResult("get")
     jobs, results = [], {}
     for path, artifact in targets:
-        there = planned[artifact.key]
-        if there.state == "cached":
-            results[artifact.key] = ArtifactResult(measured(artifact, path), "cached", there.path)
+        if (known := planned[artifact.key]).state == "cached":
+            results[artifact.key] = ArtifactResult(measured(artifact, path), "cached", known.path)
         else:
             jobs.append(_job(path, artifact))
     if jobs and setup.options.offline:
         raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
-    with engine_for(setup, reporter, cancelled) as engine:
-        for outcome in engine.run(jobs):
+    for folder in dict.fromkeys(path.parent for path, _ in targets):
+        there = [planned[artifact.key] for path, artifact in targets if path.parent == folder]
+        space_for(there, folder, unpack=False).check(folder, options="-o")
+    with engine_for(setup, _Resuming(reporter), cancelled) as engine:
+        began = time.monotonic()
+        outcomes = engine.run(jobs)
+        result.transfer_seconds = time.monotonic() - began
+        for outcome in outcomes:
             path = next(path for path, artifact in targets if artifact.key == outcome.artifact.key)
-            if isinstance(outcome.error, DigestMismatchError):
-                own = "the digest that was given may be wrong, or try another place with --mirror-url"
-                outcome.error.hint = f"{own}; {outcome.error.hint}"
+            _advise(outcome, setup)
             results[outcome.artifact.key] = ArtifactResult(
                 measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
                 outcome.status,
@@ -90,17 +107,23 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
     if request.sha256 and request.md5:
         raise ConfigurationError("--sha256 and --md5 are two digests of one file", hint="give the sha256 alone")
     if len(request.urls) > 1 and (request.output or request.sha256 or request.md5 or request.mirror_urls):
-        raise ConfigurationError("-o, --sha256, --md5 and --mirror-url speak of one file", hint="get one URL at a time")
+        raise ConfigurationError(
+            "-o FILE, --sha256, --md5 and --mirror-url are of one file",
+            hint="get one URL at a time; several go into one folder with -o DIR/",
+        )
     targets: list[tuple[Path, Artifact]] = []
     if strange := [url for url in request.urls if not url.lower().startswith(("http://", "https://", "file://"))]:
         raise ConfigurationError(
             f"{redact(strange[0])}: not an address", hint="it begins with https://, http:// or file://"
         )
+    if request.folder is not None:
+        _make(request.folder)
     for url in dict.fromkeys(request.urls):
         try:
             parts = urlsplit(url)
             name = unquote(parts.path.rpartition("/")[2])
-            path = _place(request.output or Path(safe_filename(name)), named=request.output is not None)
+            wanted = request.output or (request.folder or Path()) / safe_filename(name)
+            path = _place(wanted, named=request.output is not None)
             for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
                 if value:
                     Digest(algorithm, value.lower())
@@ -118,14 +141,33 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
         if any(path == other for other, _ in targets):
             raise ConfigurationError(f"two of the addresses would become {path}", hint="get them one at a time with -o")
         there = plan_folder([artifact], path.parent)[0].state == "cached"
-        if request.output is None and path.exists() and not there:
-            raise NotWritableError(f"{path} is there already", hint="name a file with -o; the same to replace it")
+        if path.exists() and not there and not request.force:
+            other = "with another digest" if artifact.digest is not None else "and no digest says that it is this file"
+            raise NotWritableError(
+                f"{path} is there already, {other}", hint="name another file with -o, or overwrite it with --force"
+            )
         targets.append((path, artifact))
     return targets
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{folder} cannot be made: {error.strerror or error}"
+        raise NotWritableError(why, hint="name another folder with -o DIR/") from error
+
+
 def _place(wanted: Path, *, named: bool) -> Path:
-    """Where the file will be, links followed; only a regular, writable one is replaced. Raises NotWritableError."""
+    """Where the file will be, links followed but another user's; only a regular, writable one is replaced.
+
+    Raises NotWritableError.
+    """
+    if fs.is_others_link(wanted):
+        raise NotWritableError(
+            f"{wanted} is a link that another user made: the file would be written where it leads",
+            hint="name another file with -o",
+        )
     try:
         path = wanted.resolve()
         kind = path.stat().st_mode if path.exists() else None
@@ -155,5 +197,42 @@ def _job(path: Path, artifact: Artifact) -> Job:
     def is_published() -> bool:
         return any(each.state == "cached" for each in plan_folder([artifact], path.parent))
 
+    def check_size(size: int) -> None:
+        planned = [Planned(replace(artifact, size=size), "missing")]
+        space_for(planned, path.parent, unpack=False).check(path.parent, options="-o")
+
     # there is no newer record to ask for: sources that seem to agree against its digest are compared to the end
-    return Job(artifact, PartStore(path.parent / FOLDER), path, is_published, thorough=True)
+    store = PartStore(path.parent / FOLDER)
+    return Job(artifact, store, path, is_published, thorough=True, check_size=check_size)
+
+
+class _Resuming:
+    """A reporter that also says, once a file, where it goes on; by what the engine believes of the part file."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._told: set[str] = set()
+        self.plan, self.message = reporter.plan, reporter.message
+        self.event, self.close = reporter.event, reporter.close
+
+    def progress(self, progress: ArtifactProgress) -> None:
+        """Pass it on; before it, once, where the file goes on."""
+        if progress.resumed and progress.key not in self._told and progress.state == "downloading":
+            self._told.add(progress.key)
+            of = "" if progress.size is None else f" of {show_bytes(progress.size)}"
+            self._reporter.message(f"{progress.filename}: resuming at {show_bytes(progress.resumed)}{of}")
+        self._reporter.progress(progress)
+
+
+def _advise(outcome: Outcome, setup: Setup) -> None:
+    """Give the error of a file a hint of options that ``get`` has, and that can help for an address of its own."""
+    error = outcome.error
+    of_no_mirror = setup.table.origin_of(outcome.artifact.url.reveal()) is None
+    kept = "; what is on disk is kept" if error is not None and error.resumable_bytes else ""
+    if isinstance(error, DigestMismatchError):
+        error.hint = f"the digest that was given may be wrong, or try another place with --mirror-url{kept}"
+    elif isinstance(error, NotWritableError):
+        error.hint = "name another place with -o"
+    elif of_no_mirror and isinstance(error, SourcesExhaustedError) and not isinstance(error, NoNetworkError):
+        first = f"{error.restarting}:" if error.restarting else "check the address, or"
+        error.hint = f"{first} name another place of the same file with --mirror-url{kept}"

@@ -20,7 +20,7 @@ from resume_dl.app.leftovers import find
 from resume_dl.errors import LockedError
 from resume_dl.model.digest import Digest
 from resume_dl.store.cache_partial import SUFFIX, reading
-from resume_dl.store.cache_record import RECORD, read_json
+from resume_dl.store.cache_record import RECORD, read_info
 from resume_dl.store.condacache import is_whole, stem
 from resume_dl.store.part import FOLDER, hash_file
 
@@ -87,7 +87,7 @@ def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
     for pkgs_dir in places:
         for folder, archives in _packages(pkgs_dir):
             packages += 1
-            record = read_json(folder / RECORD)
+            record = read_info(folder, RECORD)
             findings += _folder(folder, record)
             for archive in archives:
                 if record is not None and record.get("fn") == archive.name:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
@@ -10,6 +9,7 @@ from resume_dl.app.reading import Reader, Unanswered
 from resume_dl.app.repodata import FORMATS, Wanted
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import FailureKind
+from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
 from resume_dl.model.artifact import Source
 from resume_dl.ports import Reporter
@@ -29,12 +29,13 @@ def index_sizes(
     sources = {each: [places.of(each[0].file_url(each[1], name)) for name in FORMATS] for each in wanted}
     network = load_network(setup.env, setup.conda)
     transport = HttpxTransport(network, warn=lambda _: None)  # the engine's own transport will say it
-    reader = Reader(transport, setup.options.policy())
+    reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:
             asked = {each: pool.submit(_size, reader, formats) for each, formats in sources.items()}
-            running, deadline = set(asked.values()), time.monotonic() + within
-            while running and time.monotonic() < deadline and not cancelled():
+            clock = AwakeClock()
+            running, deadline = set(asked.values()), clock.now() + within
+            while running and clock.now() < deadline and not cancelled():
                 running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED).not_done
             reader.stop()
             answers = {each: future.result() for each, future in asked.items()}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.app.setup import Setup
+from resume_dl.app.shell import command_line
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.ahead import Ahead, forget_ahead, read_ahead
+from resume_dl.store.begun import Begun, BegunFile, BegunNotes
 from resume_dl.store.condacache import is_unpacking, sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
-from resume_dl.store.staged import staged_archives
+from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +30,84 @@ class Leftover:
     done: int
     busy: bool = False
     """Another process works on it: ``clean`` leaves it."""
+    filename: str = ""
+    """What it will be called; empty where no note tells."""
+    url: str = ""
+    """Its address, redacted."""
+    age: float = 0.0
+    """Seconds since bytes of it were last written."""
+    command: str = ""
+    """What goes on with it, as this machine's shell wants it; without secrets, with ``***`` in their place."""
+
+    @property
+    def path(self) -> Path:
+        """Where its bytes are."""
+        whole = self.folder / self.key
+        return whole if whole.is_file() else self.folder / f"{self.key}.part"
 
 
 def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
-    """Where unfinished files may lie: ``extra``, conda's and rattler's package caches, our own, the current folder."""
+    """Where unfinished files may lie.
+
+    ``extra``, conda's and rattler's package caches, our own, the current folder, and where runs have begun something.
+    """
     caches = [*extra, *setup.conda.pkgs_dirs, rattler_packages_dir(setup.env), setup.paths.wheels]
     with suppress(OSError):  # it was removed: then nothing lies there
         caches.append(Path.cwd())  # what ``get`` and ``--dest .`` left
-    return [*dict.fromkeys(folder.absolute() / FOLDER for folder in caches), setup.paths.cache / "repodata" / "parts"]
+    own = setup.paths.cache / "repodata" / "parts"
+    noted = [each.folder for each in notes_of(setup).read() if each.folder.name == FOLDER]
+    return [*dict.fromkeys([*(folder.absolute() / FOLDER for folder in caches), own, *noted])]
 
 
-def find(places: Sequence[Path]) -> list[Leftover]:
-    """Every unfinished download there, and what is downloaded and waits for its name."""
+def notes_of(setup: Setup) -> BegunNotes:
+    """What runs have noted of what they began."""
+    return BegunNotes(setup.paths.unfinished)
+
+
+def find(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftover]:
+    """Every unfinished download there, and what is downloaded and waits for its name; ``notes`` tell more of them."""
+    told = {
+        (each.folder, name): (each, file)
+        for each in (notes.read() if notes else ())
+        for key, file in each.files.items()
+        for name in (key, staged_prefix(key))
+    }
     found = []
     for folder in places:
-        found += [
-            Leftover(folder, part.key, part.size, part.done, busy=_is_locked(folder / f"{part.key}.lock"))
-            for part in PartStore(folder).unfinished()
-        ]
+        for part in PartStore(folder).unfinished():
+            row = Leftover(folder, part.key, part.size, part.done, busy=_is_locked(folder / f"{part.key}.lock"))
+            found.append(_told(replace(row, age=_age(part.path)), told.get((folder, part.key))))
         for path in staged_archives(folder):
             with suppress(OSError):
                 size = path.stat().st_size
-                found.append(Leftover(folder, path.name, size, size, busy=is_unpacking(folder.parent)))
+                row = Leftover(folder, path.name, size, size, busy=is_unpacking(folder.parent), age=_age(path))
+                row = replace(row, filename=path.name[PREFIX + 1 :])
+                found.append(_told(row, told.get((folder, path.name[:PREFIX]))))
     return found
+
+
+def _told(row: Leftover, note: tuple[Begun, BegunFile] | None) -> Leftover:
+    """The row with what a note says of it."""
+    if note is None:
+        return row
+    begun, file = note
+    line = command_line(begun.command, begun.cwd) if begun.command else ""
+    size = file.size if row.size is None else row.size
+    return replace(row, size=size, filename=file.filename, url=file.url, command=line)
 
 
 def ahead(places: Sequence[Path]) -> list[Ahead]:
     """Packages that the plugin has fetched and conda has not installed (a "no" at its question, perhaps)."""
     return [each for folder in places if folder.name == FOLDER for each in read_ahead(folder.parent)]
+
+
+def _age(part: Path) -> float:
+    """Seconds since the part file or its journal was written; 0 where neither can be seen."""
+    written = []
+    for path in (part, part.with_suffix(".journal")):
+        with suppress(OSError):
+            written.append(path.stat().st_mtime)
+    return max(0.0, time.time() - max(written)) if written else 0.0
 
 
 def _is_locked(path: Path) -> bool:
@@ -72,7 +125,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def clean(places: Sequence[Path]) -> list[Leftover]:
+def clean(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftover]:
     """Remove every unfinished download that nobody works on, and what killed processes had put aside.
 
     Finished packages stay; that the plugin had fetched some of them ahead is forgotten.
@@ -82,7 +135,7 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
             sweep(folder.parent)
             forget_ahead(folder.parent)
     removed: list[Leftover] = []
-    for each in find(places):
+    for each in find(places, notes):
         if not any((each.folder / name).exists() for name in (each.key, f"{each.key}.part")):
             continue  # it was finished meanwhile: nothing is removed, so nothing is said
         try:
@@ -97,6 +150,8 @@ def clean(places: Sequence[Path]) -> list[Leftover]:
     for folder in places:
         with suppress(OSError):
             folder.rmdir()
+    if notes is not None:
+        notes.read()  # forgets those of which nothing is left
     return removed
 
 

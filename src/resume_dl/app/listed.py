@@ -7,7 +7,6 @@ one: a large one is never fetched, and no other for long. Then the kept one is g
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from resume_dl.app.index_sizes import index_sizes
 from resume_dl.app.repodata import RepodataFetcher, Wanted
 from resume_dl.app.setup import Setup, engine_for
+from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
@@ -45,12 +45,16 @@ def look_up(
     wanted = _wanted(artifacts, setup, reporter)
     if not wanted:
         return list(artifacts)
-    deadline = time.monotonic() + IN_ALL
+    clock = AwakeClock()
+    deadline = clock.now() + IN_ALL
     known: dict[str, Artifact] = {}
     sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
-    with engine_for(_hurried(setup), reporter, lambda: cancelled() or time.monotonic() >= deadline) as engine:
+    with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         folder = setup.paths.cache / "repodata"
-        fresh, kept = (RepodataFetcher(engine, setup.places, folder, reporter, offline=each) for each in (False, True))
+        fresh, kept = (
+            RepodataFetcher(engine, setup.places, folder, reporter, offline=each, largest=setup.options.max_index_size)
+            for each in (False, True)
+        )
         for index, those in wanted.items():
             for indexes in (fresh, kept) if index in sizes and sizes[index] <= LARGEST else (kept,):
                 try:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.units import show_bytes
+from resume_dl.ports import PlannedFile
 from resume_dl.store.part import FOLDER, PartStore
 
 UNPACKED_FACTOR = 3
@@ -147,9 +149,8 @@ class Space:
         unpacked = f"about {show_bytes(self.unpacked)} unpacked, " if self.unpacked else ""
         return f"{download} to download, {unpacked}{show_bytes(self.free)} free"
 
-    def check(self, folder: Path, *, of_bundle: bool = False) -> None:
-        """Raise OutOfSpaceError with the numbers where it will not fit."""
-        options = "-o" if of_bundle else "--pkgs-dir (or --wheel-dir, --dest)"
+    def check(self, folder: Path, *, options: str = "--pkgs-dir (or --wheel-dir, --dest)") -> None:
+        """Raise OutOfSpaceError with the numbers where it will not fit; ``options`` choose another folder."""
         needed = self.download + self.unpacked + self.packed
         later = f" and about {show_bytes(self.unpacked)} unpacked" if self.unpacked else ""
         later = f" and about {show_bytes(self.packed)} in the tar" if self.packed else later
@@ -169,18 +170,13 @@ def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: b
 
     ``pack``: all files go into a tar in the end, beside them.
     """
-    begun = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
     download = unpacked = unknown = 0
-    for each in planned:
-        size, part = each.artifact.size, begun.get(each.artifact.key)
-        if size is None and part is not None:
-            size = part.size
+    for each, file in zip(planned, planned_files(planned, folder), strict=True):
+        size = file.artifact.size
         unknown += each.state == "missing" and size is None
-        size = size or 0
-        if each.state == "missing":
-            download += max(0, size - (part.done if part is not None else 0))
+        download += (size or 0) - file.here if size is not None else 0
         if unpack and each.state in {"missing", "packed"}:
-            unpacked += UNPACKED_FACTOR * size
+            unpacked += UNPACKED_FACTOR * (size or 0)
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -188,11 +184,17 @@ def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: b
     return Space(download, unpacked, shutil.disk_usage(place).free, packed, unknown)
 
 
-def show_bytes(count: int) -> str:
-    """A count for people: ``1.5 GB``, powers of ten as disks and lines are sold."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
+def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]:
+    """``planned`` as a reporter is told of it: with the bytes of each that unfinished downloads in ``folder`` have."""
+    begun = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
+    files = []
+    for each in planned:
+        artifact, part = each.artifact, begun.get(each.artifact.key)
+        if each.state != "missing":
+            files.append(PlannedFile(artifact, artifact.size or 0, whole=True))
+        elif part is None:
+            files.append(PlannedFile(artifact))
+        else:
+            size = part.size if artifact.size is None else artifact.size
+            files.append(PlannedFile(replace(artifact, size=size), part.done if size is None else min(part.done, size)))
+    return files

@@ -1,29 +1,33 @@
-"""Small things from the network as a whole or in parts: index pages, metadata. One request after another, no part file.
+"""Small things from the network as a whole or in parts: index pages, metadata. No part file.
 
-Who is asked, and when again, is decided in ``core.asking``; this only does it.
+Which source is asked, when another one as well, and when it is over, is decided in ``core.asking``; this only does it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import random
 import threading
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
-from resume_dl.core.asking import TRIES, Ask, Rest, next_to_ask
+from resume_dl.core.asking import TRIES, Ask, Drop, SmallRequest, next_step
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
+from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import check_head
 from resume_dl.core.sources import OF_THE_HOST, SourceState
+from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.worker import failure_of
-from resume_dl.errors import Interrupted, SourceError
+from resume_dl.errors import Interrupted, SourceError, no_network
 from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.url import RedactedUrl
-from resume_dl.ports import Exchange, Response, Transport
+from resume_dl.ports import Clock, Exchange, Response, Transport
+from resume_dl.threads import start_thread
 
 MOST = 64 * 1024 * 1024
 """Bytes of one page or metadata file; the largest that are known have a tenth. What is longer is no such thing."""
@@ -54,8 +58,11 @@ class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an e
         return frozenset(failure.kind for _, failure in self.failures)
 
     def __str__(self) -> str:
+        names = tuple(dict.fromkeys(failure.unresolved for _, failure in self.failures))
+        if names and all(names):
+            return no_network(names, self.failures[0][1].message)
         texts = dict.fromkeys(_told(source, failure) for source, failure in self.failures)
-        return "; ".join(texts) or "there is no source for it"
+        return "; ".join(texts) or "no source is known for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,67 +75,176 @@ class Refused(Generic[T]):
 class Reader:
     """Asks sources in turn, from any number of threads; no host is asked by more of them at once than is polite."""
 
-    def __init__(self, transport: Transport, policy: Policy = DEFAULTS) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        policy: Policy = DEFAULTS,
+        network: Reachability | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = AwakeClock(clock, policy.longest_step)
         self._transport = transport
         self._policy = policy
+        self._network = network or Reachability()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._hosts: dict[str, threading.BoundedSemaphore] = {}
         self._exchanges: set[Exchange] = set()
         self._ready = threading.BoundedSemaphore(policy.connections)
         self._illness: dict[str, int] = {}
-        self._attempt = _Attempt()
+        self._best: float | None = None
+        self._answers: set[_Answers] = set()
+        self._here = _Here()
 
     def stop(self) -> None:
         """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
         self._stop.set()
         with self._lock:
-            exchanges = [*self._exchanges]
+            exchanges, waiting = [*self._exchanges], [*self._answers]
         for exchange in exchanges:
             exchange.abort()
+        for answers in waiting:
+            answers.put((None, None))
 
-    def ask(self, sources: Sequence[Source], attempt: Callable[[Source], T | Refused[T]], *, tries: int = TRIES) -> T:
+    def ask(
+        self,
+        sources: Sequence[Source],
+        attempt: Callable[[Source], T | Refused[T]],
+        *,
+        tries: int = TRIES,
+        hedged: bool = True,
+    ) -> T:
         """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
 
-        It may raise SourceError, which says the same as ``Refused``. Once the policy's ``give_up_after`` is over,
-        nobody is asked again; an answer that is coming may still come. Raises Unanswered, Interrupted.
+        It may raise SourceError, which says the same as ``Refused``. It runs in threads of its own; with ``hedged`` in
+        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, no source is
+        asked again; an answer that is coming may still come. Raises Unanswered, Interrupted.
         """
-        states = [SourceState(str(source.url), source.url.host) for source in sources]
-        ends = time.monotonic() + self._policy.give_up_after
-        while True:
-            now = time.monotonic()
+        answers: _Answers = queue.SimpleQueue()
+        under_way: list[_UnderWay] = []
+        with self._lock:
+            self._answers.add(answers)
+        try:
+            return self._answer(sources, attempt, answers, under_way, tries=tries, hedged=hedged)
+        finally:
+            for one in under_way:
+                one.cancel()
             with self._lock:
-                step = next_to_ask(states, now, self._illness, ends=ends, tries=tries, policy=self._policy)
-                known = None if not isinstance(step, Ask) else self._illness.get(states[step.source].host, 0)
-            if step is None:
+                self._answers.discard(answers)
+
+    def _answer(
+        self,
+        sources: Sequence[Source],
+        attempt: Callable[[Source], T | Refused[T]],
+        answers: _Answers,
+        under_way: list[_UnderWay],
+        *,
+        tries: int,
+        hedged: bool,
+    ) -> T:
+        states = [SourceState(str(source.url), source.url.host) for source in sources]
+        self._clock.beat()  # a request may wait longer than the longest step
+        ends, slept = self._clock.now() + self._policy.give_up_after, self._clock.slept
+        while True:
+            self._check()
+            now = self._clock.now()
+            if self._clock.slept > slept:  # nothing could have answered in a sleep: all patience anew
+                ends, slept = now + self._policy.give_up_after, self._clock.slept
+            requests = [one.request for one in under_way]
+            with self._lock:
+                step = next_step(
+                    states,
+                    requests,
+                    now,
+                    self._illness,
+                    ends=ends,
+                    tries=tries,
+                    hedged=hedged,
+                    best=self._best,
+                    policy=self._policy,
+                )
+                over = self._network.is_over({state.host for state in states if state.usable}, now, self._policy)
+            if step is None or over:
                 told = [(source, state.last_failure) for source, state in zip(sources, states, strict=True)]
                 raise Unanswered([(source, failure) for source, failure in told if failure is not None])
-            if isinstance(step, Rest):
-                self._stop.wait(step.until - now)
-                self._check()
+            if isinstance(step, Drop):
+                one = next(each for each in under_way if each.request.source == step.source)
+                found: Any = Refused(step.failure)
+                one.cancel()
+            elif isinstance(step, Ask):
+                request = SmallRequest(step.source, now, step.patience)
+                one = _UnderWay(request, sources[step.source], alone=len(sources) == 1, doubles=bool(under_way))
+                under_way.append(one)
+                self._start(one, attempt, answers)
                 continue
-            host = states[step.source].host
-            with self._host(sources[step.source]), self._ready:
-                ends += time.monotonic() - now  # the wait for our turn is nobody's silence
-                self._check()
-                if len(sources) > 1 and self._illness.get(host, 0) > (known or 0):
-                    continue  # others have found out, while we waited for our turn, that it does not answer
-                self._attempt.patience = step.patience
+            else:
                 try:
-                    found = attempt(sources[step.source])
-                except SourceError as error:
-                    self._check()
-                    found = Refused(failure_of(error))
-                finally:
-                    self._attempt.patience = None
+                    first, found = answers.get(timeout=max(0.0, min(step.until - now, threading.TIMEOUT_MAX)))
+                except queue.Empty:
+                    continue
+                if first is None or first not in under_way:
+                    continue  # stopped, or an answer that is wanted no more
+                one = first
+                if found is _BEGUN:
+                    if len(under_way) == 1:
+                        ends += self._clock.now() - one.request.asked_at  # waiting for a turn is no source's silence
+                    one.request.begin(self._clock.now())
+                    continue
+            under_way.remove(one)
+            if found is _PASSED:
+                continue
+            if isinstance(found, SourceError):
+                self._check()
+                found = Refused(failure_of(found))
+            elif isinstance(found, BaseException):
+                raise found
             if not isinstance(found, Refused):
-                self._heard(host, well=True)
-                return found
-            self._heard(host, well=found.failure.kind not in OF_THE_HOST)
-            states[step.source].failed(found.failure, time.monotonic(), self._policy, random.random, whole=True)
+                self._won(one, under_way)
+                answer: T = found
+                return answer
+            self._lost(one, states[one.request.source], found.failure)
 
-    def _heard(self, host: str, *, well: bool) -> None:
+    def _start(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> None:
+        """Make one attempt in a thread of its own: however it ends, ``answers`` gets it."""
+        start_thread(
+            lambda: answers.put((one, self._attempted(one, attempt, answers))),
+            lambda error: answers.put((one, error)),  # raised where the answer is waited for
+            name=f"read-{one.source.url.host}",
+        )
+
+    def _attempted(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> Any:
+        host = one.source.url.host
+        known = self._illness.get(host, 0)
+        with self._host(one.source), contextlib.nullcontext() if one.doubles else self._ready:
+            self._here.one = one
+            self._check()
+            if not one.alone and self._illness.get(host, 0) > known:
+                return _PASSED  # others have found out, while we waited for our turn, that it does not answer
+            answers.put((one, _BEGUN))
+            return attempt(one.source)
+
+    def _lost(self, one: _UnderWay, state: SourceState, failure: Failure) -> None:
+        """Note a failure, of its source and of its host."""
+        self._heard(one.source.url.host, well=failure.kind not in OF_THE_HOST, failure=failure)
+        state.failed(failure, self._clock.now(), self._policy, random.random, whole=True)
+
+    def _won(self, one: _UnderWay, others: Sequence[_UnderWay]) -> None:
+        """Note how fast the answer came, and the hosts that it had to be doubled for: they come later next time."""
+        self._heard(one.source.url.host, well=True)
+        for other in others:
+            if other.request.lags and other.request.began_at is not None:
+                self._heard(other.source.url.host, well=False)
+        seconds = self._clock.now() - (one.request.began_at or one.request.asked_at)
         with self._lock:
+            self._best = max(self._best or 0.0, one.request.received / max(seconds, 0.001))
+
+    def _heard(self, host: str, *, well: bool, failure: Failure | None = None) -> None:
+        with self._lock:
+            if failure is None:
+                self._network.answered(host)
+            else:
+                self._network.failed(host, failure, self._clock.now())
             self._illness[host] = 0 if well else self._illness.get(host, 0) + 1
 
     def whole(
@@ -162,7 +278,7 @@ class Reader:
                 return Failure(
                     FailureKind.CONTENT, f"the body is encoded in a way that was not asked for: {encoding[:20]}"
                 )
-            data = _joined(response, packed=encoding == "gzip")
+            data = _joined(self._chunks(response), packed=encoding == "gzip")
             self._check()  # a body that was stopped ends as if it were whole
             if data is None:
                 return Failure(FailureKind.CONTENT, "the body is far longer than such a file, or cannot be unpacked")
@@ -190,7 +306,7 @@ class Reader:
             verdict = check_head(request, head, None)
             if isinstance(verdict, Failure):
                 return verdict
-            for chunk in response.chunks():
+            for chunk in self._chunks(response):
                 target.write(chunk)
             self._check()
             return None
@@ -203,15 +319,23 @@ class Reader:
             if isinstance(verdict, Failure):
                 changed = verdict.kind is FailureKind.CHANGED  # it was replaced while we read: begin again
                 return Failure(FailureKind.BROKEN, verdict.message) if changed else verdict
-            data = b"".join(response.chunks())
+            data = b"".join(self._chunks(response))
             self._check()
             if verdict.end is None or len(data) != verdict.end - start or verdict.size is None:
                 return Failure(FailureKind.BROKEN, "the body ended early")
             return Part(data, verdict.size, verdict.validator)
 
     def _check(self) -> None:
-        if self._stop.is_set():
+        one = self._here.one
+        if self._stop.is_set() or (one is not None and one.cancelled):
             raise Interrupted("stopped")
+
+    def _chunks(self, response: Response) -> Iterator[bytes]:
+        one = self._here.one
+        for chunk in response.chunks():
+            if one is not None:
+                one.request.received += len(chunk)
+            yield chunk
 
     def _host(self, source: Source) -> threading.BoundedSemaphore:
         most = source.connections
@@ -221,11 +345,15 @@ class Reader:
             return self._hosts.setdefault(source.url.host, threading.BoundedSemaphore(max(1, most)))
 
     def _opened(self, request: RangeRequest) -> _Opened:
-        return _Opened(self, self._transport.exchange(replace(request, patience=self._attempt.patience)))
+        one = self._here.one
+        patience = None if one is None else one.request.patience
+        return _Opened(self, self._transport.exchange(replace(request, patience=patience)))
 
     def _enter(self, exchange: Exchange) -> Response:
         with self._lock:
             self._exchanges.add(exchange)
+        if self._here.one is not None:
+            self._here.one.exchange = exchange
         self._check()  # after it was added: a stop that came in between has seen it
         return exchange.open()
 
@@ -234,10 +362,35 @@ class Reader:
             self._exchanges.discard(exchange)
 
 
-class _Attempt(threading.local):
-    """The attempt that this thread makes: its requests end after so many seconds of silence."""
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    """One attempt at one source; ``cancel`` works from any thread, and nothing that it gives is wanted after it."""
 
-    patience: float | None = None
+    request: SmallRequest
+    source: Source
+    alone: bool
+    """It is the only source."""
+    doubles: bool
+    """It is asked beside another one, and takes no turn from other pages."""
+    exchange: Exchange | None = None
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """End its request. Never raises."""
+        self.cancelled = True
+        if self.exchange is not None:
+            self.exchange.abort()
+
+
+_Answers = queue.SimpleQueue[tuple["_UnderWay | None", Any]]
+_BEGUN = object()
+_PASSED = object()
+
+
+class _Here(threading.local):
+    """The attempt that this thread makes."""
+
+    one: _UnderWay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +436,12 @@ def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")
 
 
-def _joined(response: Response, *, packed: bool) -> bytes | None:
+def _joined(chunks: Iterable[bytes], *, packed: bool) -> bytes | None:
     """The body, unpacked; None for one that is damaged, or longer than ``MOST``."""
     unpack = zlib.decompressobj(wbits=31)  # 31: with gzip's header
     parts: list[bytes] = []
     length = 0
-    for chunk in response.chunks():
+    for chunk in chunks:
         try:
             part = unpack.decompress(chunk, MOST - length + 1) if packed else chunk
         except zlib.error:

@@ -15,11 +15,14 @@ from pathlib import Path
 
 from resume_dl.app.places import Places
 from resume_dl.app.watching import WatchedEngine
+from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     CaptivePortalError,
     ChannelNotFoundError,
     ChannelUnavailableError,
+    IntegrityError,
+    NoNetworkError,
     NotWritableError,
     OutOfSpaceError,
     ResumeDLError,
@@ -28,9 +31,10 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import newest_timestamp, unpack_zst
+from resume_dl.resolve.repodata import LARGEST, newest_timestamp, unpack_zst
 from resume_dl.resolve.request import RepodataFile
 from resume_dl.store.part import PartStore
+from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
 
 FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
@@ -46,13 +50,23 @@ class RepodataFetcher:
     """Keeps one copy of each repodata in ``folder``; ``offline`` uses what is there and asks nobody."""
 
     def __init__(
-        self, engine: WatchedEngine, places: Places, folder: Path, reporter: Reporter, *, offline: bool
+        self,
+        engine: WatchedEngine,
+        places: Places,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        offline: bool,
+        largest: int | None = None,
     ) -> None:
         self._engine = engine
         self._places = places
         self._folder = folder
         self._reporter = reporter
         self._offline = offline
+        self._largest = LARGEST if largest is None else largest
+        self._refused: dict[Wanted, list[str]] = {}
+        """What was wrong with indexes that came, each with its source."""
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
         """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
@@ -61,6 +75,7 @@ class RepodataFetcher:
         """
         found: dict[Wanted, RepodataFile] = {}
         missing = list(wanted)
+        self._refused.clear()
         tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
         for name in FORMATS:
             indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
@@ -71,6 +86,8 @@ class RepodataFetcher:
             missing = [each for each in missing if each not in answers]
         have = {channel for channel, _ in found}
         for channel, subdir in missing:
+            if (channel, subdir) in self._refused:
+                raise self._unusable(channel, subdir, tried[channel, subdir])
             if channel not in have:
                 places = tuple(place for each, urls in tried.items() if each[0] == channel for place in urls)
                 what = "has not been fetched before" if self._offline else "has no repodata anywhere"
@@ -135,27 +152,56 @@ class RepodataFetcher:
         if self._offline:
             return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
         self._make_folder()
-        jobs = {index.key: self._job(index, copy=copies) for index in indexes.values()}
-        outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
         there: dict[Wanted, Path] = {}
-        for each, index in indexes.items():
-            outcome = outcomes[index.key]
-            if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
-                continue
-            if outcome.error is not None and outcome.reason != "unchanged":
-                raise self._unavailable(outcome)
-            if outcome.error is None:
-                try:
-                    self._keep(index, jobs[index.key].destination, outcome, paths[index.key])
-                except OSError as error:
-                    raise self._unwritable(error) from error
-            there[each] = paths[index.key]
+        while indexes:
+            jobs = {index.key: self._job(index, copy=copies) for index in indexes.values()}
+            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
+            again: dict[Wanted, Artifact] = {}
+            for each, index in indexes.items():
+                outcome = outcomes[index.key]
+                if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
+                    continue
+                if _is_refused(outcome):
+                    self._refuse(each, index, f"{outcome.error}")
+                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
+                        PartStore(self._folder / "parts").remove(index.key)
+                    continue
+                if outcome.error is not None and outcome.reason != "unchanged":
+                    raise self._unavailable(outcome)
+                if outcome.error is None:
+                    try:
+                        self._keep(index, jobs[index.key].destination, outcome, paths[index.key])
+                    except IntegrityError as error:
+                        served = {report.mirror for report in outcome.sources if report.bytes}
+                        others = tuple(source for source in index.sources if source.mirror not in served)
+                        who = " and ".join(sorted(served)) or "an earlier run"
+                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                        if others and served:
+                            again[each] = replace(index, sources=others)
+                        continue
+                    except OSError as error:
+                        raise self._unwritable(error) from error
+                there[each] = paths[index.key]
+            indexes = again
         return there
+
+    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
+        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
+        self._refused.setdefault(of, []).append(why)
+        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
+
+    def _unusable(self, channel: Channel, subdir: str, tried: Sequence[str]) -> ChannelUnavailableError:
+        whys = "; ".join(dict.fromkeys(self._refused[channel, subdir]))
+        return ChannelUnavailableError(
+            f"the index of {channel.name}/{subdir} cannot be had: {whys}",
+            tried=tuple(tried),
+            hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
+        )
 
     def _make_folder(self) -> None:
         """Make the folder of indexes, and see that it can be written, before anything is asked for."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         except OSError as error:
             raise self._unwritable(error) from error
         if not os.access(self._folder, os.W_OK | os.X_OK):
@@ -180,7 +226,7 @@ class RepodataFetcher:
     def _job(self, index: Artifact, *, copy: bool) -> Job:
         store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
         if copy:
-            return Job(index, store, new, headers=_PAST_CACHES)
+            return Job(index, store, new, headers=_PAST_CACHES, largest=self._largest)
         validator, label = self._note(index)
         if validator is not None:
             # the validator is one source's: that one is asked first, for the others it means nothing
@@ -190,19 +236,24 @@ class RepodataFetcher:
                 index = replace(index, sources=(*first, *rest))
             else:
                 validator = None
-        return Job(index, store, new, known_validator=validator)
+        return Job(index, store, new, known_validator=validator, largest=self._largest)
 
     def _keep(self, index: Artifact, new: Path, outcome: Outcome, target: Path) -> None:
         if index.filename.endswith(".zst"):
             unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
-            unpack_zst(new, unpacked)
-            new.unlink()
+            try:
+                unpack_zst(new, unpacked, largest=self._largest)
+            finally:
+                new.unlink()
             new = unpacked
-        new.replace(target)
+        note = target.with_suffix(".note")
+        remove_durably(note)  # never a validator beside another copy
+        replace_durably(new, target)
         served = {report.mirror for report in outcome.sources if report.bytes}
         label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
-        note = {"url": str(index.url), "source": label, "validator": outcome.validator}
-        target.with_suffix(".note").write_text(json.dumps(note), encoding="utf-8")
+        said = {"url": str(index.url), "source": label, "validator": outcome.validator}
+        # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
+        write_durably(note, json.dumps(said).encode())
 
     def _note(self, index: Artifact) -> tuple[str | None, str]:
         target = self._path(index)
@@ -222,13 +273,23 @@ class RepodataFetcher:
             return error
         kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
         hint = "check the line and the proxy settings, then run it again: what came is kept"
+        said = f"an index cannot be had: {error.message}"
+        if isinstance(error, NoNetworkError):
+            said, hint = error.message, error.hint
         if self._places.left_out and not outcome.artifact.sources:
             hint = error.hint
         return ChannelUnavailableError(
-            f"an index cannot be had: {error.message}",
+            said,
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    """Whether each source answered, and none of them with a file that may be taken for an index."""
+    kinds = {kind for report in outcome.sources for kind in report.failures}
+    answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
+    return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers
 
 
 def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
@@ -247,9 +308,9 @@ def _prefer(best: Path, usual: Path) -> None:
     with suppress(OSError):
         new = usual.with_suffix(f".{secrets.token_hex(4)}")
         shutil.copyfile(best, new)
-        usual.with_suffix(".note").unlink(missing_ok=True)  # never a validator beside another copy
-        new.replace(usual)
-        shutil.copyfile(best.with_suffix(".note"), usual.with_suffix(".note"))
+        remove_durably(usual.with_suffix(".note"))  # never a validator beside another copy
+        replace_durably(new, usual)
+        write_durably(usual.with_suffix(".note"), best.with_suffix(".note").read_bytes())
 
 
 def _remove(copy: Path) -> None:

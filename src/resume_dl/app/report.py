@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.engine.job import SourceReport
-from resume_dl.errors import ResumeDLError, worst_exit_code
+from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
 
 if TYPE_CHECKING:  # one plain download resolves nothing
@@ -38,6 +38,11 @@ class ArtifactResult:
     this run) or ``pin`` (the hash first seen in an earlier one)."""
 
     @property
+    def outcome(self) -> str:
+        """``status``; ``stopped`` for a file that is unfinished only because the run was stopped."""
+        return "stopped" if isinstance(self.error, Interrupted) else self.status
+
+    @property
     def verified_by(self) -> str | None:
         """``digest``, ``record`` or ``pin``; None where nothing was verified."""
         if self.error is not None or self.status in {"planned", "failed"}:
@@ -60,7 +65,7 @@ class ArtifactResult:
             "sha256": artifact.sha256,
             "md5": artifact.md5,
             "path": None if self.path is None else str(self.path),
-            "status": self.status,
+            "status": self.outcome,
             "verified_by": self.verified_by,
             "sources": [
                 {
@@ -92,6 +97,8 @@ class RunResult:
     command: str
     artifacts: list[ArtifactResult] = field(default_factory=list)
     elapsed: float = 0.0
+    transfer_seconds: float = 0.0
+    """Of ``elapsed``, how long files were brought: what their speed is reckoned by."""
     error: ResumeDLError | None = None
     notes: tuple[str, ...] = ()
     next_command: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from resume_dl.app.repodata import RepodataFetcher
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
+from resume_dl.app.solver_wait import SolverWait
 from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError, PackageNotFoundError
 from resume_dl.model.artifact import Artifact
@@ -41,7 +42,8 @@ class Resolver:
         self._worker = worker
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
-        self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline)
+        largest = setup.options.max_index_size
+        self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline, largest=largest)
 
     @property
     def offline(self) -> bool:
@@ -77,6 +79,7 @@ class Resolver:
         names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
+        self._worker.waits = SolverWait(self._reporter)
         with self._worker as worker:
             check_specs(specs, worker)
             for platform in platforms:
@@ -217,6 +220,7 @@ class Resolver:
         files = self._indexes(request)
         if fresh:
             files = self._repodata.fresher(files, disputes)
+        self._reporter.message(f"solving for {request.platform}", level="info")
         try:
             return solve(request, files, worker, env=self._setup.env)
         except PackageNotFoundError:

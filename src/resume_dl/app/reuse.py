@@ -21,10 +21,12 @@ from resume_dl.store.cache_partial import duplicate
 from resume_dl.store.cache_record import client_url
 from resume_dl.store.cache_urls import add_url
 from resume_dl.store.condacache import Entry, is_unpacking, is_whole, look, stem, sweep, verify_file
-from resume_dl.store.journal import read as read_journal
+from resume_dl.store.journal import Contents
+from resume_dl.store.journal_file import read_journal
 from resume_dl.store.part import FOLDER, PartStore
-from resume_dl.store.platform import replace, sync_directory
+from resume_dl.store.platform import replace_durably
 from resume_dl.store.staged import staged_name
+from resume_dl.store.work_folder import is_trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def survey(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> Survey:
 
     Artifacts without a digest are never at hand: there is nothing to know their bytes by.
     """
-    listings = [(folder, _names(folder), _names(folder / FOLDER)) for folder in pkgs_dirs]
+    listings = [(folder, _names(folder), _unfinished(folder / FOLDER)) for folder in pkgs_dirs]
     listings = [row for row in listings if row[1]]
     at_hand: list[AtHand] = []
     absent: list[Artifact] = []
@@ -214,8 +216,7 @@ def _settle(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
             return Loose(artifact, pkgs_dir, copy)
         copy.unlink()
         return None
-    replace(copy, archive)
-    sync_directory(pkgs_dir)
+    replace_durably(copy, archive)
     add_url(pkgs_dir, client_url(artifact))
     return Packed(artifact, archive)
 
@@ -233,8 +234,8 @@ def _seems_finished(part: Path, artifact: Artifact) -> bool:
     """Whether size and journal say that every byte is there: a look that spares hashing an unfinished file."""
     try:
         size = part.stat().st_size
-        contents = read_journal(part.with_suffix(".journal").read_bytes())
-    except (OSError, ValueError, StoreError):
+        contents = read_journal(part.with_suffix(".journal")) or Contents(0)
+    except (OSError, StoreError):
         return False
     covered = 0
     for start, end in sorted((w.start, w.end) for w in [*contents.durable, *contents.written]):
@@ -242,6 +243,11 @@ def _seems_finished(part: Path, artifact: Artifact) -> bool:
             return False
         covered = max(covered, end)
     return covered == size and artifact.size in {None, size}
+
+
+def _unfinished(folder: Path) -> frozenset[str]:
+    """The names in a folder of ours; none where others may have put files into it, and change what was verified."""
+    return _names(folder) if is_trusted(folder) else frozenset()
 
 
 def _names(folder: Path) -> frozenset[str]:

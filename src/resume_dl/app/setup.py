@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.blocks import Blocks
 from resume_dl.app.places import Places
+from resume_dl.app.remember import Remember
 from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.policy import Policy
+from resume_dl.core.reachability import Reachability
 from resume_dl.engine.engine import Engine
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.access import Access
@@ -27,6 +30,7 @@ from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
+from resume_dl.store.begun import BegunNotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +46,13 @@ class TransferOptions:
     give_up_after: float | None = None
     unreached_give_up: float | None = None
     """Where nobody could be reached from the start; else as ``give_up_after``."""
+    max_index_size: int | None = None
+    """Bytes of a channel index, as it comes and unpacked."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None
+    command: tuple[str, ...] = ()
+    """The words of the command line, secrets included; empty where there is none that goes on."""
 
     def policy(self) -> Policy:
         """The core's policy with what the user has set."""
@@ -56,6 +64,8 @@ class TransferOptions:
         if self.give_up_after is not None:
             unreached = self.give_up_after if self.unreached_give_up is None else self.unreached_give_up
             policy = changed(policy, give_up_after=self.give_up_after, unreached_give_up=unreached)
+            if self.unreached_give_up is None:  # the user's own word: lines come back
+                policy = changed(policy, unresolved_give_up=math.inf)
         return policy
 
 
@@ -71,6 +81,8 @@ class Setup:
     blocks: Blocks
     rules: ChannelRules
     access: Callable[[RedactedUrl], Access]
+    network: Reachability = field(default_factory=Reachability)
+    """What this command knows of the network so far; the same for every engine and reader of it."""
 
     @property
     def places(self) -> Places:
@@ -129,8 +141,10 @@ def engine_for(
             limit_rate=setup.options.limit_rate,
             cancelled=cancelled,
             tracer=tracer,
+            network=setup.network,
         )
-        watched = WatchedEngine(engine, setup.blocks, reporter)
+        remember = Remember(BegunNotes(setup.paths.unfinished), setup.options.command)
+        watched = WatchedEngine(engine, setup.blocks, reporter, remember)
         try:
             yield watched
         finally:

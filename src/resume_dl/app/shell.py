@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -15,3 +17,15 @@ def setting(name: str, value: str) -> str:
 def quoted(path: Path) -> str:
     """A path as one word."""
     return shlex.quote(str(path)) if os.name != "nt" else f'"{path}"'
+
+
+def command_line(words: Sequence[str], cwd: Path) -> str:
+    """These words as one line, to be run in ``cwd``: with a ``cd`` before them where that is not the current folder."""
+    line = shlex.join(words) if os.name != "nt" else subprocess.list2cmdline(words)
+    try:
+        here = Path.cwd() == cwd
+    except OSError:
+        here = False
+    if here:
+        return line
+    return f"cd {'/d ' if os.name == 'nt' else ''}{quoted(cwd)} && {line}"

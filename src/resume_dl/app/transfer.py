@@ -7,7 +7,7 @@ from pathlib import Path
 
 from resume_dl.app.caches import Cache, CondaCache
 from resume_dl.app.extract import Extractor
-from resume_dl.app.plan import Planned, measured, show_bytes
+from resume_dl.app.plan import Planned, measured
 from resume_dl.app.report import ArtifactResult
 from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.failures import FailureKind
@@ -15,6 +15,7 @@ from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, TransferError
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
 from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from resume_dl.app.blocks import Blocks
+from resume_dl.app.remember import Remember
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
@@ -29,8 +30,9 @@ _NO_ANSWER = frozenset(
 class WatchedEngine:
     """Wraps one engine; ``finish`` is called once, when the command ends."""
 
-    def __init__(self, engine: Engine, blocks: Blocks, reporter: Reporter) -> None:
+    def __init__(self, engine: Engine, blocks: Blocks, reporter: Reporter, remember: Remember | None = None) -> None:
         self._engine = engine
+        self._remember = remember or Remember()
         self._blocks = blocks
         self._reporter = reporter
 
@@ -46,7 +48,8 @@ class WatchedEngine:
             if on_done is not None:
                 on_done(explained)
 
-        self._engine.run(jobs, done)
+        with self._remember.during(jobs):
+            self._engine.run(jobs, done)
         order = {job.artifact.key: number for number, job in enumerate(jobs)}
         return sorted(ended, key=lambda outcome: order[outcome.artifact.key])
 

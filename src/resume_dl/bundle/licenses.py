@@ -7,11 +7,12 @@ conda's records have ``license``, which newer recipes write as an SPDX expressio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from packaging.metadata import RawMetadata
+from typing import TYPE_CHECKING, Any
 
 from resume_dl.model.url import scrub
+
+if TYPE_CHECKING:
+    from packaging.metadata import RawMetadata
 
 _NAME = 100
 """Characters of what may be a licence's name; more is the beginning of its text."""

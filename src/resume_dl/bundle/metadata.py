@@ -7,11 +7,13 @@ Wheels are ZIP (PEP 427) with ``<name>-<version>.dist-info/METADATA``; source ar
 from __future__ import annotations
 
 import tarfile
-import zipfile
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from packaging.metadata import RawMetadata, parse_email
+if TYPE_CHECKING:
+    from packaging.metadata import RawMetadata
+
+from resume_dl.bounded_zip import open_member, open_zip
 
 _MOST = 4 << 20
 """Bytes of one METADATA; the longest descriptions have some hundred KB."""
@@ -24,6 +26,8 @@ def read_metadata(path: Path) -> RawMetadata:
 
     Raises OSError where the file cannot be opened.
     """
+    from packaging.metadata import parse_email  # noqa: PLC0415 - bundles of conda's packages alone read none
+
     with path.open("rb") as file:
         try:
             return parse_email(_packed(file, path.name))[0]
@@ -33,16 +37,18 @@ def read_metadata(path: Path) -> RawMetadata:
 
 def _packed(file: IO[bytes], filename: str) -> bytes:
     if filename.endswith((".whl", ".zip")):
-        with zipfile.ZipFile(file) as archive:
+        with open_zip(file) as archive:
             wanted = ".dist-info/METADATA" if filename.endswith(".whl") else "/PKG-INFO"
             names = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith(wanted)]
-            with archive.open(_own(names, filename)) as member:
+            with open_member(archive, archive.getinfo(_own(names, filename))) as member:
                 return member.read(_MOST)
     with tarfile.open(fileobj=file) as sources:
         for entry in sources:
             if entry.name.count("/") == 1 and entry.name.endswith("/PKG-INFO"):
                 packed = sources.extractfile(entry)
                 return b"" if packed is None else packed.read(_MOST)
+            if entry.size < 0:  # an older tarfile goes back by it, and meets the same header for ever (CVE-2025-8194)
+                break
             if entry.offset_data + entry.size > _FAR:
                 break
     return b""

@@ -19,9 +19,10 @@ from typing import Any
 from resume_dl.bundle.tar import MTIME, Cancelled, Member, read_chunks, tar_blocks, tar_size
 from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, writing
 from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError, StoreError
-from resume_dl.standalone import join
+from resume_dl.standalone import fs, join
 
 DEFAULT_SIZE = 4 * 1024**3
+_MOST_SCRIPT = 16 << 20
 _OUR_SCRIPT = b"Puts the parts of a file together again: resume-dl's join.py"
 """In every version of it: an older one may be replaced."""
 Told = Callable[[int], object]
@@ -222,7 +223,7 @@ def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -
     """Raise StoreError for a file in the way that no split of this name has made."""
     others = [each for each in names if each not in earlier and os.path.lexists(folder / each)]
     with suppress(FileNotFoundError):
-        if _OUR_SCRIPT not in (folder / join.SCRIPT).read_bytes():
+        if _OUR_SCRIPT not in fs.read_regular(folder / join.SCRIPT, _MOST_SCRIPT):
             others.append(join.SCRIPT)
     if others:
         raise StoreError(

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from resume_dl.model.bundle import CHANNEL, NAMESPACE, SIGNATURE, SUMS, WHEELS, BundlePlatform, Manifest
+from resume_dl.model.units import show_bytes
 
 _WIDTH = 100
 _ASKED = {"specs": "conda", "pip": "pip", "files": "files", "channels": "channels"}
@@ -83,11 +84,11 @@ def _contents(manifest: Manifest) -> str:
 def _delta(manifest: Manifest) -> Iterator[str]:
     left_out = [each for each in manifest.packages if not each.included]
     if left_out:
-        size = sum(each.size for each in left_out) / 1e6
+        size = show_bytes(sum(each.size for each in left_out))
         yield _section(
             "What is not in it",
             f"""
-            {_count(left_out, "package")} ({size:.1f} MB) that the target had when this was made. python install.py
+            {_count(left_out, "package")} ({size}) that the target had when this was made. python install.py
             takes them from the target's own caches, checks each, and names what it does not find: "included":false
             marks them in manifest.json. Plain conda and pip, and other machines, need a whole bundle.
             """,
@@ -134,6 +135,11 @@ def _install() -> str:
         without a network:
         """,
         ("python install.py -n NAME",),
+        """
+        Without conda NAME is a virtual environment in the folder that WORKON_HOME names, else in .virtualenvs in your
+        home, where the bundle has packages for pip alone. Into a folder of your own choice, with conda or without:
+        """,
+        ("python install.py -p FOLDER",),
         "python install.py --help says what else it can do.",
     )
 

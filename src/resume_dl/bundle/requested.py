@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packaging.markers import InvalidMarker, UndefinedComparison, UndefinedEnvironmentName
-from packaging.metadata import RawMetadata
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from resume_dl.model.bundle import BundlePackage
+
+if TYPE_CHECKING:
+    from packaging.metadata import RawMetadata
 
 _NAME = re.compile(r"\s*(?:[^\s\[]+::)?([\w.-]+)")
 """Of a MatchSpec as it stands in ``depends``: the name is first, behind a channel perhaps."""

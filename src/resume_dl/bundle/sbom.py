@@ -25,7 +25,6 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema.schema import SchemaVersion1Dot6
-from cyclonedx.spdx import is_supported_id
 from packageurl import PackageURL
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
@@ -130,6 +129,8 @@ def _license(text: str) -> License:
         expression = canonicalize_license_expression(text)
     except InvalidLicenseExpression:
         return DisjunctiveLicense(name=text)
+    from cyclonedx.spdx import is_supported_id  # noqa: PLC0415 - it reads a table that takes half of our start
+
     if is_supported_id(expression):
         return DisjunctiveLicense(id=expression)
     return LicenseExpression(expression)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resume_dl.cli.bundle_split import Size
-from resume_dl.cli.options import option, transfer_options
+from resume_dl.cli.options import Size, option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
 from resume_dl.cli.specs import check_specs, request_of, spec_options
 
@@ -56,10 +55,11 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
             result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
             return result
 
-        _, code = run("bundle create", options, call, empty=_empty)
-    if result is not None and not options["json"] and not options["quiet"]:
-        _say_summary(result, dry_run=options["dry_run"])
-    return code
+        def report(_: RunResult) -> None:
+            assert result is not None  # noqa: S101 - there is a report of what ``call`` gave only
+            _say_summary(result, options)
+
+        return run("bundle create", options, call, empty=_empty, report=report)[1]
 
 
 def _empty() -> RunResult:
@@ -83,12 +83,12 @@ def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateReques
     )
 
 
-def _say_summary(result: CreateResult, *, dry_run: bool) -> None:
-    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
-    from resume_dl.cli.fetch import say_summary  # noqa: PLC0415 - see above
+def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
+    from resume_dl.cli.summary import say_summary  # noqa: PLC0415 - see above
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
 
-    if dry_run or result.output is None:
-        say_summary(result)
+    if options["dry_run"] or result.output is None:
+        say_summary(result, verbose=options["verbose"])
         return
     count, left_out = len(result.artifacts), ""
     if result.left_out:

@@ -5,33 +5,15 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
-from resume_dl.cli.options import option
+from resume_dl.cli.options import Size, option
 from resume_dl.cli.run import guarded, say, say_json, stopped, tell
-from resume_dl.model.units import parse_size
 
 _PATH = click.Path(path_type=Path)
 _EVERY = 5.0
 """Seconds between two lines of progress."""
-
-
-class Size(click.ParamType[int, str]):
-    """Bytes: ``4GiB``, ``700MB``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, at least one."""
-        try:
-            size = parse_size(str(value))
-        except ValueError:
-            size = 0
-        if size < 1:
-            self.fail(f"{value!r} is no size; write it as 4GiB or 700MB", param, ctx)
-        return size
 
 
 @click.command("split")

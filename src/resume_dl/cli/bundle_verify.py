@@ -59,7 +59,7 @@ def trust_options(command: _Command) -> _Command:
 @click.command("verify")
 @click.argument("bundle", metavar="FOLDER|TAR", type=_PATH)
 @trust_options
-@option("--deep", is_flag=True, help="Look into .tar.bz2 and .tar.gz too, which takes long.")
+@option("--deep", is_flag=True, help="Look into packages also where a digest vouches for them.")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.")
 @option("--quiet", is_flag=True, help="Errors only.")
 def command(

@@ -21,9 +21,10 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Remove unfinished downloads that nobody works on; finished packages stay."""
 
     def call() -> None:
-        from resume_dl.app.leftovers import clean, folders  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.leftovers import clean, folders, notes_of  # noqa: PLC0415 - not loaded for --help
         from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
 
-        show("clean", clean(folders(load_setup(TransferOptions(), os.environ), pkgs_dir)), as_json=as_json)
+        setup = load_setup(TransferOptions(), os.environ)
+        show("clean", clean(folders(setup, pkgs_dir), notes_of(setup)), as_json=as_json)
 
     return guarded("clean", call, as_json=as_json)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resume_dl.cli.options import option, transfer_options
-from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.cli.run import Cancelled, run, transfer_of
 from resume_dl.cli.specs import check_specs, request_of, spec_options
+from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 """The names that PEP 751 allows."""
+_SHOWN = 5
+"""No more things that were asked for are repeated in a line."""
 
 
 @click.command("fetch")
@@ -77,6 +80,8 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
     locks = _locks(options["lock"])
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
+        # at once: to ask conda for its settings and to load the solver take their seconds
+        reporter.message(f"resolving {_wanted(specs, options)}", level="info")
         setup = load_setup(transfer_of(options), os.environ)
         asked = request_of(specs, options)
         request = replace(
@@ -93,10 +98,14 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
         )
         return fetch(request, setup, reporter, cancelled=cancelled, worker=worker)
 
-    result, code = run("fetch", options, call)
-    if result is not None and not options["json"] and not options["quiet"]:
-        say_summary(result)
-    return code
+    return run("fetch", options, call, report=lambda result: say_summary(result, verbose=options["verbose"]))[1]
+
+
+def _wanted(specs: tuple[str, ...], options: Mapping[str, Any]) -> str:
+    """What was asked for, in a line."""
+    words = [*specs, *options["pip"], *(path.name for path in options["file"])]
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
 
 
 def _check_rattler_cache(options: Mapping[str, Any]) -> None:
@@ -122,20 +131,3 @@ def _locks(paths: Sequence[Path]) -> dict[bool, Path | None]:
             raise click.UsageError(f"--lock {found[is_pip]} and {path} are for one and the same list: give one of them")
         found[is_pip] = path
     return found
-
-
-def say_summary(result: RunResult) -> None:
-    """A line for each file, and one for all of them."""
-    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
-
-    totals = result.as_json()["totals"]
-    for each in result.artifacts:
-        artifact = each.artifact
-        where = f"{artifact.channel}/{artifact.subdir}/{artifact.filename}"
-        if artifact.kind != "conda":
-            where = artifact.filename if each.path is None else str(each.path)
-        say(f"{each.status:<10} {show_bytes(artifact.size or 0):>9}  {where}")
-    counts = ", ".join(f"{show_bytes(totals[kind])} {kind}" for kind in ("downloaded", "resumed", "cached", "wasted"))
-    say(f"{totals['artifacts']} packages, {show_bytes(totals['bytes'])}: {counts}")
-    if result.next_command:
-        say(f"To use exactly these files: {result.next_command}")

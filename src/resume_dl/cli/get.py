@@ -10,19 +10,23 @@ from urllib.parse import urlsplit
 import click
 
 from resume_dl.cli.options import option, transfer_options
-from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.cli.run import Cancelled, run, transfer_of
+from resume_dl.cli.summary import say_files
 from resume_dl.model.url import redact
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
     from resume_dl.ports import Reporter
 
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
+
 
 @click.command("get")
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @option("--sha256", metavar="HEX", help="What the file must hash to.")
 @option("--md5", metavar="HEX", help="The same where only an MD5 is known.")
-@option("-o", "--output", "output", type=click.Path(path_type=Path), help="The file to write.")
+@option("-o", "--output", "output", metavar="FILE|DIR/", help="The file to write, or the folder to write into.")
+@option("--force", is_flag=True, help="Overwrite another file that is there.")
 @option("--mirror-url", "mirror_url", multiple=True, metavar="URL", help="The same bytes elsewhere; repeatable.")
 @transfer_options
 def command(urls: tuple[str, ...], **options: Any) -> int:
@@ -35,20 +39,20 @@ def command(urls: tuple[str, ...], **options: Any) -> int:
             urlsplit(url)
         except ValueError as error:
             raise click.UsageError(f"no address can be read from {redact(url)}: {error}") from error
+    named = options["output"]
+    output = None if named is None else Path(named)
+    is_folder = output is not None and (named.endswith(_SEPARATORS) or output.is_dir())
     request = GetRequest(
         urls=urls,
         sha256=options["sha256"],
         md5=options["md5"],
-        output=options["output"],
+        output=output if output is None or not is_folder else None,
+        folder=output if is_folder else None,
+        force=options["force"],
         mirror_urls=tuple(options["mirror_url"]),
     )
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
         return get(request, load_setup(transfer_of(options), os.environ), reporter, cancelled=cancelled)
 
-    result, code = run("get", options, call)
-    if result is not None and not options["json"] and not options["quiet"]:
-        for each in result.artifacts:
-            if each.path is not None:
-                say(f"{each.status:<10} {each.path}")
-    return code
+    return run("get", options, call, report=say_files)[1]

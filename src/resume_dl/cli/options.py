@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.units import parse_size
 
 if TYPE_CHECKING:
     from resume_dl.app.setup import TransferOptions
@@ -50,6 +51,22 @@ class Duration(click.ParamType[float, str]):
         return float(found["number"]) * _SECONDS[found["unit"].lower()]
 
 
+class Size(click.ParamType[int, str]):
+    """Bytes: ``4GiB``, ``700MB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, at least one."""
+        try:
+            size = parse_size(str(value))
+        except ValueError:
+            size = 0
+        if size < 1:
+            self.fail(f"{value!r} is no size; write it as 4GiB or 700MB", param, ctx)
+        return size
+
+
 def option(*names: str, **settings: Any) -> Callable[[_Command], _Command]:
     """A click option that also reads ``RESUME_DL_<NAME>``."""
     long = next(name for name in names if name.startswith("--"))
@@ -67,6 +84,7 @@ _TRANSFER = (
     option("--per-host", "per_host", type=click.IntRange(1, 16), metavar="N", help="To one host.  [default: 2]"),
     option("--limit-rate", "limit_rate", type=Rate(), help="Over everything, as 500k or 2M bytes a second."),
     option("--give-up-after", "give_up_after", type=Duration(), help="Without progress; or never.  [default: 10m]"),
+    option("--max-index-size", "max_index_size", type=Size(), help="Largest channel index.  [default: 1GiB]"),
     option("--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file."),
     option("--offline", is_flag=True, help="Ask nobody; use what is here."),
     option("--debug-trace", "debug_trace", type=_PATH, metavar="FILE", help="Write the run's story; docs/trace.md."),

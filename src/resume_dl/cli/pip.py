@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resume_dl.cli.fetch import say_summary
 from resume_dl.cli.options import network_options, option
 from resume_dl.cli.pip_config import command as config
 from resume_dl.cli.run import Cancelled, run, transfer_of
+from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
     from resume_dl.app.pip.install import PipInstall

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from resume_dl.errors import Interrupted, ResumeDLError, StoreError
-from resume_dl.model.url import scrub
+from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError
+from resume_dl.progress.console import presentable
 
 if TYPE_CHECKING:
     from resume_dl.app.report import RunResult
@@ -81,10 +81,19 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
         per_host=options["per_host"],
         limit_rate=options["limit_rate"],
         give_up_after=options["give_up_after"],
+        max_index_size=options["max_index_size"],
         wait=not options["no_wait"],
         offline=options["offline"],
         debug_trace=options["debug_trace"],
+        command=_words(),
     )
+
+
+def _words() -> tuple[str, ...]:
+    """This command line; empty where it is not ours (the conda plugin's options have none)."""
+    context = click.get_current_context(silent=True)
+    given = None if context is None else context.find_root().obj
+    return ("resume-dl", *given) if isinstance(given, list) else ()
 
 
 def run(
@@ -93,10 +102,12 @@ def run(
     call: Callable[[Reporter, Cancelled], RunResult],
     *,
     empty: Callable[[], RunResult] | None = None,
+    report: Callable[[RunResult], None] = lambda _: None,
 ) -> tuple[RunResult | None, int]:
     """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code.
 
-    ``empty`` makes the result of a run that came to none, where its JSON object has keys of its own.
+    ``empty`` makes the result of a run that came to none, where its JSON object has keys of its own. ``report`` tells
+    people what ``call`` gave, before its errors: these come last, where they are looked for.
     """
     from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - see above
     from resume_dl.progress.choose import choose  # noqa: PLC0415 - see above
@@ -122,10 +133,16 @@ def run(
     if result is None:
         result = RunResult(command) if empty is None else empty()
         result.error, result.elapsed = error, time.monotonic() - started
+    if options["debug"]:
+        for each in _errors(result):  # what ended in a thread: its own traceback, not where it was collected
+            if isinstance(each, InternalError) and each.__cause__ is not None and each is not error:
+                tell("".join(traceback.format_exception(each.__cause__)))
     as_lines = options["progress"] == "json"
     for shown in _errors(result) if as_lines else ():
         reporter.event("error", error_json(shown))  # whoever reads lines of JSON must find nothing else there
     reporter.close()
+    if error is None and not options["json"] and not options["quiet"]:
+        report(result)
     if not as_lines:
         show_errors(_errors(result))
     if options["json"]:
@@ -183,6 +200,13 @@ def _errors(result: RunResult) -> list[ResumeDLError]:
         safe = sum(error.resumable_bytes for error in stopped)
         one = Interrupted(f"stopped; {len(stopped)} files are unfinished", hint=stopped[0].hint, resumable_bytes=safe)
         errors = [one, *(error for error in errors if not isinstance(error, Interrupted))]
+    missing = [error for error in errors if isinstance(error, NoNetworkError)]
+    if len(missing) > 1:
+        hosts = tuple(dict.fromkeys(host for error in missing for host in error.hosts))
+        causes = tuple(dict.fromkeys(cause for error in missing for cause in error.causes))
+        safe = sum(error.resumable_bytes for error in missing)
+        rest = [error for error in errors if not isinstance(error, NoNetworkError)]
+        errors = [*rest, NoNetworkError(hosts, causes=causes, resumable_bytes=safe)]
     return errors
 
 
@@ -196,7 +220,7 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
     for number, error in enumerate(errors):
         tell(f"error: {error.message}")
         if error.resumable_bytes:
-            from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+            from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
 
             tell(f"  safe on disk: {show_bytes(error.resumable_bytes)}")
         if error.hint and error.hint not in {later.hint for later in errors[number + 1 :]}:
@@ -206,7 +230,7 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
 def tell(text: str) -> None:
     """A line on stderr; a closed stderr is no error, and neither is one that nobody reads."""
     try:
-        click.echo(scrub(text), err=True)
+        _echo(presentable(text), err=True)
     except OSError:
         _give_up(sys.stderr)
     except ValueError:
@@ -215,17 +239,20 @@ def tell(text: str) -> None:
 
 def say(text: str) -> None:
     """A line on stdout; a reader that has gone away is no error. Raises StoreError where it cannot be written."""
-    _write(scrub(text))
+    _write(presentable(text))
 
 
 def say_json(report: Mapping[str, Any]) -> None:
-    """The JSON object on stdout, the texts for people in it scrubbed; as ``say`` otherwise."""
+    """The JSON object on stdout, the texts for people in it presentable; as ``say`` otherwise.
+
+    It is ASCII: no byte of it drives a terminal, whatever stands in a name.
+    """
     _write(json.dumps(_scrubbed(report), indent=2))
 
 
 def _scrubbed(value: Any, *, prose: bool = False) -> Any:
     if isinstance(value, str):
-        return scrub(value) if prose else value
+        return presentable(value) if prose else value
     if isinstance(value, Mapping):
         return {name: _scrubbed(one, prose=prose or name in _PROSE) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -235,11 +262,19 @@ def _scrubbed(value: Any, *, prose: bool = False) -> Any:
 
 def _write(text: str) -> None:
     try:
-        click.echo(text)
+        _echo(text)
     except OSError as error:
         unsaid = give_up_stdout(error)
         if not isinstance(error, BrokenPipeError):
             raise unsaid from error
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """As click's; a letter that the stream's encoding (GBK, ASCII) lacks is shown by its number."""
+    try:
+        click.echo(text, err=err)
+    except UnicodeEncodeError as error:
+        click.echo(text.encode(error.encoding, "backslashreplace").decode(error.encoding), err=err)
 
 
 def _give_up(stream: TextIO) -> None:

@@ -26,22 +26,39 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Show unfinished downloads: how much of each is safe on disk."""
 
     def call() -> None:
-        from resume_dl.app.leftovers import ahead, find, folders  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.leftovers import (  # noqa: PLC0415 - loaded when it runs, not for --help
+            ahead,
+            find,
+            folders,
+            notes_of,
+        )
         from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
 
-        places = folders(load_setup(TransferOptions(), os.environ), pkgs_dir)
-        show("status", find(places), ahead(places), as_json=as_json)
+        setup = load_setup(TransferOptions(), os.environ)
+        places = folders(setup, pkgs_dir)
+        show("status", find(places, notes_of(setup)), ahead(places), as_json=as_json)
 
     return guarded("status", call, as_json=as_json)
 
 
 def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
     """The lists for people, or as JSON; ``waiting``: whole packages that conda has not installed."""
-    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - see above
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
+    from resume_dl.progress.console import duration_text, presentable  # noqa: PLC0415 - see above
 
     if as_json:
         rows = [
-            {"folder": str(each.folder), "key": each.key, "size": each.size, "done": each.done, "busy": each.busy}
+            {
+                "folder": str(each.folder),
+                "key": each.key,
+                "size": each.size,
+                "done": each.done,
+                "busy": each.busy,
+                "filename": each.filename or None,
+                "url": each.url or None,
+                "age": round(each.age, 3),
+                "command": each.command or None,
+            }
             for each in found
         ]
         ahead = [
@@ -53,10 +70,23 @@ def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *,
         return
     for each in found:
         of = "?" if each.size is None else show_bytes(each.size)
-        busy = "  (another process works on it)" if each.busy else ""
         said = "" if name != "clean" else "kept     " if each.busy else "removed  "
-        say(f"{said}{show_bytes(each.done):>9} of {of:>9}  {each.folder / each.key}{busy}")
+        sizes = f"{said}{show_bytes(each.done):>9} of {of:>9}"
+        if name == "clean":
+            busy = "  (another process works on it)" if each.busy else ""
+            say(presentable(f"{sizes}  {each.filename + '  ' if each.filename else ''}{each.folder / each.key}{busy}"))
+            continue
+        when = "another process works on it" if each.busy else f"{duration_text(each.age)} ago"
+        say(presentable(f"{sizes}  {each.filename or each.key}  ({when})"))
+        if each.url:
+            say(presentable(f"    from {each.url}"))
+        say(presentable(f"    in {each.path}"))
     if not found:
         say("no unfinished downloads")
+    if name == "status":
+        for line in dict.fromkeys(each.command for each in found if each.command and not each.busy):
+            say(presentable(f"to go on: {line}"))
+            if "***" in line:
+                say("    (with your own login or token in place of ***)")
     for package in waiting:
         say(f"fetched ahead, not installed in {package.prefix}: {package.pkgs_dir / package.filename}")

@@ -94,7 +94,7 @@ def load_ours(wishes: Preferences) -> Setup:
 
 def _agreed(plan: AheadPlan) -> bool:
     """Ask once, on the terminal: conda's own plan and question come afterwards."""
-    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - only where somebody can be asked
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - only where there is a terminal to ask on
 
     missing = [each.artifact for each in plan.planned if each.state == "missing"]
     if not missing:
@@ -107,7 +107,10 @@ def _agreed(plan: AheadPlan) -> bool:
     say(f"{len(missing)} package{'' if len(missing) == 1 else 's'} to fetch, {total}{here}; to {plan.pkgs_dir}")
     sys.stderr.write("resume-dl: fetch them now, before conda's own plan? ([y]/n) ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"", "y", "yes"}
+    answer = sys.stdin.readline()
+    if not answer:  # the end of input (Ctrl-D) agrees to nothing
+        sys.stderr.write("\n")
+    return bool(answer) and answer.strip().lower() in {"", "y", "yes"}
 
 
 def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) -> None:
@@ -134,7 +137,7 @@ def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) ->
 
 def _say_failures(results: Sequence[ArtifactResult]) -> None:
     """One line, whatever number failed; after Ctrl-C how to go on."""
-    from resume_dl.app.plan import show_bytes  # noqa: PLC0415 - only where something was fetched
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - only where something was fetched
 
     failed = [result for result in results if result.error is not None]
     if not failed:

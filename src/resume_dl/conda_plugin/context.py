@@ -12,13 +12,14 @@ from conda.base.context import context
 from conda.models.channel import Channel
 
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.conda_answer import parse_answer
 from resume_dl.settings.conda_find import CondaCommand
 
 
 def conda_settings() -> CondaSettings:
     """What ``conda config --show --json`` of this conda would say, with the options of the command that runs."""
-    return parse_answer(_Answer(), CondaCommand(Path(sys.executable), ("-m", "conda")))
+    return parse_answer(_Answer(), CondaCommand(Path(sys.executable), module_arguments("conda")))
 
 
 class _Answer(Mapping[str, Any]):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from conda.plugins.types import CondaHealthCheck
 
 from resume_dl.app.health import Finding, Health, Trouble, examine
-from resume_dl.app.plan import show_bytes
 from resume_dl.conda_plugin import compat
+from resume_dl.model.units import show_bytes
+from resume_dl.progress.console import presentable
 
 OK_MARK, X_MARK = "\N{WHITE HEAVY CHECK MARK}", "\N{CROSS MARK}"
 """Those of conda's own checks."""
@@ -30,7 +31,7 @@ def report(prefix: str, verbose: bool) -> None:  # noqa: FBT001 - conda calls it
     del prefix
     health = examine(compat.package_caches(), hashing=verbose)
     for line in describe(health, verbose=verbose):
-        print(line)  # noqa: T201 - conda's way
+        print(presentable(line))  # noqa: T201 - conda's way
     print()  # noqa: T201 - as above
 
 

@@ -26,7 +26,7 @@ from resume_dl.errors import InvalidSpecError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.explicit import parse_line
 from resume_dl.resolve.repodata import find_record
-from resume_dl.store.cache_record import RECORD, client_url, read_json
+from resume_dl.store.cache_record import RECORD, client_url, read_info
 from resume_dl.store.condacache import Entry, State, stem
 
 
@@ -102,7 +102,7 @@ def _is_known(artifact: Artifact, caches: Sequence[Path]) -> bool:
         return False
     for cache in caches:
         folder = cache / stem(artifact.filename)
-        record = read_json(folder / RECORD)
+        record = read_info(folder, RECORD)
         if record is not None and Entry(cache, State.EXTRACTED, None, folder, record).is_for(artifact):
             return True
     return False

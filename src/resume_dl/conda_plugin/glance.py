@@ -11,7 +11,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from resume_dl.standalone import fs
+
 _HANDED = "handed-"
+_MOST_RECORD = 16 << 20
+"""Bytes; what is longer, or no regular file, is looked at properly, as all that is not recognised."""
 
 
 def unsettled(records: Iterable[Any], pkgs_dirs: Sequence[str]) -> list[Any]:
@@ -33,8 +37,7 @@ def _is_entry(pkgs_dir: str, record: Any) -> bool:
     stem = record.fn.removesuffix(".conda").removesuffix(".tar.bz2")
     try:
         # plain functions: with pathlib these 300 looks take twice the time
-        with open(f"{pkgs_dir}/{stem}/info/repodata_record.json", "rb") as file:  # noqa: PTH123 - see above
-            found = json.loads(file.read())
+        found = json.loads(fs.read_regular(f"{pkgs_dir}/{stem}/info/repodata_record.json", _MOST_RECORD))
         return bool(found["url"] == url and found["sha256"] == digest and found["channel"] == url.rpartition("/")[0])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -14,7 +14,7 @@ from resume_dl.conda_plugin.saying import in_one_line, say
 from resume_dl.errors import LockedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.cache_partial import place
-from resume_dl.store.cache_record import INDEX, RECORD, client_url, read_json
+from resume_dl.store.cache_record import INDEX, RECORD, client_url, read_info
 from resume_dl.store.condacache import is_whole, stem
 from resume_dl.store.platform import replace
 from resume_dl.store.staged import staged_path
@@ -51,10 +51,10 @@ def hand_over_all(found: Iterable[AtHand], records: Mapping[str, Any]) -> Handed
 def tell_conda(pkgs_dir: Path, filename: str, record: Any, *, archive: Path | None = None) -> bool:
     """Tell conda of the extracted package in ``pkgs_dir``; False where its index cannot be read."""
     folder = pkgs_dir / stem(filename)
-    index = read_json(folder / INDEX)
+    index = read_info(folder, INDEX)
     if index is None:
         return False
-    told = read_json(folder / RECORD) or {}  # digests that an address on the command line does not say
+    told = read_info(folder, RECORD) or {}  # digests that an address on the command line does not say
     index |= {name: told[name] for name in ("md5", "sha256", "size") if told.get(name) is not None}
     compat.insert(pkgs_dir, record, index, archive=archive or pkgs_dir / filename, extracted=folder)
     return True

@@ -15,10 +15,11 @@ from conda.models.channel import Channel
 from conda.plugins.types import CondaErrorHint
 
 from resume_dl.app.health import unfinished
-from resume_dl.app.plan import show_bytes
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.preferences import NEVER, PREFETCH
+from resume_dl.model.units import show_bytes
 from resume_dl.model.url import redact
+from resume_dl.progress.console import presentable
 from resume_dl.store.condacache import stem
 
 CODE = "resume_dl_continue"
@@ -34,7 +35,8 @@ def hints(error: Any) -> Iterator[CondaErrorHint]:
         command = _fetch(url)
         if command is not None:
             again = _may_pass(error, details) and not _is_switched_off()
-            yield CondaErrorHint(text=_same_command() if again else _instead(command), hint_code=CODE)
+            text = _same_command() if again else _instead(command)
+            yield CondaErrorHint(text=presentable(text), hint_code=CODE)
 
 
 def _same_command() -> str:

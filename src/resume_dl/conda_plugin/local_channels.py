@@ -20,6 +20,7 @@ from resume_dl.conda_plugin.saying import say
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
+from resume_dl.progress.console import presentable
 from resume_dl.store.cache_record import INDEX
 from resume_dl.store.condacache import look
 from resume_dl.store.part import hash_file
@@ -55,7 +56,7 @@ class LocalArchiveMismatchError(CondaError):  # type: ignore[misc,unused-ignore]
             f"A file was changed after its {said_in} was made, so nothing is installed. Put the right file there, or,\n"
             f"if this one is right, make the {said_in} anew; then run the same command again."
         )
-        super().__init__("\n".join([*files, advice]))
+        super().__init__(presentable("\n".join([*files, advice])))
 
 
 def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:

@@ -7,13 +7,13 @@ import sys
 from contextlib import suppress
 
 from resume_dl.errors import ResumeDLError
-from resume_dl.model.url import scrub
+from resume_dl.progress.console import Console
 
 
 def say(text: str) -> None:
-    """One line; a closed stderr is no error, and no secret of any address is in it."""
-    with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"resume-dl: {scrub(text)}\n")
+    """One line; a closed stderr is no error, and nothing that others wrote drives the terminal."""
+    with suppress(AttributeError):  # there is no stderr at all
+        Console(sys.stderr).line(f"resume-dl: {text}")
     settle()
 
 

@@ -151,10 +151,11 @@ class Finish:
 class Fail:
     """The download is over without its file; release its lock. Not answered.
 
-    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``lacking``, ``unchanged``, ``locked``, ``local``; of
-    wrong bytes ``digest`` (every source's are), ``single`` (only one source, nobody to compare it with), ``disputed``
-    (as far as a short look goes the sources agree against the record, and all bytes are kept: ask for a newer record)
-    or ``record`` (they agree on every byte; kept). ``agreeing``: those sources.
+    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``no network`` (no host name resolved, ``causes`` say why
+    of each), ``lacking``, ``unchanged``, ``locked``, ``local``; of wrong bytes ``digest`` (every source's are),
+    ``single`` (only one source, none to compare with), ``disputed`` (as far as a short look goes the sources agree
+    against the record, and all bytes are kept: ask for a newer record) or ``record`` (they agree on every byte; kept).
+    ``agreeing``: those sources.
     """
 
     reason: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from resume_dl.core.governor import Governor
 from resume_dl.core.policy import Policy
+from resume_dl.core.reachability import Reachability
 
 
 @dataclass(slots=True)
@@ -36,7 +37,9 @@ class HostState:
 class Budget:
     """Shared by all downloads of a run; every connection is taken here before it is opened and given back once."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, network: Reachability | None = None) -> None:
+        self.network = network or Reachability()
+        """Outlives the budget where a command has several: what answered once has answered."""
         self._policy = policy
         self._hosts: dict[str, HostState] = {}
         self._active = 0
@@ -87,6 +90,7 @@ class Budget:
         """A connection to ``name`` got its head from ``final`` after ``latency`` seconds."""
         host = self.host(name)
         host.reached = True
+        self.network.answered(name)
         host.latency = latency
         host.final = final or name
 

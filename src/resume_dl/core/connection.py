@@ -37,6 +37,8 @@ class Connection:
     """A duplicate whose range is all in memory."""
     writing: bool = False
     """A duplicate that has won."""
+    doubted_at: float | None = None
+    """When the process awoke; None once it has brought something since then."""
     peak: float = 0.0
     slow_since: float | None = None
     slow: bool = False

@@ -99,6 +99,7 @@ class Crew:
         index = self._sources.index(source)
         number = self._next
         self._next += 1
+        source.asked += 1
         self._budget.take(source.host)
         meter = SpeedMeter(self._policy.speed_half_life, now)
         host = self._budget.host(source.host)
@@ -192,7 +193,9 @@ class Crew:
     def watch(self, now: float) -> None:
         """Close what is silent or has long been slow."""
         for number, one in self.live.items():
-            if now >= self._silence_ends(one):
+            if now >= self._silence_ends(one) and one.doubted_at is not None:
+                self.close(number)  # its source is asked again at once, without blame
+            elif now >= self._silence_ends(one):
                 one.stalled = True
                 self.close(number)
                 if not one.answered:
@@ -201,6 +204,12 @@ class Crew:
             elif one.slow_since is not None and now >= one.slow_since + self._policy.slow_seconds:
                 one.slow = not one.closing
                 self.close(number)
+
+    def doubt(self, now: float) -> None:
+        """The process has slept: each connection has to show that it is still alive, and has its time anew."""
+        for one in self.live.values():
+            one.doubted_at = one.last_byte_at = now
+            one.slow_since = None
 
     def _hedge(self, ready: Sequence[SourceState], now: float) -> None:
         """Where a connection is not answered and another source is idle, let that one have its turn.
@@ -240,6 +249,7 @@ class Crew:
     def came(self, one: Connection, count: int, now: float) -> None:
         """``count`` body bytes came over a connection."""
         one.last_byte_at = now
+        one.doubted_at = None
         one.meter.add(count, now)
         self._budget.came(count, now)
         speed = one.meter.speed
@@ -277,6 +287,8 @@ class Crew:
     def _silence_ends(self, one: Connection) -> float:
         if one.closing or one.held:
             return math.inf
+        if one.doubted_at is not None:
+            return one.doubted_at + self._policy.awake_seconds
         if one.answered:
             return one.last_byte_at + self._policy.stall_seconds
         return one.opened_at + one.patience

@@ -36,6 +36,8 @@ from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
 from resume_dl.core.upkeep import Upkeep
 
+_OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
+
 
 class State(Enum):
     """Where a download stands."""
@@ -98,6 +100,7 @@ class Download:
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
+        self._cache_validator: str | None = None
         self._bound: int | None = None
         self._digests = ("", "")
         self._ending: act.Fail | None = None
@@ -137,6 +140,11 @@ class Download:
     def validator(self) -> str | None:
         """What If-Range carries for a file without a digest, where its source gave one."""
         return self._validator
+
+    @property
+    def cache_validator(self) -> str | None:
+        """What asks later whether this file has changed, where its source gave anything for it."""
+        return self._validator or self._cache_validator
 
     @property
     def resumed(self) -> int:
@@ -189,6 +197,10 @@ class Download:
             self._end_well(another=False)
         elif isinstance(event, ev.LocalFailed):
             self._on_local_failure(event)
+        elif isinstance(event, ev.LookupFailed):
+            self._budget.network.failed(event.host, event.failure, now)
+        elif isinstance(event, ev.Awoke):
+            self._on_awoke(event, now)
         elif isinstance(event, ev.Cancelled):
             self._end(act.Fail("cancelled"))
         else:
@@ -291,11 +303,14 @@ class Download:
             failure = Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
-        if failure is not None:
+        if one.doubted_at is not None and (failure is None or failure.kind in _OF_THE_LINE):
+            self._on_lost_in_sleep(one.source)
+        elif failure is not None:
             self._on_failure(one, failure, now)
 
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
         one.answered = True
+        one.doubted_at = None
         one.last_byte_at = now
         one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
         self.sources[one.source].waited = now - one.opened_at
@@ -303,7 +318,7 @@ class Download:
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
             self._bound = one.source
-            self._validator = event.validator
+            self._validator, self._cache_validator = event.validator, event.cache_validator
         if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
             self._fix_size(event.size, one.source)
 
@@ -348,6 +363,7 @@ class Download:
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
         host = self._budget.host(source.host)
+        self._budget.network.failed(source.host, failure, now)
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
             host.reached = True
         rests_until = source.failed(
@@ -377,6 +393,19 @@ class Download:
         self.state = State.TRANSFERRING
         self._end(act.Fail("local", error=event.error))
 
+    def _on_awoke(self, event: ev.Awoke, now: float) -> None:
+        """No progress was to be expected of a sleep: patience begins anew, and what was open may be dead."""
+        self._patience.begin(now, self.done.total)
+        if event.seconds >= self._policy.stall_seconds:
+            self._crew.doubt(now)
+
+    def _on_lost_in_sleep(self, index: int) -> None:
+        """A connection did not survive our sleep: that says nothing about its source, which is asked again at once."""
+        ends = self.complete or self._ending is not None
+        broken = Failure(FailureKind.BROKEN, "lost in a sleep")
+        if not self._digest and index == self._bound and not ends and self._must_restart(self.sources[index], broken):
+            self._restart()
+
     def _on_timer(self, now: float) -> None:
         if self.state is State.LOCKED and now >= self._retry_lock_at:
             self._prepare()
@@ -385,7 +414,10 @@ class Download:
         self._note_room(now)
         self._crew.watch(now)
         if now >= self._give_up_at():
-            self._end(act.Fail("exhausted" if self._reached else "unreachable", self._causes()))
+            if self._no_network:
+                self._end(act.Fail("no network", self._unresolved()))
+            else:
+                self._end(act.Fail("exhausted" if self._reached else "unreachable", self._account_of_all(now)))
 
     # ------------------------------------------------------------------ the digest
 
@@ -522,7 +554,8 @@ class Download:
         lacking = all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in self.sources)
         nobody = not any(source.usable for source in self.sources)
         lied = nobody and any(source.quarantined for source in self.sources)
-        self._end_for("lacking" if lacking else "digest" if lied else "exhausted", self._causes())
+        reason = "lacking" if lacking else "digest" if lied else "exhausted"
+        self._end_for(reason, self._account_of_all(now) if reason == "exhausted" else self._causes())
         self._advance(now)
 
     def _allowed(self) -> list[SourceState]:
@@ -561,7 +594,13 @@ class Download:
             silent = any(self._budget.host(source.host).silent for source in self.sources if source.usable)
             longest = min(self._policy.silent_give_up, patience) if silent else 0.0
             patience = max(self._policy.unreached_give_up, longest)
-        return self._patience.ends(patience)
+        ends = self._patience.ends(patience)
+        return min(ends, self._budget.network.ends(self._policy)) if self._no_network else ends
+
+    @property
+    def _no_network(self) -> bool:
+        """Whether no host of this file can be resolved, and nothing has answered in this run."""
+        return self._budget.network.is_missing({source.host for source in self.sources if source.usable})
 
     @property
     def _reached(self) -> bool:
@@ -570,6 +609,25 @@ class Download:
 
     def _causes(self) -> tuple[tuple[int, Failure], ...]:
         return tuple((i, s.last_failure) for i, s in enumerate(self.sources) if s.last_failure is not None)
+
+    def _unresolved(self) -> tuple[tuple[int, Failure], ...]:
+        """Why each source's name could not be resolved, as this file or another one of the run was told."""
+        told = [(i, self._budget.network.failure_of(source.host)) for i, source in enumerate(self.sources)]
+        return tuple((i, failure) for i, failure in told if failure is not None)
+
+    def _account_of_all(self, now: float) -> tuple[tuple[int, Failure], ...]:
+        """What became of each source: its last failure, or how long it has kept silent, or that it had no turn."""
+        return tuple(
+            (index, source.last_failure or self._silence_of(index, now)) for index, source in enumerate(self.sources)
+        )
+
+    def _silence_of(self, index: int, now: float) -> Failure:
+        for one in self.connections.values():
+            if one.source == index and not one.answered:
+                return Failure(FailureKind.STALLED, f"no answer within {round(now - one.opened_at)} s")
+            if one.source == index:
+                return Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
+        return Failure(FailureKind.UNASKED, "was not asked again" if self.sources[index].asked else "was not asked")
 
     # ------------------------------------------------------------------ small steps
 
@@ -595,7 +653,7 @@ class Download:
         self._out.append(act.DiscardPieces())
         self._holdings.clear()
         self._upkeep.discarded()
-        self._bound = self._validator = None
+        self._bound = self._validator = self._cache_validator = None
         self.size = self._stated_size
 
     def _end(self, fail: act.Fail) -> None:

@@ -41,6 +41,8 @@ class ResponseStarted:
     size: int | None
     validator: str | None = None
     final_host: str = ""
+    cache_validator: str | None = None
+    """What asks later whether the whole file has changed; it may be a weak validator, which binds no bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,14 @@ class ConnectionClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupFailed:
+    """The resolver said no to a connection that had been closed before: it was only slow to say so."""
+
+    host: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
 class DataSynced:
     """Everything recorded before ``mark`` is on the disk."""
 
@@ -162,6 +172,13 @@ class TimerFired:
 
 
 @dataclass(frozen=True, slots=True)
+class Awoke:
+    """The process goes on after a sleep of so many ``seconds``, which the clock has left out (``core.awake_time``)."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """The user wants to stop."""
 
@@ -174,6 +191,7 @@ Event = (
     | FoundPublished
     | LockBusy
     | OfAConnection
+    | LookupFailed
     | DataSynced
     | DigestAdvanced
     | DamageLocated
@@ -181,5 +199,6 @@ Event = (
     | Published
     | LocalFailed
     | TimerFired
+    | Awoke
     | Cancelled
 )

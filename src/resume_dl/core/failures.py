@@ -26,6 +26,7 @@ class FailureKind(Enum):
     CHANGED = "changed"  # without a digest: another version than the bytes we hold
     UNCHANGED = "unchanged"  # 304: the copy that the caller has is still the right one
     FATAL = "not trusted"  # a certificate that does not verify, a bad URL: trying again cannot help
+    UNASKED = "not asked"  # said of a source at the end of a download that never came to it; no event
     LOCAL = "this machine"  # disk full, no permission: the download ends
 
 
@@ -38,3 +39,5 @@ class Failure:
     retry_after: float | None = None
     size: int | None = None
     """The file's whole size as this source states it, where that is the trouble."""
+    unresolved: str = ""
+    """The host name that the resolver does not know, where that is the trouble: the source's, or its proxy's."""

@@ -114,6 +114,18 @@ class Policy:
     first_byte_most: float = 60.0
     """A source that was silent for so long, or slow to answer, has twice as long the next time, up to what conda waits
     (its ``remote_read_timeout_secs``): a proxy that fetches the whole file first answers late, at every attempt."""
+    page_look_seconds: float = 5.0
+    """A small request (a page, METADATA) is looked at so often. If it brought next to nothing since, the next source is
+    asked as well, and the first whole answer counts: most take a second or two."""
+    page_rate: float = 16 * KIB
+    """Next to nothing is less than this a second, or less than ``slow_share`` of the fastest answer so far: on a line
+    that is slow for all, a second request would only take from the first."""
+    page_requests: int = 2
+    """No more sources are asked for one page at once: of two, one nearly always answers."""
+    page_least_rate: float = 100.0
+    """Less than this a second is no slow line, which a modem exceeds a dozenfold: it only keeps time-outs away."""
+    page_trickle_seconds: float = 20.0
+    """A small request that brought less for so long is ended, where others are left or the time is over."""
     backoff_first: float = 0.5
     backoff_most: float = 30.0
     """Full jitter between 0 and min(most, first * 2**failures): spreads clients that were cut off together."""
@@ -126,6 +138,15 @@ class Policy:
     ``first_byte_seconds``, when it is known whether one of them keeps silent ..."""
     silent_give_up: float = 150.0
     """... which is no dead line: it has its 20, 40 and 60 s, and the rests between them."""
+    unresolved_give_up: float = 1.0
+    """When no host name resolved, and nothing has answered in this run, there is no network: after one more try, said
+    within the three seconds that a user waits for a first word. Not where --give-up-after asks for more patience."""
+    longest_step: float = 2.0
+    """The engine looks at the clock five times a second. A longer step between two looks is a stopped process, a closed
+    lid or a paused machine, and counts as no more than this: nothing could have made progress in it."""
+    awake_seconds: float = 3.0
+    """After a sleep of ``stall_seconds`` or more, a connection that brings nothing for so long is taken for dead and
+    replaced, and its source is not blamed. What still lives has bytes waiting for us."""
     lock_retry: float = 0.5
     """How often to look whether another process has let go of a file."""
     wait_for_lock: bool = True

@@ -16,6 +16,8 @@ _UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PROXY_HEADERS = frozenset({"via", "x-squid-error", "x-cache", "x-cache-lookup", "proxy-status", "proxy-authenticate"})
 """Whoever adds these stands between us and the mirror: its refusal says nothing about the mirror (RFC 9110 7.6.3)."""
+STRONG_AFTER = 1.0
+"""Seconds by which an answer's Date has to follow its Last-Modified: dates have whole seconds (RFC 9110 8.8.2.2)."""
 _PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 _MAGIC = {
     ".conda": b"PK\x03\x04",
@@ -53,6 +55,13 @@ def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> A
     return _check_status(request, head, size)
 
 
+def check_length(size: int | None, largest: int | None) -> Failure | None:
+    """Whether a file of this many bytes, as far as its server said or has sent, may be had; ``largest`` None: any."""
+    if size is None or largest is None or size <= largest:
+        return None
+    return Failure(FailureKind.CONTENT, f"its file is larger than the {largest} bytes that are allowed")
+
+
 def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
     """Whether a file of this name may begin so; None for a name that says nothing.
 
@@ -69,11 +78,24 @@ def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
 
 
 def strong_validator(head: ResponseHead) -> str | None:
-    """The strong ETag, or the Last-Modified date, that If-Range may carry; weak tags are not trusted (RFC 9110 8.8)."""
+    """What If-Range may carry: a strong ETag, or a date that is a strong validator; None if there is neither.
+
+    A date counts only without any ETag (RFC 9110 13.1.5), and only if the answer was made a second or more after it
+    (8.8.2.2): a file that changes twice within a second has one Last-Modified for different bytes.
+    """
     etag = head.headers.get("etag", "")
-    if etag.startswith('"'):
-        return etag
-    return head.headers.get("last-modified") or None
+    if etag:
+        return etag if etag.startswith('"') else None
+    modified = head.headers.get("last-modified", "")
+    changed, answered = _http_date(modified), _http_date(head.headers.get("date", ""))
+    if changed is None or answered is None or (answered - changed).total_seconds() < STRONG_AFTER:
+        return None
+    return modified
+
+
+def cache_validator(head: ResponseHead) -> str | None:
+    """What a conditional request for the whole file carries: weak validators count there (RFC 9110 13.1.2, 13.1.3)."""
+    return head.headers.get("etag") or head.headers.get("last-modified") or None
 
 
 def _check_body_kind(headers: Mapping[str, str]) -> Failure | None:

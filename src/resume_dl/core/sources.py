@@ -46,6 +46,8 @@ class SourceState:
     failures_in_a_row: int = 0
     waited: float = 0.0
     """Seconds that we last waited for an answer of it, until it came or as long as our patience was."""
+    asked: int = 0
+    """Requests that it was sent in this run."""
     received: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     last_failure: Failure | None = None
@@ -80,7 +82,8 @@ class SourceState:
         and that is no failure of the stream, which comes after them. ``host_failures``: how often the host has failed
         in a row, for this file and others.
         """
-        self.last_failure = failure
+        if self.dropped is None:  # another connection may break after the source has said that it lacks the file
+            self.last_failure = failure
         self.failures[failure.kind.value] += 1
         if failure.kind in _NEVER_FOR_THIS_FILE:
             self.dropped = failure

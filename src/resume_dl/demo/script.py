@@ -18,16 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from resume_dl.core.failures import FailureKind
 from resume_dl.demo.channel import BuiltPackage, build_channel, hash_file, pytorch_like
 from resume_dl.demo.servers import FlakyMirror, Flaws
+from resume_dl.model.units import show_bytes
+from resume_dl.progress.live import clear_cut_line
 
-_MIB = 1024 * 1024
-_LARGE = 72 * _MIB
-_MEDIUM = 6 * _MIB
-_DAMAGE = (2 * _MIB, 2 * _MIB + 64 * 1024)
+_MB = 1_000_000
+_LARGE = 72 * _MB
+_MEDIUM = 6 * _MB
+_DAMAGE_EVERY = 64 * 1024
+"""So dense that no answer of more than that is right."""
+_DROP_AFTER = 5 * _MB
 _PATIENCE = 120.0
 """Seconds after which a run that does not end is a failure of the demo."""
-_WASTE_A_CONNECTION = _MIB
+_WASTE_A_CONNECTION = _MB
 """What a kill may cost for each open connection, damaged bytes aside."""
 _CONNECTIONS = 8
 _DROPPED_VARIABLES = ("CONDA", "RESUME_DL_", "MAMBA", "PIP_", "UV_")
@@ -43,6 +48,12 @@ class _Stage:
     packages: tuple[BuiltPackage, ...]
     """What ``pytorch=1.7`` needs, whole."""
     mirrors: tuple[FlakyMirror, ...]
+    damaged: BuiltPackage
+    """What the last of the mirrors has in a wrong copy.
+
+    It is the largest archive, so it is asked for first, and by more connections than two mirrors may have: every
+    mirror is asked for parts of it, in each run.
+    """
 
     @property
     def pkgs(self) -> Path:
@@ -54,9 +65,31 @@ class _Stage:
         return sum(package.size for package in self.packages)
 
     @property
+    def corrupting(self) -> FlakyMirror:
+        return self.mirrors[-1]
+
+    @property
+    def damaged_bytes(self) -> int:
+        """What came in answers with wrong bytes."""
+        return self.corrupting.counts.damaged.get(self.damaged.filename, 0)
+
+    @property
+    def dropped_bytes(self) -> int:
+        """What answers had brought that were ended before their time."""
+        return sum(mirror.counts.dropped_bytes for mirror in self.mirrors)
+
+    @property
     def sent(self) -> int:
         """Archive body bytes that the mirrors have sent so far."""
         return sum(mirror.counts.body_bytes for mirror in self.mirrors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Killed:
+    """What the mirrors had done when the first run was killed, in bytes."""
+
+    sent: int
+    dropped: int
 
 
 def run_demo(say: Say = print) -> int:
@@ -84,17 +117,17 @@ def _stage(folder: Path) -> Iterator[_Stage]:
         for package in build_channel(root / name, specs).packages
     ]
     wanted = tuple(package for package in built if package.spec.version != "1.7.0")
-    damage = {package.filename: _DAMAGE for package in wanted if package.spec.payload_size == _MEDIUM}
+    damaged = max(wanted, key=lambda package: package.size)
     mirrors = (
-        FlakyMirror("slow", root, Flaws(rate=_MIB)),
-        FlakyMirror("dropping", root, Flaws(rate=4 * _MIB, drop_after=5 * _MIB)),
-        FlakyMirror("corrupting", root, Flaws(rate=4 * _MIB, damage=damage)),
+        FlakyMirror("slow", root, Flaws(rate=_MB)),
+        FlakyMirror("dropping", root, Flaws(rate=4 * _MB, drop_after=_DROP_AFTER)),
+        FlakyMirror("corrupting", root, Flaws(rate=_MB, damage={damaged.filename: _DAMAGE_EVERY})),
     )
     (folder / "mirrors.toml").write_text(_mirrors_toml(mirrors), encoding="utf-8")
     for mirror in mirrors:
         mirror.start()
     try:
-        yield _Stage(folder, wanted, mirrors)
+        yield _Stage(folder, wanted, mirrors, damaged)
     finally:
         for mirror in mirrors:
             mirror.stop()
@@ -110,24 +143,27 @@ def _mirrors_toml(mirrors: Sequence[FlakyMirror]) -> str:
 
 def _play(stage: _Stage, say: Say) -> list[str]:
     """Both runs and the checks; returns what was not as it should be."""
-    say(f"pytorch=1.7 and what it needs: {len(stage.packages)} archives, {_mib(stage.total)}, from three mirrors:")
-    say(f"  slow        sends {_mib(_MIB)} a second on each connection")
-    say(f"  dropping    ends each connection after {_mib(5 * _MIB)}")
-    damaged = ", ".join(sorted(stage.mirrors[2].flaws.damage))
-    say(f"  corrupting  sends one range of 64 KiB wrong, in each of {damaged}")
+    size = show_bytes(stage.total)
+    say(f"pytorch=1.7 and what it needs: {len(stage.packages)} archives, {size}, from three mirrors:")
+    say(f"  slow        sends {show_bytes(_MB)} a second on each connection")
+    say(f"  dropping    ends each connection after {show_bytes(_DROP_AFTER)}")
+    say(f"  corrupting  has a wrong copy of the largest archive (one byte in {_DAMAGE_EVERY:,})")
     say("")
     command = _command(stage)
     say("$ resume-dl " + " ".join(command[3:]))
-    before_kill, problem = _run_and_kill(stage, command)
+    problem = _run_and_kill(stage, command)
+    clear_cut_line(sys.stderr)  # where its bars stood
     if problem:
         return [problem]
-    say(f"killed (SIGKILL) when the mirrors had sent {_mib(before_kill)}. The same command again:")
+    killed = _Killed(_settled(stage), stage.dropped_bytes)
+    say("")
+    say(f"killed (SIGKILL) when the mirrors had sent {show_bytes(killed.sent)}. The same command again:")
     say("")
     code, report = _run(stage, command)
     if code != 0 or report is None:
         return [f"the second run ended with exit code {code}"]
     _tell_mirrors(stage, report, say)
-    return _check_files(stage, report) + _tell_costs(stage, report, before_kill, say)
+    return _check_files(stage, report) + _tell_costs(stage, report, killed, say)
 
 
 def _command(stage: _Stage) -> list[str]:
@@ -158,21 +194,21 @@ def _environment(folder: Path) -> dict[str, str]:
     return kept | {name: str(place) for name, place in own.items()} | nowhere | loopback
 
 
-def _run_and_kill(stage: _Stage, command: Sequence[str]) -> tuple[int, str]:
-    """Start the fetch and kill it half way; returns the bytes sent by then, and what went wrong (or '')."""
+def _run_and_kill(stage: _Stage, command: Sequence[str]) -> str:
+    """Start the fetch and kill it half way, when wrong bytes have come too; returns what went wrong (or '')."""
     child = subprocess.Popen(command, env=_environment(stage.folder), stdout=subprocess.DEVNULL, cwd=stage.folder)
     deadline = time.monotonic() + _PATIENCE
     try:
-        while stage.sent < stage.total // 2:
+        while stage.sent < stage.total // 2 or stage.damaged_bytes < _MB:
             if child.poll() is not None:
-                return stage.sent, f"the first run ended with exit code {child.returncode} before it could be killed"
+                return f"the first run ended with exit code {child.returncode} before it could be killed"
             if time.monotonic() > deadline:
-                return stage.sent, f"the first run got only {_mib(stage.sent)} in {_PATIENCE:g} s"
+                return f"the first run got only {show_bytes(stage.sent)} in {_PATIENCE:g} s"
             time.sleep(0.01)
     finally:
         child.kill()  # SIGKILL; TerminateProcess on Windows: no clean-up of any kind runs in the child
         child.wait()
-    return _settled(stage), ""
+    return ""
 
 
 def _settled(stage: _Stage) -> int:
@@ -228,36 +264,62 @@ def _tell_mirrors(stage: _Stage, report: Mapping[str, Any], say: Say) -> None:
     say(f"  {'mirror':<11} {'requests':>8} {'sent':>10} {'run 2 kept':>11}  what it did")
     for mirror in stage.mirrors:
         counts = mirror.counts
-        wrong = sum(counts.damaged.values())
         did = [f"{counts.dropped} connections dropped"] if counts.dropped else []
-        did += [f"{wrong} answers with wrong bytes"] if wrong else []
-        sizes = f"{_mib(counts.body_bytes):>10} {_mib(kept[mirror.name]):>11}"
+        did += [f"{show_bytes(sum(counts.damaged.values()))} with wrong bytes"] if counts.damaged else []
+        sizes = f"{show_bytes(counts.body_bytes):>10} {show_bytes(kept[mirror.name]):>11}"
         say(f"  {mirror.name:<11} {counts.requests:>8} {sizes}  {', '.join(did) or '-'}")
 
 
-def _tell_costs(stage: _Stage, report: Mapping[str, Any], before_kill: int, say: Say) -> list[str]:
-    """Print what was saved and wasted; returns what was not as it should be."""
+def _tell_costs(stage: _Stage, report: Mapping[str, Any], killed: _Killed, say: Say) -> list[str]:
+    """Print what was saved and fetched twice, and what it would have been; returns what is not as it should be."""
     totals = report["totals"]
-    saved = totals["resumed"] + totals["cached"]
-    wasted = stage.sent - stage.total
+    saved, again = totals["resumed"] + totals["cached"], stage.sent - stage.total
     say("")
-    say(f"  saved by resume   {_mib(saved):>10}  of the {_mib(before_kill)} that were sent before the kill")
-    say(f"  wasted            {_mib(wasted):>10}  sent beyond the archives' {_mib(stage.total)}")
-    say(f"  archives          {len(stage.packages):>10}  in the package cache, every digest compared")
-    damaged = sum(
-        package.size * mirror.counts.damaged.get(package.filename, 0)
-        for mirror in stage.mirrors
-        for package in stage.packages
-    )
-    problems = []
+    say(f"  saved by resume {show_bytes(saved):>10}  of the {show_bytes(killed.sent)} that came before the kill")
+    say(f"  fetched again   {show_bytes(again):>10}  beyond the archives' {show_bytes(stage.total)}")
+    say(f"  archives        {len(stage.packages):>10}  in the package cache, every digest compared")
+    caught = _is_caught(stage, report)
+    if caught:
+        wrong = show_bytes(stage.damaged_bytes)
+        say(f"  corrupting      {'caught':>10}  by the digest; its {wrong} came from the others")
+    _tell_without(stage, totals["cached"], killed, say)
+    problems = [] if caught else ["the corrupting mirror was not caught"]
     if saved <= 0:
         problems.append("the second run did not use what the first one had left")
     if saved + totals["downloaded"] != stage.total:
         problems.append(f"the report's sums are wrong: {totals}")
-    if wasted > damaged + _CONNECTIONS * _WASTE_A_CONNECTION:
-        problems.append(f"{_mib(wasted)} were wasted")
+    if again > stage.damaged.size + _CONNECTIONS * _WASTE_A_CONNECTION:
+        problems.append(f"{show_bytes(again)} were fetched again")
     return problems
 
 
-def _mib(count: int) -> str:
-    return f"{count / _MIB:.1f} MiB"
+def _is_caught(stage: _Stage, report: Mapping[str, Any]) -> bool:
+    """Whether wrong bytes were sent, and the report says who sent them, and blames no other."""
+    liars = {
+        (artifact["filename"], source["mirror"])
+        for artifact in report["artifacts"]
+        for source in artifact["sources"]
+        if FailureKind.LIED.value in source["failures"]
+    }
+    return stage.damaged_bytes > 0 and liars == {(stage.damaged.filename, stage.corrupting.name)}
+
+
+def _tell_without(stage: _Stage, finished: int, killed: _Killed, say: Say) -> None:
+    """Print what this run's faults cost a downloader that begins an archive anew after each of them.
+
+    By what the mirrors counted, and rather too little: a dropped connection is charged with its own bytes, not with
+    all that had come of its archive; the wrong copy once, though such a downloader may ask for it again. ``finished``:
+    bytes of archives that were whole at the kill.
+    """
+    dropped = sum(mirror.counts.dropped for mirror in stage.mirrors)
+    costs = {
+        "of archives that were unfinished at the kill": max(0, killed.sent - killed.dropped - finished),
+        f"of {dropped} connections, before they were dropped": stage.dropped_bytes,
+        "of the archive with the wrong digest, once": stage.damaged.size,
+    }
+    say("")
+    say("The same faults cost a downloader that begins each archive anew, at least:")
+    for what, count in costs.items():
+        say(f"  {show_bytes(count):>26}  {what}")
+    say(f"  {show_bytes(sum(costs.values())):>26}  to fetch again in all, by the mirrors' own counts")
+    say(f"(and dropping, which ends after {show_bytes(_DROP_AFTER)}, never gives it the large archive)")

@@ -29,8 +29,9 @@ class Flaws:
     """0 means as fast as it goes."""
     drop_after: int = 0
     """Each connection ends after so many body bytes; 0 means it does not."""
-    damage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """File name -> the half-open range of it whose bytes are inverted, in every answer."""
+    damage: Mapping[str, int] = field(default_factory=dict)
+    """File name -> the last of each so many bytes of it is inverted, in every answer; the first is right, so that the
+    file looks like what it should be."""
 
 
 @dataclass(slots=True)
@@ -40,8 +41,10 @@ class Counts:
     requests: int = 0
     body_bytes: int = 0
     dropped: int = 0
+    dropped_bytes: int = 0
+    """What the answers had brought that were ended before their time."""
     damaged: dict[str, int] = field(default_factory=dict)
-    """File name -> how often (part of) its damaged range was sent."""
+    """File name -> how many bytes came of it in answers in which some were wrong."""
 
 
 class FlakyMirror:
@@ -139,11 +142,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_archive(self, path: Path, start: int, end: int) -> None:
         """Send ``[start, end)`` of the file, slowly, damaged, or not to its end, and count it."""
         mirror, flaws = self.server.mirror, self.server.mirror.flaws
-        damage = flaws.damage.get(path.name, (0, 0))
+        every = flaws.damage.get(path.name, 0)
+        is_damaged = every > 0 and start // every < end // every
         with mirror.lock:
             mirror.counts.requests += 1
-            if max(start, damage[0]) < min(end, damage[1]):
-                mirror.counts.damaged[path.name] = mirror.counts.damaged.get(path.name, 0) + 1
         begun, position = time.monotonic(), start
         with path.open("rb") as file:
             file.seek(start)
@@ -151,21 +153,26 @@ class _Handler(BaseHTTPRequestHandler):
                 if flaws.drop_after and self._sent_here >= flaws.drop_after:
                     with mirror.lock:
                         mirror.counts.dropped += 1
+                        mirror.counts.dropped_bytes += position - start
                     self.close_connection = True
                     return
                 data = file.read(min(_CHUNK, end - position))
-                self.wfile.write(_damaged(data, position, damage))
+                self.wfile.write(_damaged(data, position, every))
                 position += len(data)
                 self._sent_here += len(data)
                 with mirror.lock:
                     mirror.counts.body_bytes += len(data)
+                    if is_damaged:
+                        mirror.counts.damaged[path.name] = mirror.counts.damaged.get(path.name, 0) + len(data)
                 if flaws.rate:
                     time.sleep(max(0.0, begun + (position - start) / flaws.rate - time.monotonic()))
 
 
-def _damaged(data: bytes, position: int, damage: tuple[int, int]) -> bytes:
-    """``data``, read at ``position`` of a file, with the bytes inside ``damage`` inverted."""
-    first, last = max(damage[0] - position, 0), min(damage[1] - position, len(data))
-    if first >= last:
+def _damaged(data: bytes, position: int, every: int) -> bytes:
+    """``data``, read at ``position`` of a file, with the last of each ``every`` bytes inverted; 0: as it is."""
+    if not every:
         return data
-    return data[:first] + bytes(byte ^ 0xFF for byte in data[first:last]) + data[last:]
+    wrong = bytearray(data)
+    for at in range(every - 1 - position % every, len(wrong), every):
+        wrong[at] ^= 0xFF
+    return bytes(wrong)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,8 +15,10 @@ from resume_dl.core import events as ev
 from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.policy import Policy
+from resume_dl.core.reachability import Reachability
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
+from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
 from resume_dl.engine.job import Job, Outcome, error_of
@@ -40,14 +41,6 @@ HASHERS = max(2, min(4, os.cpu_count() or 2))
 
 _Told = tuple[str, ev.Event]
 """What happened to the job of which key."""
-
-
-class MonotonicClock:
-    """The process's own clock."""
-
-    def now(self) -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
 
 
 def _advanced(part: PartFile, upto: int) -> ev.DigestAdvanced:
@@ -84,14 +77,16 @@ class Engine:
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
         tracer: Tracer | None = None,
+        network: Reachability | None = None,
     ) -> None:
         self._transport = transport
         self._teller = Teller(reporter)
         self._policy = policy if limit_rate is None else replace(policy, rebalance=False)
         self._cancelled = cancelled
-        self._clock = clock or MonotonicClock()
+        self._clock = AwakeClock(clock, policy.longest_step)
         self._jitter = jitter
         self._tracer = tracer
+        self._network = network or Reachability()
         self._limiter = RateLimiter(limit_rate, self._clock) if limit_rate else None
         self._events: SimpleQueue[_Told] = SimpleQueue()
         self._running: dict[str, Running] = {}
@@ -106,7 +101,7 @@ class Engine:
         self._on_done = on_done or (lambda _: None)
         self._running, self._outcomes = {}, {}
         session = Session(self._policy)
-        budget = Budget(self._policy)
+        budget = Budget(self._policy, self._network)
         self._connecting, self._storing, self._hashing = (
             Pool("connection"),
             Pool("store", STORERS),
@@ -138,12 +133,18 @@ class Engine:
 
     def _loop(self, session: Session) -> None:
         cancelled, shown_at = False, self._clock.now()
+        slept = self._clock.slept
         self._perform(session.fill(self._clock.now()))
         deadline = session.next_deadline()
         while not session.over:
             happened = self._wait(min(SLICE, max(0.0, deadline - self._clock.now())))
             looked_at = self._clock.now()
+            if self._clock.slept > slept:  # before all news: a connection that broke meanwhile is none of its source's
+                awoke, slept = ev.Awoke(self._clock.slept - slept), self._clock.slept
+                self._trace(looked_at, None, awoke)
+                self._perform(session.handle(None, awoke, looked_at))
             news = _latest([*happened, *self._at_hand()])
+            news = [(key, event) for key, event in news if key in self._running]  # a late lookup may be of another run
             for left, (key, event) in zip(range(len(news) - 1, -1, -1), news, strict=True):
                 if isinstance(event, ev.ConnectionClosed):
                     self._running[key].workers.pop(event.connection, None)
@@ -212,6 +213,7 @@ class Engine:
     def _do_with_file(self, key: str, running: Running, part: PartFile, action: act.Action) -> None:
         if isinstance(action, act.FixSize):
             label = None if action.source is None else running.download.sources[action.source].label
+            running.job.check_size(action.size)
             part.fix_size(action.size, action.validator, label)
         elif isinstance(action, act.SyncData):
             self._in_pool(self._storing, key, lambda: ev.DataSynced(part.sync_data()), sync=True)
@@ -241,15 +243,15 @@ class Engine:
 
         def work() -> None:
             before.wait()
-            try:
-                part.record_durable(mark)
-            except Exception as error:  # noqa: BLE001 - it must reach the core
-                self._events.put((key, ev.LocalFailed(error)))
-            finally:
-                after.set()
+            part.record_durable(mark)
+            after.set()
 
-        self._storing.submit(work)
+        def failed(error: Exception) -> None:
+            after.set()
+            self._events.put((key, ev.LocalFailed(error)))
+
         running.recorded = after
+        self._storing.submit(work, failed)
 
     @staticmethod
     def _tell_worker(worker: Worker | None, action: act.ShortenLease | act.WriteHeld | act.CloseConnection) -> None:
@@ -265,14 +267,10 @@ class Engine:
             raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
 
     def _in_pool(self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False) -> None:
-        def work() -> None:
-            try:
-                event = call()
-            except Exception as error:  # noqa: BLE001 - it must reach the core
-                event = ev.LocalFailed(error, sync, digest=pool is self._hashing)
-            self._events.put((key, event))
+        def failed(error: Exception) -> None:
+            self._events.put((key, ev.LocalFailed(error, sync, digest=pool is self._hashing)))
 
-        pool.submit(work)
+        pool.submit(lambda: self._events.put((key, call())), failed)
 
     @staticmethod
     def _prepare(running: Running, *, journaled: bool) -> ev.Event:
@@ -317,6 +315,7 @@ class Engine:
             "limiter": self._limiter,
             "known_validator": running.job.known_validator,
             "headers": running.job.headers,
+            "largest": running.job.largest,
         }
         label = running.download.sources[action.source].label
         worker: Worker
@@ -327,11 +326,16 @@ class Engine:
                 worker = Holder(action, label=label, **more)
             else:
                 worker = Comparer(action, block=self._policy.compare_block, **more)
-            self._connecting.submit(worker.run)
         except Exception:
             self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it never was
             raise
         running.workers[action.connection] = worker
+
+        def failed(error: Exception) -> None:
+            self._events.put((key, ev.LocalFailed(error)))
+            self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))
+
+        self._connecting.submit(worker.run, failed)
 
     # ------------------------------------------------------------------ the trace
 
@@ -363,6 +367,7 @@ class Engine:
         artifact = running.job.artifact
         failures = [source.failures for source in running.download.sources]
         error = error_of(fail, artifact, artifact.sources, failures) if fail else None
-        self._teller.tell(running, status, error.message if error else "")
+        safe = fail.resumable_bytes if fail else None
+        self._teller.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)
         self._on_done(outcome)

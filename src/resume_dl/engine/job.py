@@ -12,9 +12,11 @@ from resume_dl.errors import (
     DigestMismatchError,
     Interrupted,
     LockedError,
+    NoNetworkError,
     ResumeDLError,
     SourcesExhaustedError,
     StoreError,
+    internal_error,
 )
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.ports import PartStore
@@ -24,6 +26,10 @@ _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 def _never() -> bool:
     return False
+
+
+def _anything(_: int) -> None:
+    """Every size is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,12 @@ class Job:
     """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
     thorough: bool = False
     """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
+    check_size: Callable[[int], None] = _anything
+    """Told the size in bytes where an answer is the first to tell it; raises where so much cannot be taken."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request for it (``Cache-Control`` for a copy that is newer than caches')."""
+    largest: int | None = None
+    """Bytes; a source whose file is longer is refused. For files whose size no record says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,7 @@ def error_of(
     safe = fail.resumable_bytes
     name = artifact.title
     causes = tuple(f"{sources[index].mirror}: {failure.message}" for index, failure in fail.causes)
-    why = "; ".join(dict.fromkeys(causes)) or "there is no source for it"
+    why = "; ".join(dict.fromkeys(causes)) or "no source is known for it"
     again = "run the same command again: what is on disk is kept"
     if fail.reason == "cancelled":
         return Interrupted(f"{name}: stopped", hint=again, resumable_bytes=safe)
@@ -88,6 +98,10 @@ def error_of(
         if isinstance(fail.error, ResumeDLError):
             fail.error.resumable_bytes = safe
             return fail.error
+        if fail.error is not None and not isinstance(fail.error, OSError):
+            error = internal_error(fail.error, name)
+            error.resumable_bytes = safe
+            return error
         return StoreError(f"{name}: {fail.error or why}", hint=again, resumable_bytes=safe)
     if fail.reason in {"digest", "single", "disputed", "record"}:
         return _wrong_bytes(fail, artifact, sources, why)
@@ -97,21 +111,30 @@ def error_of(
         return SourcesExhaustedError(
             f"{name}: no source has it ({why})", causes=causes, hint=hint, resumable_bytes=safe
         )
+    if fail.reason == "no network":
+        names = tuple(dict.fromkeys(failure.unresolved for _, failure in fail.causes))
+        told = tuple(dict.fromkeys(failure.message for _, failure in fail.causes))
+        return NoNetworkError(names, causes=told, resumable_bytes=safe)
     if fail.reason == "unreachable":
         hint = f"check the line and the proxy settings, then {again}"
-        return SourcesExhaustedError(
-            f"{name}: no source can be reached ({why})", causes=causes, hint=hint, resumable_bytes=safe
-        )
+        silent = any(failure.kind is not FailureKind.UNREACHABLE for _, failure in fail.causes)
+        what = "no source has answered" if silent else "no source can be reached"
+        return SourcesExhaustedError(f"{name}: {what} ({why})", causes=causes, hint=hint, resumable_bytes=safe)
     unable = [
         sources[index].mirror for index, _ in fail.causes if index < len(failures) and _NO_RANGES & {*failures[index]}
     ]
+    restarting = ""
     if unable:
-        again = (
-            f"{' and '.join(dict.fromkeys(unable))} cannot continue a download, each try begins at the first byte: "
-            f"try another mirror with --mirror, or {again}"
+        restarting = (
+            f"{' and '.join(dict.fromkeys(unable))} cannot continue a download, each try begins at the first byte"
         )
+        again = f"{restarting}: try another mirror with --mirror, or {again}"
     return SourcesExhaustedError(
-        f"{name}: every source failed ({why})", causes=causes, hint=again, resumable_bytes=safe
+        f"{name}: every source failed ({why})",
+        causes=causes,
+        hint=again,
+        resumable_bytes=safe,
+        restarting=restarting,
     )
 
 

@@ -6,6 +6,12 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from resume_dl.threads import start_thread
+
+Failed = Callable[[Exception], None]
+"""Takes an exception, from any thread."""
+_Call = tuple[Callable[[], None], Failed]
+
 
 class Pool:
     """Runs calls in daemon threads: a process that must end waits neither for a hash nor for a connect.
@@ -17,13 +23,16 @@ class Pool:
     def __init__(self, name: str, most: int | None = None) -> None:
         self._name = name
         self._most = most
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
         self._idle = 0
 
-    def submit(self, call: Callable[[], None]) -> None:
-        """Run ``call`` soon; it must not raise. Raises RuntimeError where a thread is needed and none can be made."""
+    def submit(self, call: Callable[[], None], failed: Failed) -> None:
+        """Run ``call`` soon. ``failed`` hears of any exception of it, and where no thread could be started for it.
+
+        It never raises: what waits for the call has one place to hear of its end.
+        """
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -31,10 +40,14 @@ class Pool:
             else:
                 grow = self._most is None or self._threads < self._most
         if grow:
-            # Starting one takes a millisecond, as long as a small file: hence they are kept.
-            threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+            try:
+                # Starting one takes a millisecond, as long as a small file: hence they are kept.
+                start_thread(self._work, lambda _: None, name=f"{self._name}-{self._threads}")
+            except (RuntimeError, MemoryError) as error:
+                failed(error)
+                return
             self._threads += 1
-        self._calls.put(call)
+        self._calls.put((call, failed))
 
     def close(self) -> None:
         """Let each thread end once it has no call; nothing is submitted afterwards."""
@@ -42,8 +55,14 @@ class Pool:
             self._calls.put(None)
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-            del call  # or an idle thread would keep what it worked on alive
+        while (given := self._calls.get()) is not None:
+            call, failed = given
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - the code that waits for the call has to learn of it
+                failed(error)
+            except BaseException as error:  # noqa: BLE001 - and the thread serves the next call
+                failed(RuntimeError(f"{type(error).__name__} in a thread"))
+            del given, call, failed  # or an idle thread would keep what it worked on alive
             with self._lock:
                 self._idle += 1

@@ -43,6 +43,6 @@ class Running:
             sources=reports,
             error=error,
             reason=fail.reason if fail else "",
-            validator=download.validator,
+            validator=download.cache_validator,
             agreeing=tuple(artifact.sources[index].mirror for index in fail.agreeing) if fail else (),
         )

@@ -34,19 +34,32 @@ class Teller:
         if download.over or download.state is State.QUEUED:
             return
         state = _SHOWN[download.state]
+        if download.state is State.TRANSFERRING and not running.workers and not download.kept:
+            state = "waiting"  # for a connection: others have them all
         if state == running.shown_state and now - running.shown_at < SHOW_EVERY:
             return
         running.shown_at, running.shown_state = now, state
         self.tell(running, state, f"waits for {download.lock_owner}" if download.state is State.LOCKED else "")
 
     def tell(self, running: Running, state: str, note: str = "") -> None:
-        """Where the job stands; the last word when it is over."""
-        artifact, download = running.job.artifact, running.download
-        self._reporter.progress(
-            ArtifactProgress(
-                artifact.key, artifact.title, download.size, download.done.total, download.resumed, state, note
-            )
-        )
+        """Where the job stands."""
+        download = running.download
+        self._tell(running, download.done.total, download.resumed, state, note)
+
+    def ended(self, running: Running, status: str, *, safe: int | None, note: str = "") -> None:
+        """The last word; ``safe``: of a download that came to nothing, the bytes that a later run will have."""
+        download = running.download
+        done, resumed = download.done.total, download.resumed
+        if status == "cached":  # another process has brought all of it
+            done = resumed = download.size or 0
+        elif safe is not None:
+            done = safe
+            resumed = min(resumed, safe)
+        self._tell(running, done, resumed, status, note)
+
+    def _tell(self, running: Running, done: int, resumed: int, state: str, note: str) -> None:
+        artifact, size = running.job.artifact, running.download.size
+        self._reporter.progress(ArtifactProgress(artifact.key, artifact.title, size, done, resumed, state, note))
 
     def failure(self, running: Running, action: NoteFailure) -> None:
         """A source of the job has failed."""

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 
 from resume_dl.core.actions import OpenRange
-from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, ResponseStarted
+from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.leasing import NO_END
-from resume_dl.core.responses import check_head, check_magic
+from resume_dl.core.responses import cache_validator, check_head, check_length, check_magic
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
@@ -41,10 +41,12 @@ class Worker(ABC):
         limiter: RateLimiter | None = None,
         known_validator: str | None = None,
         headers: Mapping[str, str] | None = None,
+        largest: int | None = None,
     ) -> None:
         self._order = order
         self._id = order.connection
         self._filename = filename
+        self._largest = largest
         self._part = part
         self._post = post
         self._clock = clock
@@ -109,7 +111,10 @@ class Worker(ABC):
             self._post(LocalFailed(error))
         with self._fence:
             shortened = self._limit <= self._at < self._body_end
+            late = self._reported
             self._say_closed(None if shortened or self._closed.is_set() else failure, size)
+        if late and failure is not None and failure.unresolved:
+            self._post(LookupFailed(self._request.url.host, failure))
 
     def _say_closed(self, failure: Failure | None = None, size: int | None = None) -> None:
         """The last word, once; the caller holds the fence, so that nothing is said after it."""
@@ -123,13 +128,18 @@ class Worker(ABC):
             verdict = check_head(self._request, response.head, self._order.size)
             if isinstance(verdict, Failure):
                 return verdict, None
+            too_long = check_length(verdict.size, self._largest)
+            if too_long is not None:
+                return too_long, None
             with self._fence:
                 if self._closed.is_set():
                     return None, None
                 self._answered = True
                 if verdict.end is not None:
                     self._body_end = verdict.end
-            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, response.head.final_host))
+            head = response.head
+            cached = cache_validator(head)
+            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, cached))
             failure = None
             try:
                 failure = self._receive(response.chunks())
@@ -155,6 +165,9 @@ class Worker(ABC):
                 failure = check_magic(self._filename, chunk[:8])
                 if failure is not None:
                     return failure
+            failure = check_length(self._at + len(chunk), self._largest)  # of a body whose length nothing announced
+            if failure is not None:
+                return failure
             if not self._store(chunk):
                 return None
             moment = now()
@@ -210,7 +223,8 @@ def conditional(validator: str | None) -> dict[str, str]:
     """The headers that ask for a file only if it is not the one with ``validator`` (RFC 9110 13.1.2, 13.1.3)."""
     if validator is None:
         return {}
-    return {"If-None-Match": validator} if validator.startswith('"') else {"If-Modified-Since": validator}
+    is_tag = validator.startswith(('"', 'W/"'))
+    return {"If-None-Match": validator} if is_tag else {"If-Modified-Since": validator}
 
 
 def failure_of(error: SourceError) -> Failure:
@@ -223,4 +237,4 @@ def failure_of(error: SourceError) -> Failure:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.BROKEN
-    return Failure(kind, error.message)
+    return Failure(kind, error.message, unresolved=error.unresolved if isinstance(error, NetworkError) else "")

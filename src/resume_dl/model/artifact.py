@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,4 +95,4 @@ class Artifact:
         digest = self.digest
         if digest is not None:
             return str(digest)
-        return "url-" + hashlib.sha256(str(self.url).encode()).hexdigest()
+        return f"url-{self.url.fingerprint}"

@@ -1,4 +1,4 @@
-"""Sizes as people write them. Pure."""
+"""Sizes as people write and read them: powers of ten, as disks and lines are sold. Pure."""
 
 from __future__ import annotations
 
@@ -15,3 +15,20 @@ def parse_size(text: str) -> int:
         raise ValueError(f"{text!r} is no size")
     base = 1024 if found["binary"] else 1000
     return int(float(found["number"]) * base ** _POWERS[found["unit"].lower()])
+
+
+def show_bytes(count: float) -> str:
+    """A count of bytes for people: ``812 B``, ``1.5 MB``, ``4.2 GB``. Never ``1000.0 kB``.
+
+    The scripts in ``standalone`` must say the same without importing it.
+    """
+    unit, scale = unit_of(count)
+    return f"{count / scale:.0f} B" if unit == "B" else f"{count / scale:.1f} {unit}"
+
+
+def unit_of(count: float) -> tuple[str, int]:
+    """The unit in which people read a count of this size, and how many bytes it has."""
+    for unit, scale in (("B", 1), ("kB", 1000), ("MB", 1000**2)):
+        if round(count / scale, 0 if scale == 1 else 1) < 1000:
+            return unit, scale
+    return "GB", 1000**3

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
-_SECRET_QUERY = re.compile(r"(?i)((?:^|&)[^=&]*(?:token|signature|sig|key|password|secret|credential)[^=&]*=)[^&]*")
+_QUERY_VALUE = re.compile(r"(?<![^&;])([^=&;]+)=([^&;]*)")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""The words of a query name: ``api_key``, ``X-Amz-Signature``, ``AWSAccessKeyId``; ``monkey`` is one."""
+_SECRET_WORDS = re.compile(
+    "(?:access|api|auth|secret)?(?:key|token)|o?auth|authorization|bearer|code|credentials?|hmac|jwt"
+    "|pass(?:phrase|wd|word)?|pwd|secret|sig(?:nature)?"
+)
 _WELL_FORMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/]*@)?[^\s'\"<>]*")
 # What a slip makes of an address: a slash or the colon lost, or no scheme. Not so: a drive's letter, a file: path.
 _USER = r"[^\s/@:'\"<>()\[\],=]"
@@ -17,6 +24,7 @@ _LOOSE = re.compile(
 _IN_PATH = re.compile(r"(?<=/)[^\s/@:]+:[^\s/@:]+@")
 _PASSWORD = re.compile(r"(?:^|/)[^\s/@:]*:([^\s/@][^\s@]*)@")
 _DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
+_UNREADABLE = "<unreadable address>"
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
 
 
@@ -48,20 +56,33 @@ def _scrubbed(found: re.Match[str]) -> str:
 def redact(url: str) -> str:
     """``url`` without userinfo, ``/t/<token>/`` or secret query values; safe to print, log and store.
 
+    A query value is secret if a whole word of its name says so. What is shown of two addresses may be the same: to tell
+    them apart is what ``RedactedUrl.fingerprint`` is for.
     ``/t/<token>/`` is anaconda.org's token path (conda's ``split_anaconda_token``).
     """
+    parts = _without_login(url)
+    if parts is None:
+        return _UNREADABLE
+    return urlunsplit(parts._replace(query=_QUERY_VALUE.sub(_shown_value, parts.query)))
+
+
+def _without_login(url: str) -> SplitResult | None:
+    """The parts of ``url`` with ``***`` for userinfo and token, and no fragment; None if it is no readable address."""
     try:
         parts = urlsplit(url)
+        if _login_is_torn(url, parts):
+            parts = urlsplit(f"{parts.scheme}://***@{url.rpartition('@')[2]}")
     except ValueError:  # "http://user:password@[": no part of it can be told from a secret
-        return "<unreadable address>"
-    if _login_is_torn(url, parts):
-        return f"{parts.scheme}://***@{url.rpartition('@')[2]}"
+        return None
     netloc = parts.netloc
     if "@" in netloc:
         netloc = "***@" + netloc.rpartition("@")[2]
-    path = _TOKEN.sub("/t/***", parts.path)
-    query = _SECRET_QUERY.sub(r"\1***", parts.query)
-    return urlunsplit((parts.scheme, netloc, path, query, ""))
+    return parts._replace(netloc=netloc, path=_TOKEN.sub("/t/***", parts.path), fragment="")
+
+
+def _shown_value(found: re.Match[str]) -> str:
+    words = _WORD.findall(unquote(found[1]))
+    return f"{found[1]}=***" if any(_SECRET_WORDS.fullmatch(word.lower()) for word in words) else found[0]
 
 
 def _login_is_torn(url: str, parts: SplitResult) -> bool:
@@ -94,6 +115,19 @@ class RedactedUrl:
             return ""
         own = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
         return parts.netloc.rpartition("@")[2].lower().removesuffix(own)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 (hex) of the whole address except its login and fragment: equal for one address only.
+
+        It names files, so no login may be recovered from it: userinfo and ``/t/<token>`` are often short or chosen by
+        people, can be guessed, and are replaced by ``***`` before hashing. Every query value counts, secrets too: their
+        names do not tell which of them choose the file. Those are issued by machines (tokens, signatures), too long to
+        be guessed from a hash. The hash has no key, which would stand in the state folder: a part file on a stick or a
+        network drive is continued from another machine.
+        """
+        parts = _without_login(self._raw)
+        return hashlib.sha256((urlunsplit(parts) if parts else _UNREADABLE).encode()).hexdigest()
 
     @property
     def has_secret(self) -> bool:

@@ -1,171 +1,145 @@
-"""Bars on a terminal: one for each file in flight and one for the whole run, by tqdm."""
+"""Bars on a terminal: one for the whole run, and one for each file in flight below it."""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tqdm import tqdm
-
-from resume_dl.model.artifact import Artifact
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, labelled, presentable
-from resume_dl.progress.tally import OVER, Tally
+from resume_dl.progress.layout import Look, Row, clock, lay_out, width
+from resume_dl.progress.live import LiveLines
+from resume_dl.progress.tally import OVER, Speed, Tally
 
 MOST = 10
 """Bars at once, the total's included: more than a small terminal has lines is no information."""
+DRAW_EVERY = 0.1
+"""Seconds between two drawings in which only numbers change."""
 _QUIET_STATES = frozenset({"waiting", "downloading"})
-_TOTAL = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left, {rate_fmt}]"
-_FILE = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}{postfix}"
-_NARROW = 70
 
 
-class _Bar(tqdm):  # type: ignore[type-arg]
-    """tqdm without its monitor thread and without its lock between processes: one thread draws."""
+class _File:
+    """A file in flight: the newest that was told of it, and how fast it comes."""
 
-    monitor_interval = 0
-    before = 0
-    """Bytes known to be from before this run."""
+    def __init__(self, progress: ArtifactProgress, now: float) -> None:
+        self.progress = progress
+        self.speed = Speed(progress.done - progress.resumed, now)
 
-    @property
-    def format_dict(self) -> Any:
-        """What tqdm draws; a terminal that does not know its width (as under ``script``) has 80 columns, not none."""
-        found = super().format_dict
-        if (found["ncols"] or 0) <= 0:  # tqdm takes one off
-            found["ncols"] = 79
-        return found
-
-    def display(self, msg: str | None = None, pos: int | None = None) -> Any:
-        """As tqdm; the same for a height that is not known."""
-        if (self.nrows or 0) <= 0:
-            self.nrows = 24
-        return super().display(msg, pos)
-
-    def show(self, label: str, remark: str, total: int | None, done: int, before: int) -> None:
-        """Move to ``done``; draw at once where words change, else as often as tqdm finds right."""
-        changed = (label, remark, total) != (self.desc, self.postfix or "", self.total)
-        self.set_description_str(label, refresh=False)
-        self.set_postfix_str(remark, refresh=False)
-        self.total = total
-        found = before - self.before
-        if found:  # it was there all the time, and must not look like speed
-            self.before = before
-            self.initial += found
-            self.n += found
-            self.last_print_n += found
-        self.update(done - self.n)
-        if changed or found:
-            self.refresh()
-
-
-_Bar.set_lock(threading.RLock())
+    def add(self, progress: ArtifactProgress, now: float) -> None:
+        self.progress = progress
+        self.speed.add(progress.done - progress.resumed, now)
 
 
 class BarReporter:
-    """``ports.Reporter`` as tqdm bars. Bars of finished files go away; the total's stays at the end."""
+    """``ports.Reporter`` as bars. Bars of finished files go away; the total's stays at the end.
 
-    def __init__(self, console: Console) -> None:
+    A run of one file has one bar. ``clock`` gives seconds.
+    """
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
+        self._live = LiveLines(console)
         self._tally = Tally()
-        self._total: _Bar | None = None
-        self._bars: dict[str, _Bar] = {}
-        self._free = list(range(1, self._slots() + 1))
+        self._names: dict[str, str] = {}
+        self._widest = 0
+        self._speed: Speed | None = None
+        self._files: dict[str, _File] = {}
+        self._drawn_at = float("-inf")
+        self._drawn_words: object = None
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         """The total's bar, with what is here already as done."""
-        self._tally.plan(artifacts, total_bytes, cached_bytes)
-        if artifacts and self._total is None and self._console.shows("info"):
-            self._total = self._bar(0, self._tally.done, self._tally.before, _TOTAL)
-        self._show_total()
+        self._tally.plan(files, replaces)
+        for key in replaces:
+            self._names.pop(key, None)
+        self._names.update((file.artifact.key, presentable(file.artifact.title)) for file in files)
+        self._widest = max((self._widest, *map(width, self._names.values())))
+        if self._tally.planned and self._speed is None:
+            self._speed = Speed(self._tally.fetched, self._clock())
+        self._draw()
 
     def progress(self, progress: ArtifactProgress) -> None:
         """Move one file's bar and the total's."""
+        now = self._clock()
         self._tally.add(progress)
+        if self._speed is not None:
+            self._speed.add(self._tally.fetched, now)
         if progress.state in OVER:
-            self._drop(progress.key)
-        elif self._console.shows("info"):
-            self._show_file(progress)
-        self._show_total()
+            self._files.pop(progress.key, None)
+        elif progress.key in self._files:
+            self._files[progress.key].add(progress, now)
+        elif progress.state != "waiting":  # a file that waits for its turn needs no line
+            self._files[progress.key] = _File(progress, now)
+        self._draw()
 
     def message(self, text: str, *, level: str = "info") -> None:
         """A line above the bars, if its level is wanted."""
-        if not self._console.shows(level):
-            return
-        line = presentable(labelled(text, level))
-        if self._total is None and not self._bars:
-            self._console.line(line)
-        else:
-            _Bar.write(line, file=self._console)
+        if self._console.shows(level):
+            self._live.print_above(presentable(labelled(text, level)), self._size().columns)
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
         """For programs; not shown."""
 
     def close(self) -> None:
         """Take the files' bars away and leave the total's last state."""
-        for key in list(self._bars):
-            self._drop(key)
-        if self._total is not None:
-            self._total.close()
-            self._total = None
+        self._files.clear()
+        self._speed = None
+        self._draw(last=True)
+        self._live.leave()
+        self._tally = Tally()
 
-    def _show_file(self, progress: ArtifactProgress) -> None:
-        bar = self._bars.get(progress.key)
-        if bar is None:
-            # A file that waits for its turn needs no line.
-            if progress.state == "waiting" or not self._free:
-                return
-            bar = self._bar(self._free.pop(0), progress.done, progress.resumed, _FILE)
-            self._bars[progress.key] = bar
-        doing = progress.note if progress.state == "locked" and progress.note else progress.state
-        remark = "" if progress.state in _QUIET_STATES else presentable(doing)
-        bar.show(self._name(progress.filename), remark, progress.size, progress.done, progress.resumed)
+    def _draw(self, *, last: bool = False) -> None:
+        if not self._console.shows("info"):
+            return
+        size = self._size()
+        rows = self._rows(max(1, min(MOST, size.lines - 2)))
+        now = self._clock()
+        words = (size, [(row.labels[-1], row.remark, row.total) for row in rows])
+        if words == self._drawn_words and now - self._drawn_at < DRAW_EVERY and not last:
+            return
+        self._drawn_at, self._drawn_words = now, words
+        # Where the encoding is a legacy one, the terminal may give a bar's characters two columns.
+        look = Look(size.columns, (self._console.encoding or "").lower().startswith("utf"))
+        self._live.show(lay_out(rows, look, longest=self._widest), size.columns)
 
-    def _show_total(self) -> None:
-        if self._total is not None:
-            tally = self._tally
-            over, files = tally.files
-            self._total.show(f"{over}/{files} files", "", tally.total, tally.done, tally.before)
+    def _rows(self, most: int) -> list[Row]:
+        if len(self._names) == 1 and self._tally.planned:
+            (key,) = self._names
+            return [self._only(key)]
+        total = [self._total()] if self._tally.planned else []
+        return [*total, *(self._row(file) for file in list(self._files.values())[: most - len(total)])]
 
-    def _drop(self, key: str) -> None:
-        bar = self._bars.pop(key, None)
-        if bar is not None:
-            self._free.append(abs(bar.pos))
-            self._free.sort()
-            bar.close()
+    def _total(self) -> Row:
+        tally = self._tally
+        whole, files = tally.files
+        labels = [f"{whole}/{files} files", f"{whole}/{files}"]
+        if (left := self._left()) is not None:
+            labels = [f"{each}, {clock(left)} left" for each in labels] + [f"{labels[1]} {clock(left)}", *labels]
+        return Row(tuple(labels), tally.done, tally.known_total, self._value)
 
-    def _bar(self, position: int, done: int, before: int, bar_format: str) -> _Bar:
-        bar = _Bar(
-            # What came before the bar was there is not speed either.
-            initial=done,
-            position=position,
-            leave=position == 0,
-            bar_format=bar_format,
-            unit="B",
-            unit_scale=True,
-            file=self._console,
-            ascii=None if self._console.can_show("█▏") else True,
-            dynamic_ncols=True,
-            smoothing=0.1,
-            # Each call may draw, at most ten times a second: a line that has stalled shows so.
-            miniters=0,
-            mininterval=0.1,
-            # Not drawn before it is shown for the first time.
-            delay=1e-9,
-        )
-        bar.before = before
-        return bar
+    def _only(self, key: str) -> Row:
+        """The one file of a run, and the time that it will take."""
+        tally, file = self._tally, self._files.get(key)
+        remark = "" if file is None else _remark(file)
+        return Row((self._names[key],), tally.done, tally.known_total, self._value, self._left(), remark)
 
-    def _name(self, filename: str) -> str:
-        width = 14 if self._size().columns < _NARROW else 28
-        if len(filename) <= width:
-            return filename.ljust(width)
-        dots = "…" if self._console.can_show("…") else ".."
-        return filename[: width - len(dots)] + dots
+    def _left(self) -> float | None:
+        """Seconds, by what this run brought; None where nothing comes, nothing is missing, or a size is unknown."""
+        total = self._tally.known_total
+        if self._speed is None or total is None or self._tally.done >= total:
+            return None
+        return self._speed.seconds_for(total - self._tally.done)
 
-    def _slots(self) -> int:
-        return max(1, min(MOST - 1, self._size().lines - 3))
+    @property
+    def _value(self) -> float | None:
+        return None if self._speed is None else self._speed.value
+
+    def _row(self, file: _File) -> Row:
+        told = file.progress
+        return Row((presentable(told.filename),), told.done, told.size, file.speed.value, remark=_remark(file))
 
     def _size(self) -> os.terminal_size:
         try:
@@ -173,3 +147,9 @@ class BarReporter:
         except (OSError, ValueError, AttributeError):
             return os.terminal_size((80, 24))
         return size if size.columns and size.lines else os.terminal_size((80, 24))
+
+
+def _remark(file: _File) -> str:
+    told = file.progress
+    doing = told.note if told.state == "locked" and told.note else told.state
+    return "" if told.state in _QUIET_STATES else presentable(doing).replace("\n", " ").replace("\t", " ")

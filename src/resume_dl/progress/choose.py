@@ -7,7 +7,7 @@ from typing import TextIO
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.ports import Reporter
-from resume_dl.progress.console import Console
+from resume_dl.progress.console import Console, can_be_drawn_on
 from resume_dl.progress.json_events import JsonReporter
 from resume_dl.progress.none import NoneReporter
 from resume_dl.progress.plain import PlainReporter
@@ -38,6 +38,6 @@ def choose(mode: str | None, stream: TextIO, *, quiet: bool = False, verbose: bo
 
 def _is_terminal(stream: TextIO) -> bool:
     try:
-        return stream.isatty() and os.environ.get("TERM") != "dumb"
+        return stream.isatty() and os.environ.get("TERM") != "dumb" and can_be_drawn_on(stream)
     except ValueError:  # closed
         return False

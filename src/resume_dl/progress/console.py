@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, TextIO
 
 from resume_dl.model.url import scrub
 
 _LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""C0 and C1 controls except tab and line feed, what turns the direction of writing, separators, halves of characters
+(of names that are not UTF-8), and invisible tags."""
 
 
 class Console:
-    """Writes whole lines and, for tqdm, parts of them. Broken streams are given up silently, odd characters replaced.
+    """Writes whole lines and drawings. Broken streams are given up silently, odd characters replaced.
 
     ``level`` is the least that ``message`` shows: ``debug``, ``info``, ``warning`` or ``error``.
     """
@@ -64,7 +69,7 @@ class Console:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        # encoding, isatty and fileno, by which tqdm learns the screen's width.
+        # encoding, isatty and fileno, by which the screen's size is learnt.
         return getattr(self._stream, name)
 
 
@@ -76,18 +81,29 @@ def labelled(text: str, level: str) -> str:
 def presentable(text: str) -> str:
     """``text`` without what could drive a terminal or show a credential; line breaks and tabs stay.
 
-    A second net: messages are made without secrets. It costs microseconds, and a token in a log costs more.
+    Everything that we print goes through here, last of all: most messages quote what others wrote (records, headers,
+    file names, addresses). They are made without secrets too, and a token in a log costs more than microseconds.
     """
     return scrub(_CONTROL.sub("�", text))
 
 
-def size_text(count: float) -> str:
-    """Bytes as people read them, in decimal units: ``812.3 MB``."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 999.95 or (unit == "bytes" and count < 1000):
-            return f"{count:.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.2f} GB"
+def can_be_drawn_on(stream: TextIO) -> bool:
+    """Whether this terminal obeys escape sequences; on Windows it is asked to."""
+    if sys.platform == "win32":
+        import ctypes  # noqa: PLC0415 - there is no windll elsewhere
+        import msvcrt  # noqa: PLC0415 - nor this
+
+        enable_virtual_terminal_processing = 0x0004  # learn.microsoft.com: SetConsoleMode
+        mode = ctypes.c_ulong()
+        kernel32 = ctypes.windll.kernel32
+        try:
+            handle = msvcrt.get_osfhandle(stream.fileno())
+        except (OSError, ValueError):
+            return False
+        if not kernel32.GetConsoleMode(handle, ctypes.byref(mode)):
+            return False
+        return bool(kernel32.SetConsoleMode(handle, mode.value | enable_virtual_terminal_processing))
+    return True
 
 
 def duration_text(seconds: float) -> str:

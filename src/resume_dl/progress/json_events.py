@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from resume_dl.model.artifact import Artifact
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, presentable
+from resume_dl.progress.tally import Tally
 
 
 class JsonReporter:
@@ -23,14 +23,31 @@ class JsonReporter:
         self._console = console
         self._clock = clock
         self._started = clock()
+        self._tally = Tally()
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         """All files with their sizes, in bytes."""
-        files = [{"key": one.key, "filename": one.filename, "size": one.size, "kind": one.kind} for one in artifacts]
-        self._emit("plan", {"artifacts": files, "total_bytes": total_bytes, "cached_bytes": cached_bytes})
+        self._tally.plan(files, replaces)
+        artifacts = [
+            {
+                "key": file.artifact.key,
+                "filename": file.artifact.filename,
+                "size": file.artifact.size,
+                "kind": file.artifact.kind,
+                "here": file.here,
+                "whole": file.whole,
+            }
+            for file in files
+        ]
+        sizes = {
+            "total_bytes": sum(file.artifact.size or 0 for file in files),
+            "cached_bytes": sum(file.here for file in files),
+        }
+        self._emit("plan", {"artifacts": artifacts, **sizes, "replaces": sorted(replaces), "run": self._run()})
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """One file's state and counts."""
+        """One file's state and counts, and the whole run's."""
+        self._tally.add(progress)
         self._emit(
             "progress",
             {
@@ -41,6 +58,7 @@ class JsonReporter:
                 "resumed": progress.resumed,
                 "state": progress.state,
                 "note": progress.note,
+                "run": self._run(),
             },
         )
 
@@ -55,6 +73,14 @@ class JsonReporter:
 
     def close(self) -> None:
         """Every line is complete already."""
+
+    def _run(self) -> dict[str, int] | None:
+        tally = self._tally
+        if not tally.planned:
+            return None
+        whole, files = tally.files
+        counts = {"files": files, "files_done": whole, "files_of_unknown_size": tally.unsized}
+        return {**counts, "total": tally.total, "done": tally.done, "fetched": tally.fetched}
 
     def _emit(self, kind: str, fields: Mapping[str, Any]) -> None:
         record: dict[str, Any] = {"event": kind, "elapsed": round(self._clock() - self._started, 3)}

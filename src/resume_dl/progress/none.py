@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from resume_dl.model.artifact import Artifact
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, labelled
 
 
@@ -16,7 +15,7 @@ class NoneReporter:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         """Not shown."""
 
     def progress(self, progress: ArtifactProgress) -> None:

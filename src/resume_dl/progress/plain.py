@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from resume_dl.model.artifact import Artifact
-from resume_dl.ports import ArtifactProgress
-from resume_dl.progress.console import Console, duration_text, labelled, size_text
-from resume_dl.progress.tally import OVER, Tally
+from resume_dl.model.units import show_bytes
+from resume_dl.ports import ArtifactProgress, PlannedFile
+from resume_dl.progress.console import Console, duration_text, labelled
+from resume_dl.progress.tally import OVER, Tally, percent_of
 
 INTERVAL = 5.0
 
@@ -28,14 +28,12 @@ class PlainReporter:
         self._shown_bytes = 0
         self._waiting: set[str] = set()
 
-    def plan(self, artifacts: list[Artifact], total_bytes: int, cached_bytes: int) -> None:
+    def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         """One line: how much there is to do."""
-        self._tally.plan(artifacts, total_bytes, cached_bytes)
-        if artifacts and self._console.shows("info"):
-            here = f", {size_text(cached_bytes)} already here" if cached_bytes else ""
-            files = "1 file" if len(artifacts) == 1 else f"{len(artifacts)} files"
-            self._console.line(f"{files}, {size_text(total_bytes)} in all{here}")
-        self._shown_at, self._shown_bytes = self._clock(), 0
+        self._tally.plan(files, replaces)
+        if files and self._console.shows("info"):
+            self._console.line(_planned(files))
+        self._shown_at, self._shown_bytes = self._clock(), self._tally.fetched
 
     def progress(self, progress: ArtifactProgress) -> None:
         """A line if the last one is old enough; at once when a file begins to wait for another process."""
@@ -55,21 +53,23 @@ class PlainReporter:
     def _line(self, progress: ArtifactProgress, seconds: float) -> str:
         tally = self._tally
         if tally.planned:
-            done, before, total = tally.done, tally.before, tally.total
-            over, files = tally.files
-            tail = f", {over} of {files} files" if files > 1 else ""
+            done, fetched, total = tally.done, tally.fetched, tally.total
+            whole, files = tally.files
+            tail = f", {whole} of {files} files" if files > 1 else ""
         else:
-            done, before, total = progress.done, progress.resumed, progress.size or 0
+            done, fetched, total = progress.done, progress.done - progress.resumed, progress.size or 0
             tail = f", {progress.filename}"
-        fetched = done - before
         speed = max(0.0, (fetched - self._shown_bytes) / seconds) if seconds > 0 else 0.0
         self._shown_bytes = fetched
-        if not total:
-            return f"{size_text(done)}, {size_text(speed)}/s{tail}"
+        came = f"{show_bytes(speed)}/s"
+        if not done and not progress.done and progress.state == "downloading":
+            return f"no answer yet{tail}"
+        if tally.unsized or not total:
+            of = f" of at least {show_bytes(total)}" if total > done else ""
+            return f"{show_bytes(done)}{of}, {came}{tail}"
         left = f", {duration_text((total - done) / speed)} left" if speed > 0 and done < total else ""
         doing = f" ({progress.state})" if progress.state not in OVER and done >= total else ""
-        # Rounded down: 100 % is said when it is true.
-        return f"{done * 100 // total}% of {size_text(total)}, {size_text(speed)}/s{left}{tail}{doing}"
+        return f"{percent_of(done, total)}% of {show_bytes(total)}, {came}{left}{tail}{doing}"
 
     def message(self, text: str, *, level: str = "info") -> None:
         """A line, if its level is wanted."""
@@ -81,3 +81,14 @@ class PlainReporter:
 
     def close(self) -> None:
         """Every line is complete already."""
+
+
+def _planned(files: Sequence[PlannedFile]) -> str:
+    """``12 files, 16.4 MB in all, 11.4 MB already here``; where sizes are not known, the number of those files."""
+    sizes = [file.artifact.size for file in files]
+    unsized = sizes.count(None)
+    counted = "1 file" if len(files) == 1 else f"{len(files)} files"
+    here = sum(file.here for file in files)
+    known = f", {show_bytes(sum(size or 0 for size in sizes))} in all" if unsized < len(files) else ""
+    unknown = (", of unknown size" if unsized == len(files) else f" and {unsized} of unknown size") if unsized else ""
+    return counted + known + unknown + (f", {show_bytes(here)} already here" if here else "")

@@ -1,60 +1,132 @@
-"""The whole run in a few numbers, from what is told of each file. Pure."""
+"""The whole run in a few numbers, from what is told of each file. Pure.
+
+Each file has exactly one count of bytes on disk: the plan's until its download says the first word, then the
+download's own. So a part file of an earlier run is never counted twice, and what is forgotten and fetched again
+goes down and up again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from resume_dl.model.artifact import Artifact
-from resume_dl.ports import ArtifactProgress
+from resume_dl.ports import ArtifactProgress, PlannedFile
 
-OVER = frozenset({"downloaded", "resumed", "cached", "failed"})
+WELL = frozenset({"downloaded", "resumed", "cached"})
+OVER = WELL | {"failed", "stopped"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """One file: bytes on disk, how many of them this run fetched, and whether it is finished and well."""
+
+    size: int | None
+    done: int = 0
+    fetched: int = 0
+    whole: bool = False
+
+
+_NOTHING = _Count(0)
+_LEAST = 1.0
+"""Seconds that a speed is taken over, at least."""
 
 
 class Tally:
-    """Sums over the files of the plan; counts in bytes. Files outside of it (indexes) are not summed."""
+    """Sums over the files of the plan; counts in bytes. Files outside of it (indexes) are not summed.
+
+    ``total``: all sizes that are known; ``unsized``: how many files have none yet. ``done``: bytes on disk, of this
+    run or an earlier one. ``fetched``: bytes that this run brought, which never goes down: what speed is made of.
+    """
 
     def __init__(self) -> None:
-        self._planned: dict[str, int | None] = {}
-        self._latest: dict[str, ArtifactProgress] = {}
-        self._total = 0
-        self._cached = 0
+        self._counts: dict[str, _Count] = {}
+        self._planned_sizes: dict[str, int | None] = {}
+        self.total = self.unsized = self.done = self.fetched = self._whole = 0
 
-    def plan(self, artifacts: Iterable[Artifact], total_bytes: int, cached_bytes: int) -> None:
-        """Files to be summed; a second plan adds to the first."""
-        self._planned.update({artifact.key: artifact.size for artifact in artifacts})
-        self._total += total_bytes
-        self._cached += cached_bytes
+    def plan(self, files: Iterable[PlannedFile], replaces: Collection[str] = ()) -> None:
+        """Files to be summed; a second plan adds to the first, less the files whose keys are in ``replaces``."""
+        for key in replaces:
+            self._planned_sizes.pop(key, None)
+            self._put(key, None)
+        for file in files:
+            key, size = file.artifact.key, file.artifact.size
+            self._planned_sizes[key] = size
+            self._put(key, _Count(size, _within(file.here, size), 0, file.whole))
 
     def add(self, progress: ArtifactProgress) -> None:
         """The newest of one file."""
-        if progress.key in self._planned:
-            self._latest[progress.key] = progress
+        before = self._counts.get(progress.key)
+        if before is None:
+            return
+        whole = progress.state in WELL
+        size = progress.size if progress.size is not None else self._planned_sizes[progress.key]
+        done = size if whole and size is not None else _within(progress.done, size)
+        # What another process brought, or an earlier run, has come over no line of ours.
+        fetched = 0 if progress.state == "cached" else max(0, progress.done - progress.resumed)
+        self.fetched += max(0, fetched - before.fetched)
+        self._put(progress.key, _Count(size, done, fetched, whole))
+
+    def _put(self, key: str, after: _Count | None) -> None:
+        before = self._counts.pop(key, _NOTHING)
+        if after is not None:
+            self._counts[key] = after
+        now = after or _NOTHING
+        self.total += (now.size or 0) - (before.size or 0)
+        self.unsized += (now.size is None) - (before.size is None)
+        self.done += now.done - before.done
+        self._whole += now.whole - before.whole
 
     @property
     def planned(self) -> bool:
         """Whether there is a plan with something in it."""
-        return bool(self._planned)
+        return bool(self._counts)
 
     @property
-    def total(self) -> int:
-        """All bytes of the plan, with the sizes that became known only on the way."""
-        learnt = sum(
-            one.size or 0 for one in self._latest.values() if self._planned[one.key] is None and one.size is not None
-        )
-        return self._total + learnt
-
-    @property
-    def done(self) -> int:
-        """Bytes on disk, those that were there before included; never more than ``total``."""
-        return min(self.total, self._cached + sum(one.done for one in self._latest.values()))
-
-    @property
-    def before(self) -> int:
-        """How many of ``done`` were not fetched by this run, and must not count as speed."""
-        others = sum(one.done if one.state == "cached" else one.resumed for one in self._latest.values())
-        return min(self.done, self._cached + others)
+    def known_total(self) -> int | None:
+        """``total`` where every size is known."""
+        return None if self.unsized else self.total
 
     @property
     def files(self) -> tuple[int, int]:
-        """Files that are over (well or not), and all."""
-        return sum(one.state in OVER for one in self._latest.values()), len(self._planned)
+        """Files that are finished and well, and all."""
+        return self._whole, len(self._counts)
+
+
+def percent_of(done: int, total: int | None) -> int | None:
+    """Rounded down: 100 is said when it is true. None where the total is not known."""
+    if total is None:
+        return None
+    return min(100, done * 100 // total) if total else 100
+
+
+def _within(done: int, size: int | None) -> int:
+    return done if size is None else min(done, size)
+
+
+class Speed:
+    """Bytes a second over the last ``window`` seconds, from a count that does not go down."""
+
+    def __init__(self, count: int, now: float, *, window: float = 10.0) -> None:
+        self._window = window
+        self._seen = deque([(now, count)])
+
+    def add(self, count: int, now: float) -> None:
+        """The count stands so at this moment."""
+        seen = self._seen
+        if len(seen) > 1 and now - seen[-2][0] < self._window / 40:
+            seen.pop()
+        seen.append((now, max(count, seen[-1][1])))
+        while len(seen) > 2 and seen[1][0] <= now - self._window:
+            seen.popleft()
+
+    @property
+    def value(self) -> float | None:
+        """None in the first second: it would say more of us than of the line."""
+        (begun, first), (now, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (now - begun) if now - begun >= _LEAST else None
+
+    def seconds_for(self, count: int) -> float | None:
+        """How long that many bytes will take; None where nothing comes."""
+        value = self.value
+        return count / value if value else None

@@ -13,12 +13,12 @@ import os
 import queue
 import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
 from resume_dl.errors import ConfigurationError, ResumeDLError
+from resume_dl.threads import start_thread
 
 Operation = Callable[[Mapping[str, Any]], Any]
 _SHOWN = ("part", "nearest", "needed", "free")
@@ -33,13 +33,18 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
+    # Where stdin cannot be read no request can come any more, and the parent waits for an answer or our end.
+    start_thread(lambda: _read(sys.stdin.buffer, requests), lambda _: os._exit(1), name="requests")
     with suppress(ConfigurationError):
         _operations()  # while the parent is on its way to the first request, whose answer says what is wrong
     while True:
         line = requests.get()
-        answers.write(json.dumps(_answer(json.loads(line))) + "\n")
-        answers.flush()
+        answer = json.dumps(_answer(json.loads(line))) + "\n"
+        try:
+            answers.write(answer)
+            answers.flush()
+        except OSError:  # the parent does not read answers any more
+            os._exit(1)  # an ordinary end would abort: the thread that reads stdin holds its lock
 
 
 def _read(stdin: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:

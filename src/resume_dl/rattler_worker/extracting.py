@@ -14,6 +14,7 @@ from typing import Any
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
 from resume_dl.rattler_worker.adapter import extract_archive
 from resume_dl.rattler_worker.lifeline import ends_with_parent
+from resume_dl.standalone import fs
 
 _NO_SPACE = (f"os error {errno.ENOSPC}", "No space left", "os error 112")
 """112 is ERROR_DISK_FULL of Windows."""
@@ -52,7 +53,8 @@ def extract(args: Mapping[str, Any]) -> dict[str, Any]:
             sha256, md5 = extract_archive(archive, target)
     except Exception as error:  # noqa: BLE001 - what rattler raises differs between its versions
         free = shutil.disk_usage(target).free
-        shutil.rmtree(target, ignore_errors=True)
+        with suppress(OSError):
+            fs.remove(target)
         text = str(error)
         if any(sign in text for sign in _NO_SPACE):
             raise OutOfSpaceError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from resume_dl.errors import IntegrityError
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.adapter import SolverError, match_spec
 from resume_dl.rattler_worker.cuda import Choice, choose
@@ -23,18 +24,28 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
     Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for a repodata that is
     damaged or hostile.
     """
-    with load(args) as problem:
-        check_candidates(problem)
-        cuda: str | None = args["cuda"]
-        try:
-            choice = _into_prefix(problem) if problem.installed else _anew(problem, cuda)
-        except SolverError as error:
-            raise unsatisfiable(problem, error) from error
-        return {
-            "records": [_result(problem, record) for record in choice.records],
-            "constraints": list(choice.constraints),
-            "notes": list(choice.notes),
-        }
+    try:
+        with load(args) as problem:
+            return _solve(problem, args["cuda"])
+    except (OSError, ValueError) as error:  # rattler reads a record when it is looked at
+        names = ", ".join(dict.fromkeys(channel["name"] for channel in args["channels"]))
+        raise IntegrityError(
+            f"a record in the repodata of {names} cannot be read: {error}",
+            hint="run it again with --mirror NAME, to take another mirror's copy, or without a channel",
+        ) from error
+
+
+def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
+    check_candidates(problem)
+    try:
+        choice = _into_prefix(problem) if problem.installed else _anew(problem, cuda)
+    except SolverError as error:
+        raise unsatisfiable(problem, error) from error
+    return {
+        "records": [_result(problem, record) for record in choice.records],
+        "constraints": list(choice.constraints),
+        "notes": list(choice.notes),
+    }
 
 
 def _anew(problem: Problem, cuda: str | None) -> Choice:

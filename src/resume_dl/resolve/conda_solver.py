@@ -30,7 +30,9 @@ from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.artifacts import conda_artifact
 from resume_dl.resolve.request import Solution, SolveRequest
 from resume_dl.resolve.specs import split_spec
+from resume_dl.standalone import fs
 
+_MOST_RECORD = 16 << 20
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
 _KINDS: Mapping[str, type[ResolutionError]] = {
     "PackagesNotFoundError": PackageNotFoundError,
@@ -164,10 +166,9 @@ def _run(command: Sequence[str], env: Mapping[str, str], timeout: float | None) 
 
 def _cached_record(dist_name: str, pkgs_dirs: Sequence[Path]) -> dict[str, Any] | None:
     for folder in pkgs_dirs:
-        path = folder / dist_name / "info" / "repodata_record.json"
         try:
-            record = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            record = json.loads(fs.read_below(folder / dist_name, "info", "repodata_record.json", limit=_MOST_RECORD))
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(record, dict) and {"fn", "url", "name", "version", "build", "subdir"} <= record.keys():
             return record

@@ -1,7 +1,8 @@
 """Pages that list files: an index's (PEP 503 in HTML, PEP 691 in JSON), and plain find-links pages. Pure.
 
-What the attributes mean: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). The HTML form is so small that
-the standard library's parser reads it; the libraries that know it bring an HTTP client of their own.
+What the attributes mean: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). The libraries that know this form
+bring an HTTP client of their own. Pages are hostile until they are read: time and memory grow with a page's length
+only, and whatever is wrong with one is a PageError.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import functools
 import hashlib
 import html
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from resume_dl.resolve.start_tags import start_tags
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 HTML_TYPE = "text/html"
@@ -25,6 +28,17 @@ ACCEPT = f"{JSON_TYPE}, application/vnd.pypi.simple.v1+html;q=0.2, {HTML_TYPE};q
 _ENDINGS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz", ".tar.Z", ".tar", ".egg")
 _FRAGMENT_HASH = re.compile(r"(?:^|&)(md5|sha1|sha224|sha256|sha384|sha512)=([0-9a-fA-F]+)")
 _MANY_SEPARATORS = re.compile(r"[-_.]+")
+_MOST_FILES = 100_000
+"""Of one page; the longest that are known list 30,000."""
+_TOO_MANY = f"its page lists more than {_MOST_FILES:,} files"
+_MOST_OBJECTS, _MOST_VALUES = 5 * _MOST_FILES, 20 * _MOST_FILES
+"""Of a page in JSON, counted by its braces and commas before it is parsed; one file has three and a dozen."""
+_LONGEST_ADDRESS = 8192
+"""Letters; what servers take (RFC 9110 4.1)."""
+_LONGEST_NAME = 255
+_MOST_TAGS = 512
+"""Of a wheel's name, which stands for each combination of its Pythons, ABIs and platforms (PEP 425)."""
+_LONGEST_NUMBER = 18
 
 
 class PageError(ValueError):
@@ -67,124 +81,174 @@ def normalized(name: str) -> str:
 
 
 def parse_page(content_type: str, body: bytes, base: str) -> IndexPage:
-    """The page that came with ``content_type`` from ``base``, its address after redirects. Raises PageError."""
+    """The page that came with ``content_type`` from ``base``, its address after redirects. Raises PageError.
+
+    A page of http(s) lists only files of http(s): others' pages do not lead to this machine's files.
+    """
     kind = content_type.partition(";")[0].strip().lower()
     # A web server that knows nothing of indexes calls index.json by its plain name, or nothing at all.
     looks_like_json = body.lstrip()[:1] == b"{"
-    if kind.endswith("json") or (not kind.endswith("html") and looks_like_json):
-        return _from_json(body, base)
-    reader = _Links(base)
-    reader.feed(body.decode("utf-8", "replace"))
-    reader.close()
-    return IndexPage(tuple(reader.files), reader.is_index)
+    try:
+        if kind.endswith("json") or (not kind.endswith("html") and looks_like_json):
+            return _from_json(body, base)
+        return _from_html(body, base)
+    except PageError:
+        raise
+    except Exception as error:  # what hostile bytes make of parsers is in no list, and always this source's failure
+        raise PageError(f"its page cannot be read ({type(error).__name__})") from error
 
 
 def _from_json(body: bytes, base: str) -> IndexPage:
+    if body.count(b"{") + body.count(b"[") > _MOST_OBJECTS or body.count(b",") > _MOST_VALUES:
+        raise PageError(_TOO_MANY)
     try:
-        document = json.loads(body)
+        document = json.loads(body, parse_int=_number)
         version = str(document["meta"]["api-version"])
         entries = document["files"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PageError("its JSON is no page of an index") from error
     if version.partition(".")[0] != "1":
         raise PageError(f"its pages are of version {version[:10]}, known is 1")  # PEP 629: refuse another major one
     if not isinstance(entries, list):
         raise PageError("its JSON is no page of an index")
-    return IndexPage(tuple(file for entry in entries if (file := _json_file(entry, base)) is not None), is_index=True)
+    allowed = _schemes_of(base)
+    if len(entries) > _MOST_FILES:
+        raise PageError(_TOO_MANY)
+    files = [file for entry in entries if (file := _json_file(entry, base, allowed)) is not None]
+    return IndexPage(tuple(files), is_index=True)
 
 
-def _json_file(entry: Any, base: str) -> ListedFile | None:
-    """One entry; None for what nobody could use, which harms no other file."""
+def _number(digits: str) -> int:
+    """0 for one that is longer than any size: reading it would take time by the square of its length."""
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else 0
+
+
+def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | None:
+    """One entry; None for one that cannot be used, which harms no other file."""
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str):
         return None
-    link = _absolute(base, entry["url"])
+    link = _absolute(base, entry["url"], allowed)
     if link is None:
         return None
     url, _ = link
-    filename = entry.get("filename")
+    filename = _text(entry.get("filename")) or _name_of(url)
+    if not _is_sane(filename):
+        return None
     metadata = entry.get("core-metadata", entry.get("dist-info-metadata", False))
-    size, yanked, python = entry.get("size"), entry.get("yanked", False), entry.get("requires-python")
+    size, yanked = entry.get("size"), entry.get("yanked", False)
     return ListedFile(
-        filename=filename if isinstance(filename, str) else _name_of(url),
+        filename=filename,
         url=url,
         hashes=_hashes(entry.get("hashes")),
         size=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None,
-        requires_python=python if isinstance(python, str) else "",
-        yanked=yanked if isinstance(yanked, str) and yanked else bool(yanked),
+        requires_python=_text(entry.get("requires-python")),
+        yanked=_text(yanked) or bool(yanked),
         metadata=_hashes(metadata) if metadata else None,
     )
+
+
+def _text(value: Any) -> str:
+    """A text that can be written down again; empty for anything else (JSON may hold half a character)."""
+    if not isinstance(value, str):
+        return ""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return ""
+    return value
 
 
 def _hashes(found: Any) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
-    return {str(name).lower(): value.lower() for name, value in found.items() if isinstance(value, str)}
+    return {name.lower(): value.lower() for name, value in found.items() if _text(name) and _text(value)}
 
 
-class _Links(HTMLParser):
-    """Every link of a page whose last part is a file that pip would take."""
-
-    def __init__(self, base: str) -> None:
-        super().__init__()
-        self._base = base
-        self.files: list[ListedFile] = []
-        self.is_index = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Called for each tag."""
-        said = dict(attrs)
-        if tag == "base" and said.get("href"):
-            self._base = urljoin(self._base, said["href"] or "")
+def _from_html(body: bytes, base: str) -> IndexPage:
+    """Every link whose last part is a file that pip would take."""
+    allowed, files, is_index = _schemes_of(base), list[ListedFile](), False
+    has_base = False
+    for tag, said in start_tags(body.decode("utf-8", "replace")):
+        if tag == "a":
+            file = _linked_file(base, said, allowed)
+            if file is not None:
+                files.append(file)
+            if len(files) > _MOST_FILES:
+                raise PageError(_TOO_MANY)
+        elif tag == "base" and said.get("href") and not has_base:
+            has_base = True  # later ones count for nothing (HTML Living Standard, 4.2.3)
+            base = _joined(base, (said["href"] or "")[:_LONGEST_ADDRESS], allowed) or base
         elif tag == "meta" and said.get("name") == "pypi:repository-version":
             version = said.get("content") or ""
             if version.partition(".")[0] != "1":
                 raise PageError(f"its pages are of version {version[:10]}, known is 1")
-            self.is_index = True
-        elif tag == "a" and said.get("href"):
-            self._take(said["href"] or "", said)
-
-    def _take(self, href: str, said: Mapping[str, str | None]) -> None:
-        link = _absolute(self._base, href.strip())
-        if link is None:
-            return
-        url, fragment = link
-        filename = _name_of(url)
-        if not filename.endswith(_ENDINGS):
-            return
-        metadata = next((said[name] for name in ("data-core-metadata", "data-dist-info-metadata") if name in said), "")
-        self.files.append(
-            ListedFile(
-                filename=filename,
-                url=url,
-                hashes=_fragment_hashes(fragment),
-                requires_python=said.get("data-requires-python") or "",
-                yanked=(said["data-yanked"] or True) if "data-yanked" in said else False,
-                metadata=_fragment_hashes(metadata) if metadata and metadata != "false" else None,
-            )
-        )
+            is_index = True
+    return IndexPage(tuple(files), is_index)
 
 
-def _absolute(base: str, href: str) -> tuple[str, str] | None:
+def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | None:
+    link = _absolute(base, (said.get("href") or "").strip(), allowed)
+    if link is None:
+        return None
+    url, fragment = link
+    filename = _name_of(url)
+    if not filename.endswith(_ENDINGS) or not _is_sane(filename):
+        return None
+    metadata = next((said[name] for name in ("data-core-metadata", "data-dist-info-metadata") if name in said), "")
+    return ListedFile(
+        filename=filename,
+        url=url,
+        hashes=_fragment_hashes(fragment),
+        requires_python=said.get("data-requires-python") or "",
+        yanked=(said["data-yanked"] or True) if "data-yanked" in said else False,
+        metadata=_fragment_hashes(metadata) if metadata and metadata != "false" else None,
+    )
+
+
+def _schemes_of(page: str) -> frozenset[str]:
+    """What links of a page at this address may lead to."""
+    web = frozenset({"http", "https"})
+    return web | {"file"} if page[:5].lower() == "file:" else web
+
+
+def _is_sane(filename: str) -> bool:
+    """Whether it is no longer than a name may be, and cheap to read: a wheel's tags multiply."""
+    if len(filename) > _LONGEST_NAME:
+        return False
+    return not filename.endswith(".whl") or _tags(filename) <= _MOST_TAGS
+
+
+def _tags(wheel: str) -> int:
+    return math.prod(part.count(".") + 1 for part in wheel.removesuffix(".whl").split("-")[-3:])
+
+
+def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] | None:
     """``href`` as an absolute URL and its fragment, its odd characters quoted; None for one that cannot be read."""
+    if not href or len(href) > _LONGEST_ADDRESS:
+        return None
     address, _, fragment = href.partition("#")
     folder, slash, name = address.rpartition("/")
     if not slash or not name or "?" in address or name in {".", ".."}:
         folder, name = address, ""
     else:
         folder += slash
-    found = _joined(base, folder)
-    return None if found is None else (found + _quoted(name), fragment)
+    found = _joined(base, folder, allowed)
+    try:
+        return None if found is None else (found + _quoted(name), fragment)
+    except UnicodeEncodeError:
+        return None
 
 
 @functools.lru_cache(maxsize=4096)
-def _joined(base: str, href: str) -> str | None:
+def _joined(base: str, href: str, allowed: frozenset[str]) -> str | None:
     """The two of them as one address. Pages of twenty thousand links have a dozen folders, and joining is slow."""
     try:
         url = urljoin(base, href)
-        scheme = urlsplit(url).scheme
-    except ValueError:
+        parts = urlsplit(url)
+        usable = parts.scheme in allowed and (parts.hostname or parts.scheme == "file") and parts.port != 0
+        return _quoted(url) if usable else None
+    except ValueError:  # of a port that is no number, or of half a character
         return None
-    return _quoted(url) if scheme in {"http", "https", "file"} else None
 
 
 def _quoted(text: str) -> str:

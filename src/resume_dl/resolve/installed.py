@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.standalone import fs
 
+_MOST_RECORD = 64 << 20
+"""Bytes: a package of 300,000 files, each with its digest."""
 _UPDATE = re.compile(r"# (?:update|install|create) specs: (?P<specs>.+)")
 _REMOVE = re.compile(r"# (?:remove|neutered) specs: (?P<specs>.+)")
 _NAME = re.compile(r"(?:[^\s\[]+::)?(?P<name>[\w.-]+)")
@@ -46,8 +49,8 @@ def read_installed(prefix: Path) -> Installed:
 def _is_record(path: Path) -> bool:
     """Whether a file is a package's record, and not another tool's note (``pixi``, ``state``)."""
     try:
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        record = json.loads(fs.read_regular(path, _MOST_RECORD))
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(record, dict) and {"name", "version", "build"} <= record.keys()
 

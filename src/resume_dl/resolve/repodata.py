@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import re
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from resume_dl.errors import IntegrityError, NotWritableError
+from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
 
 if TYPE_CHECKING:
     import zstandard
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d{1,15})')
 _MILLISECONDS = 253402300799
 """Larger values are in milliseconds (as in conda-build#1988), smaller ones in seconds."""
-_CHUNK = 1 << 20
 _LARGEST_RECORD = 1 << 20
 """Bytes; records with thousands of dependencies are below a tenth of it."""
-_LARGEST = 4 << 30
-"""Bytes; the largest real repodata is below 0.5 GB."""
+LARGEST = 1 << 30
+"""Bytes of an index, as it comes and unpacked, unless the user says otherwise; the largest real one is below 0.5 GB."""
+_PIECE = 1 << 10
+"""Bytes that are unpacked at once: four of them may come to 128 KiB (RFC 8878 3.1.1.2), so this to 32 MiB."""
+_LARGEST_WINDOW = 1 << 27
+"""Bytes that unpacking may need at once; what `zstd --ultra` uses at most, and zstd's own limit."""
 
 
 def newest_timestamp(path: Path) -> float:
@@ -57,39 +61,51 @@ def find_record(path: Path, filename: str) -> dict[str, Any] | None:
     return None
 
 
-def unpack_zst(source: Path, target: Path) -> int:
+def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     """Unpack a ``.zst`` file to ``target`` (written over); the unpacked size in bytes.
 
-    Raises IntegrityError (not zstd, cut off, or larger than 4 GiB) or NotWritableError.
+    Takes little memory whatever the file holds. Where it fails ``target`` is removed. Raises IntegrityError (not zstd,
+    cut off, or larger than ``largest``), OutOfSpaceError or NotWritableError.
     """
     import zstandard  # noqa: PLC0415 - needed only where an index has come
 
     try:
-        file = target.open("wb")
+        with source.open("rb") as data, target.open("wb") as file:
+            try:
+                return _unpack(data, file, zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW), largest)
+            except (_NotUnpackedError, zstandard.ZstdError, MemoryError) as error:
+                why = str(error) or type(error).__name__
+                raise IntegrityError(f"cannot be unpacked: {why}", hint="run it again") from error
     except OSError as error:
+        target.unlink(missing_ok=True)
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            hint = "free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR"
+            raise OutOfSpaceError(f"no space left for {target}", needed=0, free=0, hint=hint) from error
         raise NotWritableError(f"cannot write {target}: {error.strerror}", hint="check who owns the folder") from error
-    with file, source.open("rb") as data:
-        try:
-            return _unpack(data, file, zstandard.ZstdDecompressor())
-        except (OSError, zstandard.ZstdError) as error:
-            raise IntegrityError(f"{source.name} cannot be unpacked: {error}", hint="run it again") from error
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
-def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor) -> int:
+class _NotUnpackedError(Exception):
+    """Why what came is not what was meant to be unpacked."""
+
+
+def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor, largest: int) -> int:
     """Frame by frame: the library's own stream reader takes a file that is cut off for a whole one."""
     size, frame = 0, None
-    chunk = data.read(_CHUNK)
-    while chunk:
+    piece = data.read(_PIECE)
+    while piece:
         frame = frame or decompressor.decompressobj()
-        unpacked = frame.decompress(chunk)
+        unpacked = frame.decompress(piece)
         size += len(unpacked)
-        if size > _LARGEST:
-            raise OSError(f"more than {_LARGEST} bytes come out of it")
+        if size > largest:
+            raise _NotUnpackedError(f"more than the {largest} bytes that are allowed come out of it")
         file.write(unpacked)
-        chunk = b""
+        piece = b""
         if frame.eof:
-            chunk, frame = frame.unused_data, None
-        chunk = chunk or data.read(_CHUNK)
+            piece, frame = frame.unused_data, None
+        piece = piece or data.read(_PIECE)
     if frame is not None or size == 0:
-        raise OSError("it is cut off")
+        raise _NotUnpackedError("it is cut off")
     return size

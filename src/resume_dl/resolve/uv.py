@@ -1,7 +1,8 @@
 """Runs uv's resolver and reads what it locked (PEP 751). uv moves no bytes: it is given addresses of a gateway of ours.
 
 docs/adr/pip-resolver.md says why. uv's own settings, its cache and this process's environment stay out of the way, so
-that the same request has the same answer everywhere, and so that no password comes near its command line.
+that the same request has the same answer everywhere, and so that neither a password nor the gateway's path comes near
+its command line.
 """
 
 from __future__ import annotations
@@ -182,12 +183,18 @@ def _arguments(request: UvRequest) -> list[str]:
     args += [] if request.allow_sdist else ["--only-binary", ":all:"]
     args += ["--prerelease", "allow"] if request.pre else []
     args += ["--no-deps"] if request.no_deps else []
-    args += ["--no-index"] if request.index is None else ["--default-index", request.index]
-    for address in request.extra:
-        args += ["--index", address]
-    for address in request.find_links:
-        args += ["--find-links", address]
-    return args
+    return [*args, *(["--no-index"] if request.index is None else [])]
+
+
+def _addresses(request: UvRequest) -> dict[str, str]:
+    """The gateway's addresses as variables: every user of this machine can read the arguments of a process.
+
+    (/proc/PID/cmdline; /proc/PID/environ is its owner's alone.) Who knows the gateway's path could ask it, and with it
+    the user's private indexes. Where uv takes several, it separates them as these do (uv's reference, "Environment").
+    """
+    found = {"UV_DEFAULT_INDEX": request.index or "", "UV_INDEX": " ".join(request.extra)}
+    found["UV_FIND_LINKS"] = ",".join(request.find_links)
+    return {name: value for name, value in found.items() if value}
 
 
 def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -197,7 +204,7 @@ def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> di
     kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
     kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
     # The gateway fails over and waits by itself: a second layer of patience would only double it.
-    return {**kept, "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
+    return {**kept, **_addresses(request), "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
 
 
 def _run(

@@ -14,8 +14,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,17 +24,16 @@ from typing import IO, Any
 
 from resume_dl import errors
 from resume_dl.errors import ResumeDLError, WorkerCrashedError
+from resume_dl.model.module_command import module_arguments
+from resume_dl.threads import start_thread
 
-_START = (
-    "import sys, runpy; "
-    "sys.path[:] = [place for place in sys.path if place]; "  # no module from the folder that we happen to run in
-    "sys.path.append(sys.argv[1]); "
-    "runpy.run_module('resume_dl.rattler_worker', run_name='__main__', alter_sys=True)"
-)
+_START = module_arguments("resume_dl.rattler_worker", before="sys.path.append(sys.argv[1])")
 _PACKAGES = Path(errors.__file__).resolve().parents[1]
 """Where this package lies: the worker finds it there last, if not by itself."""
 _CREATE_NO_WINDOW = 0x08000000
 _END = None
+_TICK = 1.0
+"""Seconds between two words of what is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class RattlerWorker:
         self._asking = threading.Lock()
         self._child: _Child | None = None
         self._number = 0
+        self.waits: Callable[[str, float], None] = _say_nothing
+        """Told about once a second, in the thread that asks, for which operation it waits and for how many seconds."""
 
     def __enter__(self) -> RattlerWorker:  # noqa: PYI034 - typing.Self is of 3.11
         return self
@@ -92,7 +94,7 @@ class RattlerWorker:
                 self._child = _Child(self._python, self._env)
             self._number += 1
             try:
-                answer = self._child.ask({"id": self._number, "op": op, "args": args}, timeout)
+                answer = self._child.ask({"id": self._number, "op": op, "args": args}, timeout, self.waits)
             except BaseException:
                 self._drop()
                 raise
@@ -118,6 +120,10 @@ class RattlerWorker:
             child.end()
 
 
+def _say_nothing(op: str, seconds: float) -> None:
+    del op, seconds
+
+
 class _Child:
     """The process, a thread that reads its answers, and one that keeps the end of what it says on stderr."""
 
@@ -125,7 +131,7 @@ class _Child:
         flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
         try:
             self.process = subprocess.Popen(
-                [python, "-c", _START, str(_PACKAGES)],
+                [python, *_START, str(_PACKAGES)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -139,14 +145,20 @@ class _Child:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=20)
         self._was_asked = False
-        self._threads = [
-            threading.Thread(target=target, args=(pipe,), daemon=True)
-            for target, pipe in ((self._read, self.process.stdout), (self._listen, self.process.stderr))
-        ]
-        for thread in self._threads:
-            thread.start()
+        assert self.process.stdout is not None  # noqa: S101 - both are pipes, and the type checker cannot know
+        assert self.process.stderr is not None  # noqa: S101 - as above
+        out, err = self.process.stdout, self.process.stderr
+        self._threads: list[threading.Thread] = []
+        try:
+            self._threads.append(start_thread(lambda: self._read(out), self._broke, name="worker-answers"))
+            self._threads.append(start_thread(lambda: self._listen(err), self._broke, name="worker-stderr"))
+        except RuntimeError as error:
+            self.end()
+            raise WorkerCrashedError(f"cannot start a thread: {error}", hint="end other programs") from error
 
-    def ask(self, request: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+    def ask(
+        self, request: Mapping[str, Any], timeout: float | None, waits: Callable[[str, float], None]
+    ) -> dict[str, Any]:
         self._was_asked = True
         stdin = self.process.stdin
         assert stdin is not None  # noqa: S101 - it is a pipe, and the type checker cannot know
@@ -154,13 +166,21 @@ class _Child:
         with contextlib.suppress(OSError, ValueError):
             stdin.write(json.dumps(request).encode() + b"\n")
             stdin.flush()
-        try:
-            line = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            self.process.kill()
-            raise WorkerCrashedError(
-                f"the worker did not finish {request['op']} within {timeout:g} s", hint="run it again"
-            ) from None
+        started = time.monotonic()
+        line: bytes | None
+        while True:
+            waited = time.monotonic() - started
+            try:
+                line = self._answers.get(timeout=_TICK if timeout is None else max(0.0, min(_TICK, timeout - waited)))
+                break
+            except queue.Empty:
+                waited = time.monotonic() - started
+                if timeout is not None and waited >= timeout:
+                    self.process.kill()
+                    raise WorkerCrashedError(
+                        f"the worker did not finish {request['op']} within {timeout:g} s", hint="run it again"
+                    ) from None
+                waits(str(request["op"]), waited)
         answer: Any = None
         if line is not _END:
             with contextlib.suppress(ValueError):
@@ -198,6 +218,11 @@ class _Child:
             self.process.wait()
         for thread in self._threads:
             thread.join()
+
+    def _broke(self, error: BaseException) -> None:
+        """A pipe cannot be read: the request that waits is told that no answer will come."""
+        self._said.append(f"its output cannot be read ({type(error).__name__})")
+        self._answers.put(_END)
 
     def _read(self, pipe: IO[bytes]) -> None:
         with pipe:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl.standalone import fs
+
+_MOST_BYTES = 16 << 20
 SCHEMA = 1
 _FILE = "blocks.json"
 
@@ -37,7 +40,7 @@ def read_blocks(path: Path, *, now: float, lasting: float) -> dict[str, Block]:
     (Clocks are set back, and those of two machines with one home differ.)
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(fs.read_regular(path, _MOST_BYTES))
         if document["schema"] != SCHEMA:
             return {}
         entries = dict(document["blocks"])

@@ -15,7 +15,9 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.settings.conda_find import CondaCommand
 from resume_dl.settings.condarc import condarc_files
+from resume_dl.standalone import fs
 
+_MOST_BYTES = 16 << 20
 SCHEMA = 2
 _VARIABLE = re.compile(rb"\$(\w+)|\$\{(\w+)\}|%(\w+)%")
 _ALWAYS = ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "CONDARC")
@@ -38,7 +40,7 @@ class CondaCache:
     def get(self, env: Mapping[str, str], now: float) -> CondaSettings | str | None:
         """The settings if they still hold; a text, why this conda could not be asked a while ago; or None."""
         try:
-            kept = json.loads(self.file.read_text(encoding="utf-8"))
+            kept = json.loads(fs.read_regular(self.file, _MOST_BYTES))
             if kept["schema"] != SCHEMA or kept["seal"] != self._seal([Path(path) for path in kept["places"]], env):
                 return None
             if "problem" in kept:

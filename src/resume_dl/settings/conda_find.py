@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.paths import home
 
 SWITCH = "RESUME_DL_CONDA"
@@ -88,7 +89,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[Path]:
 
 def _command(path: Path) -> CondaCommand:
     name = path.name.lower()
-    return CondaCommand(path, ("-m", "conda") if name.startswith(("python", "pypy")) else ())
+    return CondaCommand(path, module_arguments("conda") if name.startswith(("python", "pypy")) else ())
 
 
 def _in_root(root: Path) -> tuple[Path, ...]:

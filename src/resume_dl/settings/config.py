@@ -22,7 +22,7 @@ _FLAGS = (
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
-    **dict.fromkeys(("limit_rate", "give_up_after", "cuda"), "text or number"),
+    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(

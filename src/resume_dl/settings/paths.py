@@ -22,7 +22,7 @@ class Paths:
     cache: Path
     """May be deleted at any time: wheels, indexes, what conda answered."""
     state: Path
-    """What was learnt about mirrors."""
+    """What was learnt about mirrors, and what was begun."""
 
     @property
     def wheels(self) -> Path:
@@ -33,6 +33,11 @@ class Paths:
     def pins(self) -> Path:
         """Hashes of files that nobody publishes one for, as they were first seen here."""
         return self.state / "pins"
+
+    @property
+    def unfinished(self) -> Path:
+        """Notes of what runs have begun, and where."""
+        return self.state / "unfinished"
 
     @property
     def config_file(self) -> Path:

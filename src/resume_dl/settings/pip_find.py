@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.module_command import module_arguments
 from resume_dl.model.url import RedactedUrl
 
 _ASK = (
@@ -44,7 +45,7 @@ class TargetPython:
     @property
     def pip(self) -> tuple[str, ...]:
         """How its pip is run, if it has one."""
-        return (str(self.executable), "-m", "pip")
+        return (str(self.executable), *module_arguments("pip"))
 
 
 def find_python(env: Mapping[str, str]) -> TargetPython:

@@ -61,7 +61,7 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigurationError("pip cannot be run", hint=f"try {' '.join(python.pip)} config list") from error
+        raise ConfigurationError("pip cannot be run", hint=f"try {python.executable} -m pip config list") from error
     if done.returncode != 0:
         told = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
         raise NotWritableError(

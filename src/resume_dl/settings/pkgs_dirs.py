@@ -7,6 +7,7 @@ from pathlib import Path
 
 from resume_dl.errors import NotWritableError
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.standalone import fs
 
 MAGIC = "urls.txt"
 """conda takes a folder with this file for a package cache, and tests by it whether it may write there."""
@@ -55,8 +56,8 @@ def _make(folder: Path) -> str | None:
         return _append(magic)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        magic.touch()
-        (folder / "urls").touch()
+        for file in (magic, folder / "urls"):
+            os.close(fs.open_regular(file, os.O_WRONLY | os.O_CREAT))
     except OSError as error:
         return error.strerror or type(error).__name__
     return None
@@ -65,7 +66,7 @@ def _make(folder: Path) -> str | None:
 def _append(file: Path) -> str | None:
     """The test that conda does: opened for appending, nothing written, the time stamp stays."""
     try:
-        with file.open("a"):
-            return None
+        os.close(fs.open_regular(file, os.O_WRONLY | os.O_APPEND))
+        return None
     except OSError as error:
         return error.strerror or type(error).__name__

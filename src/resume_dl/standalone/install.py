@@ -2,8 +2,8 @@
 """Install an offline bundle with this machine's own conda, mamba or micromamba and pip, after every file was verified.
 
 Run it as ``python install.py -n NAME`` in a bundle, or ``python install.py BUNDLE.tar -p PREFIX``: Python 3.8 and
-newer, its standard library, and the verify.py, unpack.py and probe.py that lie beside it. ``resume-dl bundle install``
-calls ``install``. Sizes are in bytes, digests in lower-case hex.
+newer, its standard library, and the verify.py, unpack.py, probe.py and fs.py that lie beside it. ``resume-dl bundle
+install`` calls ``install``. Sizes are in bytes, digests in lower-case hex.
 
 Why conda gets a package cache of its own, filled by us, and a list of the canonical addresses with their MD5
 (measured with conda 24.7.1, 25.11.1 and 26.7.1; what ended in the environment, or that conda refused):
@@ -41,9 +41,9 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 import threading
@@ -96,10 +96,10 @@ def _beside(name: str) -> Any:
 
 
 if TYPE_CHECKING or __package__:
-    from resume_dl.standalone import probe, unpack, verify
+    from resume_dl.standalone import fs, probe, unpack, verify
 else:
     try:
-        probe, verify, unpack = _beside("probe"), _beside("verify"), _beside("unpack")
+        probe, verify, unpack, fs = _beside("probe"), _beside("verify"), _beside("unpack"), _beside("fs")
     except OSError as _error:
         with suppress(OSError):
             print(  # noqa: T201 - a script has nothing else
@@ -124,6 +124,8 @@ _OF_A_VENV = re.compile(
     re.IGNORECASE,
 )
 """What ``python -m venv`` lays into a folder, as paths in it."""
+_MOST_JSON = 64 << 20
+"""Bytes of a file that describes one package: what is longer would take the memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]*")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*")
@@ -273,8 +275,11 @@ class _Installation:
             return self._unpacked(bundle, self.wish.unpack_to)
         beside = str(bundle.absolute().parent)
         place = beside if os.access(beside, os.W_OK) else None  # else where this system keeps such things
-        with tempfile.TemporaryDirectory(prefix=bundle.name + ".", dir=place) as folder:
-            return self._unpacked(bundle, Path(folder))
+        folder = Path(tempfile.mkdtemp(prefix=bundle.name + ".", dir=place))
+        try:
+            return self._unpacked(bundle, folder)
+        finally:
+            fs.remove(folder)
 
     def _refuse_nonsense(self) -> None:
         wish = self.wish
@@ -328,6 +333,8 @@ class _Installation:
 
     def _verified(self, folder: Path, report: "verify.Report") -> Outcome:
         plan = self._plan(folder.absolute(), report.manifest or {})
+        if report.unlooked and folder.is_dir():
+            self._look_inside(folder.absolute(), report.unlooked, plan.info)
         outcome = Outcome(
             prefix=plan.prefix,
             platform=plan.platform,
@@ -343,6 +350,19 @@ class _Installation:
         else:
             self._do(plan)
         return outcome
+
+    def _look_inside(self, folder: Path, paths: List[str], info: Optional["probe.CondaInfo"]) -> None:
+        """Let conda's own Python look into the packages that this one cannot unpack."""
+        code = 2
+        if info is not None and info.python:
+            self.told(f"looking into them with {info.python}")
+            command = [info.python, "-I", os.path.abspath(verify.__file__), str(folder), "--inside"]  # noqa: PTH100 - resolve() follows links
+            with suppress(OSError):
+                code = subprocess.run(command, input="\n".join(paths).encode("utf-8"), stdout=self.output).returncode  # noqa: PLW1510 - its code is looked at
+        if code == 4:
+            raise InstallError("the bundle is not to be used, and nothing was started", "see above", 4)
+        if code != 0:
+            self._warn(f"{len(paths)} .conda packages were not looked into: no Python with zstandard is at hand")
 
     # -- what to do
 
@@ -437,10 +457,7 @@ class _Installation:
                 raise InstallError(what, "write ./ before a folder whose name begins with ~", 2) from error
             return Path(os.path.abspath(str(prefix)))  # noqa: PTH100 - links stay as they are
         if info is None:
-            hint = "give -p PREFIX, the folder of an environment"
-            what = f"no conda is here that knows where environment {self.wish.name!r} is"
-            lost = self._named_and_lost()
-            raise InstallError(f"{what}, {lost}" if lost else what, hint, 5)
+            return self._venv_of_name()
         if self.wish.name == "base":
             return Path(info.root_prefix)
         places = [Path(folder, self.wish.name) for folder in info.envs_dirs]
@@ -452,6 +469,21 @@ class _Installation:
                 return place
         raise InstallError("none of conda's folders for environments can be written to", "give -p PREFIX", 5)
 
+    def _venv_of_name(self) -> Path:
+        """Where ``-n`` is without conda: the virtual environment of that name, there or to be made."""
+        name, lost = self.wish.name, self._named_and_lost()
+        if lost or name == "base":
+            what = f"no conda is here that knows where environment {name!r} is"
+            raise InstallError(f"{what}, {lost}" if lost else what, "give -p PREFIX, the folder of an environment", 5)
+        home = self.env.get("USERPROFILE" if WINDOWS else "HOME") or os.path.expanduser("~")  # noqa: PTH111 - it raises nothing
+        folder = Path(self.env.get("WORKON_HOME") or os.path.join(home, ".virtualenvs"))  # noqa: PTH118 - as above
+        prefix = folder / name
+        if not folder.is_absolute() or not (prefix.exists() or _can_be_made(folder)):
+            hint = f"give the folder of the environment, as in -p {os.path.join('.', name)}"  # noqa: PTH118 - keeps the dot
+            raise InstallError(f"no conda is here, and {folder}, for virtual environments, cannot be written", hint, 5)
+        self.told(f"no conda is used: {name!r} is the virtual environment {prefix} (another place: -p PREFIX)")
+        return prefix
+
     def _find(self, folder: Path, entries: List[Dict[str, Any]], info: Optional["probe.CondaInfo"]) -> List[_Package]:
         """Where each package's bytes are; what a delta relies on is looked for on this machine. Nothing is written."""
         found = []
@@ -461,7 +493,7 @@ class _Installation:
         relied_on = [entry for entry in entries if not entry["included"]]
         if relied_on:
             size = sum(entry["size"] for entry in relied_on)
-            self.told(f"looking for {len(relied_on)} files that this machine should have, {_megabytes(size)}")
+            self.told(f"looking for {len(relied_on)} files that this machine should have, {verify.show_size(size)}")
         for entry in entries:
             name = entry["path"].rpartition("/")[2]
             fits = _NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"]) and _FILE.fullmatch(name)
@@ -503,8 +535,10 @@ class _Installation:
         elif plan.conda:
             hint = "install it into an environment that has one: -p PREFIX or -n NAME of an existing one"
             raise InstallError("the bundle has wheels, and no Python for a new environment", hint, 2)
-        elif self.wish.name:
-            hint = "name an environment that is there, or a folder for a new one of this Python: -p PREFIX"
+        elif self.wish.name and plan.info is not None:
+            hint = (
+                "name an environment that is there, or a folder for a new one of this Python: -p PREFIX; or --with pip"
+            )
             raise InstallError(f"there is no environment {self.wish.name!r}, and the bundle brings no Python", hint, 2)
         elif not sys.executable:
             raise InstallError("it is not known which Python this is", "run install.py with a Python on disk", 5)
@@ -535,13 +569,15 @@ class _Installation:
         for packages, who in ((plan.conda, plan.client.name if plan.client is not None else ""), (plan.pip, "pip")):
             if packages:
                 size = sum(each.entry["size"] for each in packages)
-                self.told(f"by {who}: {len(packages)} packages, {_megabytes(size)}")
+                self.told(f"by {who}: {len(packages)} packages, {verify.show_size(size)}")
         self.told("dry run: nothing was started, nothing was written")
 
     # -- doing it
 
     def _do(self, plan: _Plan) -> None:
         with _Stage(plan) as stage:
+            for refused in stage.refused:
+                self._warn(refused)
             plan = self._looked_at(plan)  # again: now nobody else is at work there
             _refuse_other_content(plan)
             _refuse_strangers(plan)
@@ -578,7 +614,7 @@ class _Installation:
         cache = stage.folder / "pkgs"
         cache.mkdir()
         size = sum(each.entry["size"] for each in plan.conda)
-        self.told(f"bringing {len(plan.conda)} archives, {_megabytes(size)}, to {cache}")
+        self.told(f"bringing {len(plan.conda)} archives, {verify.show_size(size)}, to {cache}")
         lines = ["@EXPLICIT"]
         digests = {}
         for each in plan.conda:
@@ -714,15 +750,18 @@ class _Installation:
 class _Stage:
     """A folder for one environment's installation: conda's cache and the lists; held by a lock, gone at the end.
 
-    In the first of ``places`` that can be written to and whose name conda reads as it is. A run that was killed leaves
-    it behind; the next one for the same environment takes it over.
+    In the first of the places that can be written to and whose name conda reads as it is. Its name cannot be guessed,
+    and it is private: in a folder that others may write to, they can make none for us. A run that was killed leaves it
+    behind; the next one for the same environment, which holds the same lock, takes it over.
     """
 
     def __init__(self, plan: _Plan) -> None:
         self.plan = plan
         self.prefix = plan.prefix
-        self.places = _stages(plan)
-        self.folder = self.places[-1]
+        self.place = _places(plan)[-1]
+        self.folder = self.place.new()
+        self.refused: List[str] = []
+        """Places that other users may have written into, and why they are not used."""
         self._begun = False
         self._lock = -1
 
@@ -732,40 +771,50 @@ class _Stage:
         return () if WINDOWS else (self._lock,)
 
     def __enter__(self) -> "_Stage":  # noqa: PYI034 - typing.Self is of 3.11
-        for place in self.places:
-            if not _is_read_as_it_is(place):
+        for place in _places(self.plan):
+            if not _is_read_as_it_is(place.folder / place.name):
                 continue
             try:
-                self._lock = _locked(Path(str(place) + ".lock"))
+                self._lock = _locked(place.lock)
+            except fs.UntrustedFolderError as error:
+                self.refused.append(f"{error}; it is not used")
+                continue
             except OSError:
                 continue
-            self.folder = place
+            self.place = place
             break
         else:
-            text = "there is no folder that can be written to and that conda would find: tried " + _some(
-                map(str, self.places)
-            )
+            tried = (str(place.folder / place.name) for place in _places(self.plan))
+            text = "there is no folder that can be written to and that conda would find: tried " + _some(tried)
+            text = "\n".join([text, *self.refused])
             raise InstallError(text, "set CONDA_PKGS_DIRS to a folder of yours, and run it again", 5)
         if self._lock < 0:
             text = f"another installation into {self.prefix} is at work"
             raise InstallError(text, "wait until it has ended, then run the same command again", 5)
+        left = self.place.left()
+        marked = _marked(self.plan)
+        self.folder = marked if marked is not None and marked in left else [*left, self.place.new()][0]
         return self
 
     def begin(self) -> None:
         """Take over the folder, empty but for the mark. Until then it is as a killed run has left it."""
         self._begun = True
-        if self.folder.is_dir():
+        for each in self.place.left():
+            if each != self.folder:
+                fs.remove(each)
+        try:
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
             for each in list(self.folder.iterdir()):
                 if each.name != _MAKING:
-                    _remove(each)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+                    fs.remove(each)
 
     def mark(self, token: str) -> None:
         """From here on the environment is ours to remove, should we be killed; without a ``token`` it gets one."""
         data = (token or os.urandom(16).hex()).encode("ascii")
-        (self.folder / _MAKING).write_bytes(data)
+        fs.write_file(self.folder / _MAKING, data)
         self.prefix.mkdir(parents=True, exist_ok=True)
-        (self.prefix / _BEGUN).write_bytes(data)
+        fs.write_file(self.prefix / _BEGUN, data)
 
     def unmark(self) -> None:
         """What is made stays."""
@@ -783,18 +832,50 @@ class _Stage:
                     if not _stranger(self.plan, self.folder):
                         _remove_environment(self.prefix)
             if _marked(self.plan) != self.folder:  # else the next run needs it to tell what is ours there
-                _remove(self.folder)
-        _unlock(self._lock, Path(str(self.folder) + ".lock"))
+                fs.remove(self.folder)
+        _unlock(self._lock, self.place.lock)
         with suppress(OSError):
             if self.folder.parent.name == verify.UNFINISHED:
                 self.folder.parent.rmdir()
 
 
-def _stages(plan: _Plan) -> List[Path]:
+class _Place(NamedTuple):
+    """A folder in which the stage of one environment may be, and how the stage's name begins there."""
+
+    folder: Path
+    name: str
+
+    @property
+    def lock(self) -> Path:
+        """The same for each run, so that only one works on that environment."""
+        return self.folder / (self.name + ".lock")
+
+    def new(self) -> Path:
+        """The path of a stage that is not there: its name cannot be guessed."""
+        return self.folder / f"{self.name}-{os.urandom(8).hex()}"
+
+    def left(self) -> List[Path]:
+        """The stages that earlier runs of this user left; what another user made, or may have written into, is none."""
+        form = re.compile(re.escape(self.name) + "(-[0-9a-f]{16})?")  # earlier versions added nothing
+        try:
+            return sorted(path for path in self.folder.iterdir() if form.fullmatch(path.name) and _is_own(path))
+        except OSError:
+            return []
+
+
+def _places(plan: _Plan) -> List[_Place]:
     """Where the stage may be: in conda's caches, so that what it unpacks is linked and later moved, else beside."""
     name = "bundle-" + hashlib.sha256(str(plan.prefix).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     caches = plan.info.pkgs_dirs if plan.info is not None and plan.conda else ()
-    return [*(Path(cache, verify.UNFINISHED, name) for cache in caches), plan.prefix.parent / ("." + name)]
+    return [*(_Place(Path(cache, verify.UNFINISHED), name) for cache in caches), _Place(plan.prefix.parent, "." + name)]
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        fs.check_private(folder, alone=True)
+    except OSError:
+        return False
+    return True
 
 
 def _is_read_as_it_is(place: Path) -> bool:
@@ -805,9 +886,12 @@ def _is_read_as_it_is(place: Path) -> bool:
 def _locked(path: Path) -> int:
     """A descriptor that holds the lock of this file, which is made; -1 where another has it. Raises OSError."""
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.name == verify.UNFINISHED:
+            fs.make_private(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = fs.open_regular(path, os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
             if path.parent.is_dir():
                 raise
@@ -818,7 +902,7 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             return -1
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
+            if os.path.samestat(os.fstat(descriptor), path.lstat()):
                 return descriptor
         os.close(descriptor)  # its last owner removed the file between our open and our lock
 
@@ -841,18 +925,11 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _remove(place: Path) -> None:
-    if place.is_symlink() or place.is_file():
-        place.unlink()
-    elif place.exists():
-        shutil.rmtree(str(place), onerror=_writable_first)
-
-
 def _remove_environment(prefix: Path) -> None:
     """Remove what we made; a link that leads there, and a disk that is mounted there, are the user's."""
     if prefix.is_dir():
         for each in sorted(prefix.iterdir(), key=lambda each: each.name == _BEGUN):  # last: until then it is ours
-            _remove(each)
+            fs.remove(each)
         with suppress(OSError):
             prefix.rmdir()
 
@@ -860,7 +937,7 @@ def _remove_environment(prefix: Path) -> None:
 def _token_in(place: Path) -> str:
     """Empty where there is none."""
     try:
-        data = place.read_bytes()
+        data = fs.read_regular(place, 64)
     except OSError:
         return ""
     return data.decode("ascii") if re.fullmatch(b"[0-9a-f]{32}", data) else ""
@@ -869,7 +946,10 @@ def _token_in(place: Path) -> str:
 def _marked(plan: _Plan) -> Optional[Path]:
     """The stage whose mark agrees with the token in the prefix: a run that has not ended well made it."""
     token = _token_in(plan.prefix / _BEGUN)
-    return next((place for place in _stages(plan) if token and _token_in(place / _MAKING) == token), None)
+    if not token:
+        return None
+    left = (stage for place in _places(plan) for stage in place.left())
+    return next((stage for stage in left if _token_in(stage / _MAKING) == token), None)
 
 
 def _refuse_other_content(plan: _Plan) -> None:
@@ -913,18 +993,18 @@ class _Ours:
         self._scripts: List[str] = []
         for each in plan.conda:
             self._files.add(f"conda-meta/{each.stem}.json")
-            info = stage / "pkgs" / each.stem / "info"
+            package = stage / "pkgs" / each.stem
             with suppress(OSError, ValueError):
-                self._files.update((info / "files").read_text(encoding="utf-8").splitlines())
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                paths = json.loads((info / "paths.json").read_bytes().decode("utf-8"))["paths"]
+                self._files.update(_read_info(package, "files").splitlines())
+            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+                paths = json.loads(_read_info(package, "paths.json"))["paths"]
                 self._files.update(str(path["_path"]) for path in paths)
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                noarch = json.loads((info / "link.json").read_bytes().decode("utf-8"))["noarch"]
+            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+                noarch = json.loads(_read_info(package, "link.json"))["noarch"]
                 self._scripts += [str(line).partition("=")[0].strip() for line in noarch["entry_points"]]
             with suppress(OSError, ValueError, KeyError, TypeError):
                 record = plan.prefix / "conda-meta" / f"{each.stem}.json"
-                self._files.update(map(str, json.loads(record.read_bytes().decode("utf-8"))["files"]))
+                self._files.update(map(str, json.loads(_read(record))["files"]))
 
     def has(self, path: str) -> bool:
         path = re.sub(r"(\.c~|\.conda_trash)$", "", path)  # what conda is about to replace or remove
@@ -941,12 +1021,14 @@ class _Ours:
         return compiled is not None and self.has(f"{compiled.group(1) or ''}{compiled.group(2)}.py")
 
 
-def _writable_first(function: Callable[..., Any], name: str, _: Any) -> None:
-    """For ``rmtree``: Windows keeps read-only files, POSIX what lies in read-only folders. Raises OSError."""
-    for place in (Path(name).parent, Path(name)):
-        if not place.is_symlink():
-            place.chmod(stat.S_IRWXU)
-    function(name)
+def _read_info(package: Path, name: str) -> str:
+    """A text that an unpacked package brought; never one to which a link of it leads. Raises OSError, ValueError."""
+    return str(fs.read_below(package, "info", name, limit=_MOST_JSON), "utf-8")
+
+
+def _read(path: Path) -> str:
+    """A text where packages put files. Raises OSError, ValueError."""
+    return str(fs.read_regular(path, _MOST_JSON), "utf-8")
 
 
 def _bring(package: _Package, place: Path) -> Optional[str]:
@@ -969,25 +1051,27 @@ def _publish(cache: Path, plan: _Plan, info: "probe.CondaInfo") -> None:
     if cache.parent.parent.name != verify.UNFINISHED or str(own) not in info.pkgs_dirs:
         return
     for each in plan.conda:
-        record = Path(each.stem, "info", "repodata_record.json")
+        name = "repodata_record.json"
         places = own / each.stem, own / each.filename
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            if not any(place.exists() or place.is_symlink() for place in places) and (cache / record).is_file():
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            is_new = not any(place.exists() or place.is_symlink() for place in places)
+            if is_new and _read_info(cache / each.stem, name):
                 (cache / each.stem).rename(places[0])
                 (cache / each.filename).rename(places[1])
-                with (own / "urls.txt").open("ab") as addresses:
+                urls = fs.open_regular(own / "urls.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                with open(urls, "ab") as addresses:  # noqa: PTH123 - a descriptor
                     addresses.write((each.url + os.linesep).encode("ascii"))
-            if json.loads((own / record).read_bytes().decode("utf-8"))["url"] == each.url:
+            if json.loads(_read_info(places[0], name))["url"] == each.url:
                 _name_place(plan.prefix / "conda-meta" / f"{each.stem}.json", *places)
 
 
 def _name_place(record: Path, folder: Path, archive: Path) -> None:
     """Say in an environment's record of a package where its cache entry is. Raises OSError, ValueError, KeyError."""
-    said = json.loads(record.read_bytes().decode("utf-8"))
+    said = json.loads(_read(record))
     said["link"]["source"] = said["extracted_package_dir"] = str(folder)
     said["package_tarball_full_path"] = str(archive)
     beside = record.with_name(record.name + ".new")
-    beside.write_bytes(json.dumps(said, indent=2, sort_keys=True).encode("utf-8"))
+    fs.write_file(beside, json.dumps(said, indent=2, sort_keys=True).encode("utf-8"))
     beside.replace(record)
 
 
@@ -1059,7 +1143,7 @@ def _is_complete(plan: _Plan, env: Mapping[str, str]) -> bool:
 def _lost(record: Path, prefix: Path) -> bool:
     """Whether a file that conda's record of a package names is not there."""
     try:
-        files = json.loads(record.read_bytes().decode("utf-8"))["files"]
+        files = json.loads(_read(record))["files"]
         return not all(os.path.lexists(str(prefix / file)) for file in files)
     except (OSError, ValueError, KeyError, TypeError):
         return True
@@ -1068,7 +1152,7 @@ def _lost(record: Path, prefix: Path) -> bool:
 def _is_of_another(record: Path, digests: Mapping[str, Optional[str]]) -> bool:
     """Whether conda's record of a package is of an archive with other digests; what it does not say is not compared."""
     try:
-        said = json.loads(record.read_bytes().decode("utf-8"))
+        said = json.loads(_read(record))
         return any(said.get(kind) and own and said[kind] != own for kind, own in digests.items())
     except (OSError, ValueError, AttributeError):
         return False
@@ -1125,10 +1209,6 @@ def _some(names: Any) -> str:
     listed = list(names)
     rest = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
     return ", ".join(listed[:5]) + rest
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"
 
 
 def _flush() -> None:
@@ -1189,7 +1269,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         epilog="Exit codes: 0 done, 1 a file of a delta is missing, 2 wrong usage, 4 not to be used, 5 this machine.",
     )
     parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
-    parser.add_argument("-n", "--name", default="", help="the environment, by its name")
+    parser.add_argument(
+        "-n",
+        "--name",
+        default="",
+        help="the environment, by its name: conda's, or without conda a venv in $WORKON_HOME or ~/.virtualenvs",
+    )
     parser.add_argument("-p", "--prefix", type=_place, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
     verify.add_trust_options(parser)
@@ -1227,7 +1312,10 @@ def ready(outcome: Outcome) -> str:
     """The last line: how to use it."""
     if _is_conda_environment(outcome.prefix):
         return f'ready: {outcome.prefix}  (activate it: {outcome.client or "conda"} activate "{outcome.prefix}")'
-    return f"ready: {outcome.prefix}  (its Python: {_python_of(outcome.prefix)})"
+    python = _python_of(outcome.prefix)
+    activate = python.parent / "activate"
+    how = f'"{activate}"' if WINDOWS else f". {shlex.quote(str(activate))}"
+    return f"ready: {outcome.prefix}  (activate it: {how}; its Python: {python})"
 
 
 if __name__ == "__main__":

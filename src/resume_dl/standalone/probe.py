@@ -128,6 +128,8 @@ class CondaInfo(NamedTuple):
     root_prefix: str
     envs_dirs: Tuple[str, ...]
     solver: str
+    python: str = ""
+    """The path of the Python that it runs in; empty where it does not say."""
 
 
 class Profile(NamedTuple):
@@ -362,6 +364,7 @@ def conda_info(
         root_prefix=_one(answer.get("root_prefix", answer.get("base environment"))),
         envs_dirs=_texts(answer.get("envs_dirs", answer.get("envs directories"))),
         solver=_one(solver.get("name") if isinstance(solver, dict) else solver),
+        python=_one(answer.get("sys.executable")),
     )
 
 
@@ -704,7 +707,15 @@ class _Progress:
         self.done += count
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + _EVERY
-            self.told(f"  {self.done // 10**6} of {self.size // 10**6} MB")
+            self.told(f"  {show_size(self.done)} of {show_size(self.size)}")
+
+
+def show_size(count: float) -> str:
+    """For people, as ``1.5 MB``; what our own commands say too (model/units.py)."""
+    for unit, scale, figures in (("B", 1, 0), ("kB", 1000, 1), ("MB", 1000**2, 1)):
+        if round(count / scale, figures) < 1000:
+            return f"{count / scale:.{figures}f} {unit}"
+    return f"{count / 1000**3:.1f} GB"
 
 
 def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tell) -> Dict[str, List[Dict[str, Any]]]:
@@ -718,7 +729,7 @@ def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tel
     known = _files(_folders(wheels), (".whl",), told)
     sizes = sum(size for _, size in (*archives, *known))
     if archives or known:
-        told(f"hashing {len(archives) + len(known)} files, {sizes // 10**6} MB, in the caches of this machine")
+        told(f"hashing {len(archives) + len(known)} files, {show_size(sizes)}, in the caches of this machine")
     progress = _Progress(sizes, told)
     for kind, files in (("packages", archives), ("wheels", known)):
         for path, _ in files:

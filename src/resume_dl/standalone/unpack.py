@@ -6,7 +6,8 @@ lies beside it. ``resume-dl bundle verify``, ``bundle install``, a bundle's own 
 it is given a tar, call ``check_tar``, ``check_any`` and ``unpack``; verify.py says what a bundle is.
 
 The tar is read as POSIX's ustar with pax headers or GNU's long names (pax(1), tar(5)), by a reader of our own:
-``tarfile`` has met its endless loops and takes links, sparse files and devices, none of which a bundle has.
+``tarfile`` has met its endless loops and takes links, sparse files and devices, none of which a bundle has. A header
+that GNU tar, bsdtar and ``tarfile`` may read in different ways is refused: what is verified is what they unpack.
 """
 
 import sys
@@ -29,7 +30,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 
 def _beside(name: str) -> Any:
@@ -165,6 +166,8 @@ def _open(tar: Path) -> BinaryIO:
 
 _TAR_BLOCK = 512
 _LONGEST_EXTENSION = 1 << 16
+_MOST_MEMBERS = 1 << 20
+"""Twice the files that the longest manifest lists."""
 _TAR_KINDS = {
     b"1": "a hard link",
     b"2": "a symbolic link",
@@ -174,6 +177,16 @@ _TAR_KINDS = {
     b"S": "a sparse file",
 }
 _WITHOUT_BYTES = (b"1", b"2", b"3", b"4", b"5", b"6")
+_USTAR, _GNU = b"ustar\x0000", b"ustar  \0"
+_OCTAL = re.compile(rb"([0-7]+)[ \0]+")
+_BLANK = re.compile(rb"[ \0]*")
+_UNREAD_FIELDS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))
+"""Mode, owner, group, time and device numbers: of no use here, but other programs give up where one is malformed."""
+_PAX_RECORDS = re.compile(
+    rb"path|size|[amc]time|[ug]id|[ug]name|comment|LIBARCHIVE\.(creationtime|xattr\..+)|RHT\.security\.selinux"
+    rb"|SCHILY\.(dev|ino|nlink|fflags|(acl|xattr)\..+)"
+)
+"""What tar programs write of plain files. ``SCHILY.realsize``, for one, is a size to bsdtar only."""
 
 
 class _BrokenTarError(Exception):
@@ -188,6 +201,7 @@ class _Tar(verify.Source):
 
     def __init__(self, path: Path, file: BinaryIO, report: verify.Report) -> None:
         super().__init__()
+        self.unpacked_by_others = True
         self._file = file
         self._starts: Dict[str, int] = {}
         self._keys: Dict[str, str] = {}
@@ -210,15 +224,16 @@ class _Tar(verify.Source):
     def _enter(self, name: str, size: int, start: int, kind: bytes, report: verify.Report) -> None:
         path = name[2:] if name.startswith("./") else name
         if kind == b"5":
-            path = path.rstrip("/")
-            if path in ("", "."):
+            if name in (".", "./"):
                 return
+            path = path.rstrip("/")
         complaint = verify.unsafe_path(path)
         if complaint:
             self.odd.add(path)
             report.add(path, "unsafe", complaint, verify.REMAKE)
         elif kind == b"5":
             self.unfinished = self.unfinished or path == verify.UNFINISHED
+            self.folders.add(path)
         elif kind not in (b"0", b"\0"):
             self.odd.add(path)
             odd = _TAR_KINDS.get(kind, "of an unknown kind")
@@ -235,36 +250,35 @@ class _Tar(verify.Source):
 
     def _members(self) -> Iterator[Tuple[str, int, int, bytes]]:
         """Name, size, where its bytes begin, and type of each. Raises _BrokenTarError."""
-        at = 0
-        long_name: Optional[str] = None
-        long_size: Optional[int] = None
-        extended = False
+        at = count = 0
+        extension: Optional[_Extension] = None
         while True:
             header = self._take(at, _TAR_BLOCK)
             at += _TAR_BLOCK
             if header == bytes(_TAR_BLOCK):
-                if extended:
+                if extension is not None:
                     raise _BrokenTarError("has a name without a file")
                 self._check_end(at)
                 return
             name, size, kind = _parse_header(header)
-            if kind in (b"x", b"L"):
+            if kind in _EXTENSIONS:
+                if extension is not None:
+                    raise _BrokenTarError("gives one file two extended headers,")
                 if size > _LONGEST_EXTENSION:
                     raise _BrokenTarError(f"has a name of {verify.show_size(size)}")
-                content = self._take(at, size)
+                extension = _EXTENSIONS[kind](self._take(at, size))
                 at = self._skip_padding(at, size)
-                extended = True
-                if kind == b"L":
-                    long_name = _text(content.rstrip(b"\0"))
-                else:
-                    long_name, long_size = _parse_pax(content, long_name, long_size)
                 continue
-            name = name if long_name is None else long_name
-            size = size if long_size is None else long_size
-            long_name, long_size, extended = None, None, False
+            if extension is not None:
+                name = name if extension.name is None else extension.name
+                size = size if extension.size is None else extension.size
+                extension = None
             held = 0 if kind in _WITHOUT_BYTES else size
             if held > self._end - at:
                 raise _BrokenTarError(f"ends in the middle of {verify.shown(name)}")
+            count += 1
+            if count > _MOST_MEMBERS:
+                raise _BrokenTarError(f"has more than {_MOST_MEMBERS:,} members")
             yield name, size, at, kind
             at = self._skip_padding(at, held)
 
@@ -294,47 +308,85 @@ def _parse_header(header: bytes) -> Tuple[str, int, bytes]:
     """Name, size and type. Raises _BrokenTarError."""
     if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
         raise _BrokenTarError("is damaged, or is no tar,")
-    magic = header[257:265]
-    if magic not in (b"ustar\x0000", b"ustar  \0"):
+    magic, kind = header[257:265], header[156:157]
+    if magic not in (_USTAR, _GNU):
         raise _BrokenTarError("is no tar of a kind that bundles have,")
-    name = header[:100].partition(b"\0")[0]
-    prefix = header[345:500].partition(b"\0")[0] if magic == b"ustar\x0000" else b""
-    return _text(prefix + b"/" + name if prefix else name), _number(header[124:136]), header[156:157]
+    if kind in _REFUSED_EXTENSIONS:
+        raise _BrokenTarError(f"has {_REFUSED_EXTENSIONS[kind]}, which no bundle's tar has,")
+    for start, end in _UNREAD_FIELDS:
+        field = header[start:end]
+        if field[:1] not in (b"\x80", b"\xff") and not (_OCTAL.fullmatch(field) or _BLANK.fullmatch(field)):
+            raise _BrokenTarError("has a damaged header")
+    # old GNU headers have times and sparse maps where POSIX has the prefix, and tarfile takes either for a prefix
+    if any(header[345:] if magic == _GNU else header[500:]):
+        raise _BrokenTarError("has a header that programs read in different ways,")
+    name, prefix = _field(header[:100]), _field(header[345:500])
+    return _text(prefix + b"/" + name if prefix else name), _number(header[124:136]), kind
+
+
+def _field(field: bytes) -> bytes:
+    """A text up to its NUL, behind which nothing may stand. Raises _BrokenTarError."""
+    text, _, rest = field.partition(b"\0")
+    if any(rest):
+        raise _BrokenTarError("has a damaged header")
+    return text
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or GNU's base 256 for what is larger. Raises _BrokenTarError."""
-    if field[:1] == b"\x80":
-        return int.from_bytes(field[1:], "big")
-    try:
-        return int(field.rstrip(b" \0") or b"0", 8)
-    except ValueError:
-        raise _BrokenTarError("has a damaged header") from None
+    """Octal digits and what ends them, nothing else: programs differ in signs, blanks before it, and base 256.
+
+    A file of 8 GiB or more has its size in a pax record. Raises _BrokenTarError.
+    """
+    found = _OCTAL.fullmatch(field)
+    if found is None:
+        raise _BrokenTarError("has a damaged header")
+    return int(found.group(1), 8)
 
 
 def _text(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _parse_pax(content: bytes, name: Optional[str], size: Optional[int]) -> Tuple[Optional[str], Optional[int]]:
-    """Name and size by records ``<length> <key>=<value>`` and a line's end. Raises _BrokenTarError."""
+class _Extension(NamedTuple):
+    """What an extended header says of the member that follows it; None: nothing."""
+
+    name: Optional[str]
+    size: Optional[int]
+
+
+def _parse_long_name(content: bytes) -> _Extension:
+    """GNU's: the name and a NUL. Raises _BrokenTarError."""
+    return _Extension(_text(_field(content)), None)
+
+
+def _parse_pax(content: bytes) -> _Extension:
+    """Records ``<length> <key>=<value>`` and a line's end; none twice. Raises _BrokenTarError."""
+    found: Dict[bytes, bytes] = {}
+    if b"hdrcharset=" in content:  # tarfile looks for it in values too
+        raise _BrokenTarError("has names in another encoding than UTF-8,")
     while content:
         length = content.partition(b" ")[0]
         if not re.fullmatch(rb"[1-9][0-9]{0,5}", length) or not len(length) < int(length) <= len(content):
             raise _BrokenTarError("has a damaged header")
-        key, found, value = content[len(length) + 1 : int(length) - 1].partition(b"=")
-        if not found or content[int(length) - 1 : int(length)] != b"\n":
+        key, mark, value = content[len(length) + 1 : int(length) - 1].partition(b"=")
+        if not mark or content[int(length) - 1 : int(length)] != b"\n":
             raise _BrokenTarError("has a damaged header")
         if key.startswith(b"GNU.sparse"):
             raise _BrokenTarError("holds a sparse file, which no bundle does,")
-        if key == b"path":
-            name = _text(value)
-        elif key == b"size":
-            if not re.fullmatch(rb"[0-9]{1,18}", value):
-                raise _BrokenTarError("has a damaged header")
-            size = int(value)
+        if key in found or not _PAX_RECORDS.fullmatch(key):
+            raise _BrokenTarError(f"has a header that programs read in different ways ({verify.shown(_text(key))}),")
+        found[key] = value
         content = content[int(length) :]
-    return name, size
+    name, size = found.get(b"path"), found.get(b"size")
+    if name == b"" or (name is not None and b"\0" in name):
+        raise _BrokenTarError("has a damaged header")
+    if size is not None and not re.fullmatch(rb"0|[1-9][0-9]{0,17}", size):
+        raise _BrokenTarError("has a damaged header")
+    return _Extension(None if name is None else _text(name), None if size is None else int(size))
+
+
+_EXTENSIONS: Dict[bytes, Callable[[bytes], _Extension]] = {b"x": _parse_pax, b"L": _parse_long_name}
+_REFUSED_EXTENSIONS = {b"g": "a global header", b"K": "a long link", b"X": "a header of Solaris's tar"}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -399,7 +451,7 @@ class _Unpacking:
             out.writelines(verify.blocks(file))
         with part.open("rb", buffering=0) as written:  # what was written is hashed, and not what was read
             right = judge.is_right(each, written, os.fstat(written.fileno()).st_size)
-            right = right and verify.look_inside(each, written, self._report, deep=False)
+            right = right and verify.look_inside(each, written, self._report, deep=self._report.trust == "accidents")
         if right:
             part.replace(target)
 

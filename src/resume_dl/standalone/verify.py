@@ -39,6 +39,7 @@ import time
 import unicodedata
 import zipfile
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -60,6 +61,8 @@ _LONGEST_MANIFEST = 256 << 20
 _LONGEST_SIGNATURE = 1 << 16
 _LONGEST_DIRECTORY = 64 << 20
 """Of an archive, in one piece: half a million members."""
+_LARGEST_MEMBER = 1 << 40
+"""No package has one of a terabyte; zeros of any number pack well."""
 _LONGEST_PATH = 1000
 _MOST_OF_A_KIND = 20
 """Warnings that are told; 5,000 files of somebody's own would hide the verdict."""
@@ -81,6 +84,7 @@ _RESERVED = re.compile(
 
 _AGAIN = "copy it again from the machine or disk that the bundle came from"
 _REMOVE = "remove it, or copy the bundle again"
+_WITHOUT = "make the tar again of the files that SHA256SUMS lists and it, or copy the tar that `bundle create` wrote"
 _LEFT = "was left by a file manager or file system; nothing of it will be used"
 REMAKE = "do not use this bundle; ask whoever made it for another"
 
@@ -118,6 +122,8 @@ class Report:
         self.verified: Set[str] = set()
         """Paths of the files that were hashed and found right, with all their ``bytes``."""
         self.bytes = 0
+        self.unlooked: List[str] = []
+        """Paths of .conda packages that were to be looked into, by a Python that cannot unpack them."""
 
     @property
     def exit_code(self) -> int:
@@ -153,9 +159,11 @@ def check(
     told: Optional[Told] = None,
     deep: bool = False,
 ) -> Report:
-    """Verify a bundle's folder; ``told`` gets a line every few seconds, ``deep`` looks into .tar.bz2 and .tar.gz too.
+    """Verify a bundle's folder; ``told`` gets a line every few seconds.
 
-    Raises UsageError for options that do not go together, and nothing for a bundle, however hostile.
+    Packages are looked into, for members that would be written elsewhere, where the bundle is not vouched for by a
+    digest or a signature, or it is asked for: ``deep``. Raises UsageError for options that do not go together, and
+    nothing for a bundle, however hostile.
     """
     folder = Path(folder)
     wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
@@ -178,6 +186,9 @@ def lines(report: Report) -> List[str]:
         verdict = "not to be used" if report.exit_code == 4 else "this machine failed"
         found.append("{}: {}".format(verdict, _count(len(report.problems), "problem")))
         return found
+    if report.unlooked:
+        packages = _count(len(report.unlooked), ".conda package")
+        found.append(f"warning: {packages} not looked into: this Python has no zstandard, conda's own has")
     if report.trust == "signature":
         found.append(f"trust: signed by {shown(report.signer)}")
     elif report.trust == "digest":
@@ -226,6 +237,10 @@ class Source:
         self.odd: Set[str] = set()
         """Paths that were refused already: nobody is told that they are missing."""
         self.unfinished = False
+        self.folders: Set[str] = set()
+        """Paths of a tar's folders."""
+        self.unpacked_by_others = False
+        """Whether a program that knows nothing of the manifest may unpack all of it, what is not listed too: a tar."""
         self.cut = ""
         """Where a tar cannot be read further; what is behind it is not called missing."""
 
@@ -242,6 +257,7 @@ class Source:
 def check_source(source: Source, wanted: "Wanted", report: Report, told: Optional[Told], *, deep: bool) -> None:
     """Verify all that is in ``source``; see ``check``."""
     expected = list_files(source, wanted, report)
+    deep = deep or report.trust == "accidents"
     judge = Judge(expected, source, report, told)
     for each in expected:
         if each.path not in source.entries:
@@ -664,7 +680,7 @@ def folded(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-_SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py", "join.py")
+_SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py", "join.py", "fs.py")
 _READ_BY_PURPOSE = ("environment.yml", "pylock.toml")
 _CLIENTS = {
     "channel": "conda",
@@ -721,7 +737,7 @@ def _is_leftover(parts: List[str]) -> bool:
 
 def _compare_names(source: Source, expected: List[Expected], report: Report) -> None:
     """Report what is missing and what was added; what is there under another spelling is found."""
-    if not expected:
+    if not expected and report.manifest is None:
         return  # what belongs here is unknown, and was told
     wanted = {each.path for each in expected}
     added = [path for path in source.entries if path not in wanted and path not in (MANIFEST, SUMS)]
@@ -747,10 +763,16 @@ def _compare_names(source: Source, expected: List[Expected], report: Report) -> 
             report.add(path, "added", f"is no part of this bundle: {SUMS} does not list it", _REMOVE)
         elif reader:
             report.add(path, "added", f"is no part of this bundle, and {reader} would read it", _REMOVE)
+        elif source.unpacked_by_others:
+            report.add(path, "added", "is no part of this bundle, and tar would unpack it", _WITHOUT)
         elif not _is_leftover(path.casefold().split("/")):
             report.warn(path, "is no part of this bundle; nothing of it will be used")
         else:
             report.warn(path, _LEFT)
+    rooms = {path[:at] for path in [*wanted, *_OWN] for at, letter in enumerate(path) if letter == "/"}
+    for path in sorted(source.folders - rooms - {UNFINISHED}):
+        if not path.startswith(UNFINISHED + "/"):
+            report.add(path, "added", "is a folder of no file of this bundle, and tar would make it", _WITHOUT)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -976,6 +998,16 @@ class _Window(io.RawIOBase):
         super().close()
 
 
+class _LastRead(_Window):
+    """A window that remembers what was read last."""
+
+    last = b""
+
+    def read(self, size: int = -1) -> bytes:
+        self.last = super().read(size)
+        return self.last
+
+
 def blocks(file: BinaryIO) -> Iterator[memoryview]:
     """The file in blocks; each is overwritten by the next."""
     buffer = memoryview(bytearray(_BLOCK))
@@ -1023,12 +1055,12 @@ def shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def show_size(count: int) -> str:
-    """For people, as ``1.5 MB``."""
-    for unit, scale in (("GB", 1000**3), ("MB", 1000**2), ("kB", 1000)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"
+def show_size(count: float) -> str:
+    """For people, as ``1.5 MB``; what our own commands say too (model/units.py)."""
+    for unit, scale, figures in (("B", 1, 0), ("kB", 1000, 1), ("MB", 1000**2, 1)):
+        if round(count / scale, figures) < 1000:
+            return f"{count / scale:.{figures}f} {unit}"
+    return f"{count / 1000**3:.1f} GB"
 
 
 def _count(number: int, noun: str) -> str:
@@ -1114,9 +1146,10 @@ def odd_kind(found: os.stat_result) -> str:
 
 
 def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -> bool:
-    """Whether the names in an archive stay in the folder it is unpacked to; what is wrong is reported.
+    """Whether the members of an archive stay in the folder it is unpacked to; what is wrong is reported.
 
-    Its bytes are those that the bundle was made with. Raises OSError.
+    Its bytes are those that the bundle was made with. Conda itself writes through a hard link that leads elsewhere
+    (24.7.1). Raises OSError.
     """
     lower = each.path.lower()
     wrong = ""
@@ -1124,6 +1157,12 @@ def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -
     try:
         if lower.endswith((".whl", ".conda", ".zip")):
             wrong = _wrong_in_zip(file)
+        if not wrong and deep and lower.endswith(".conda"):
+            unpacked = _zstd()
+            if unpacked is None:
+                report.unlooked.append(each.path)
+            else:
+                wrong = _wrong_in_conda(file, unpacked)
         elif deep and lower.endswith((".tar.bz2", ".tar.gz", ".tgz")):
             wrong = _wrong_in_tar(file)
     except Exception as error:  # noqa: BLE001 - what zipfile and tarfile raise for hostile archives is in no list
@@ -1132,6 +1171,39 @@ def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -
     if wrong:
         report.add(each.path, "unsafe", wrong, REMAKE)
     return not wrong
+
+
+def look_into(folder: Path, paths: List[str], report: Report) -> None:
+    """Look into these packages of a folder whose files are verified already; for a Python that can unpack them."""
+    for path in paths:
+        try:
+            with Path(folder, path).open("rb") as file:
+                look_inside(Expected(path, None, "", ""), file, report, deep=True)
+        except OSError as error:
+            report.add_unreadable(path, error)
+
+
+def _zstd() -> Optional[Callable[[BinaryIO], Any]]:
+    """What reads a zstd stream: of Python 3.14, or of every conda's own Python; None without either."""
+    with suppress(ImportError):
+        opened: Callable[[BinaryIO], Any] = import_module("compression.zstd").ZstdFile
+        return opened
+    with suppress(ImportError):
+        zstandard = import_module("zstandard")
+        return lambda file: zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return None
+
+
+def _wrong_in_conda(file: BinaryIO, unpacked: Callable[[BinaryIO], Any]) -> str:
+    """By unpacking its tars to nowhere (conda-package-handling's format 2: pkg-*.tar.zst, info-*.tar.zst)."""
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".tar.zst"):
+                with archive.open(member) as packed, unpacked(packed) as plain:  # type: ignore[arg-type]  # it is read only
+                    wrong = _wrong_in_plain_tar(plain)
+                    if wrong:
+                        return wrong
+    return ""
 
 
 def _wrong_in_zip(file: BinaryIO) -> str:
@@ -1147,7 +1219,7 @@ def _wrong_in_zip(file: BinaryIO) -> str:
 
 def _wrong_in_tar(file: BinaryIO) -> str:
     """By unpacking it to nowhere. Sparse files are refused: a few bytes of those fill any disk."""
-    import bz2  # noqa: PLC0415 - a Python may lack it, and only --deep needs it
+    import bz2  # noqa: PLC0415 - a Python may lack it, and only looking inside needs it
     import gzip  # noqa: PLC0415 - as above
 
     packed = file.read(2) == b"BZ"
@@ -1158,19 +1230,44 @@ def _wrong_in_tar(file: BinaryIO) -> str:
 
 def _wrong_in_plain_tar(plain: Any) -> str:
     # through a window, because a header of it may ask for any number of bytes at once
-    window = piece(plain, 0, sys.maxsize)
+    window = _LastRead(plain, 0, sys.maxsize, own=False)
+    links: Set[str] = set()
     with tarfile.open(fileobj=window, mode="r:") as archive:
         for member in archive:
             name = shown(member.name)
-            if _leaves(member.name):
+            if _leaves(member.name) or ".." in _parts(member.name):
                 return f"its member {name} leaves the folder"
             if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                 return f"its member {name} is a device, pipe or sparse file"
+            if member.size < 0:  # an older tarfile goes back by it, and meets the same header for ever (CVE-2025-8194)
+                return f"its member {name} has a size below zero"
+            if member.size > _LARGEST_MEMBER:
+                return f"its member {name} has {show_size(member.size)}"
             base = member.name.rpartition("/")[0] if member.issym() else ""
             if (member.issym() or member.islnk()) and _leaves(member.linkname, base):
                 return f"its link {name} leads out of the folder, to {shown(member.linkname)}"
+            # where links lead together is not known: what no real package does is refused
+            if _goes_through(member.name, links) or (member.islnk() and _goes_through(member.linkname, links)):
+                return f"its member {name} goes through a link"
+            if member.issym():
+                links.add("/".join(_parts(member.name)).casefold())
             archive.members = []  # type: ignore[attr-defined]  # else it keeps every member
-    return ""
+    # tarfile takes a damaged header for the end, and other programs go on behind it
+    return "its tar is damaged between two members" if any(window.last) else ""
+
+
+def _parts(name: str) -> List[str]:
+    return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+def _goes_through(name: str, links: Set[str]) -> bool:
+    """Whether ``name`` is one of these links, or below one."""
+    at = ""
+    for part in _parts(name.casefold()):
+        at = f"{at}/{part}" if at else part
+        if at in links:
+            return True
+    return False
 
 
 def _leaves(name: str, base: str = "") -> bool:
@@ -1178,7 +1275,7 @@ def _leaves(name: str, base: str = "") -> bool:
     name = name.replace("\\", "/")
     if name.startswith("/") or "\0" in name or re.match(r"[A-Za-z]:", name):
         return True
-    depth = len([part for part in base.split("/") if part not in ("", ".")])
+    depth = len(_parts(base))
     for part in name.split("/"):
         depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
         if depth < 0:
@@ -1197,10 +1294,21 @@ def main(argv: Optional[List[str]] = None) -> int:
     )
     parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
     add_trust_options(parser)
-    parser.add_argument("--deep", action="store_true", help="look into .tar.bz2 and .tar.gz too, which takes long")
+    parser.add_argument("--deep", action="store_true", help="look into packages also where a digest vouches for them")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # for install.py: paths from stdin
     given = vars(parser.parse_args(argv))
     bundle = given.pop("bundle") or Path(__file__).parent
+    if given.pop("inside"):
+        return run(lambda: _look_into(bundle), if_stopped="nothing was changed")
     return run(lambda: _check_either(bundle, given), if_stopped="nothing was changed")
+
+
+def _look_into(folder: Path) -> Report:
+    report = Report()
+    look_into(folder, sys.stdin.buffer.read().decode("utf-8").splitlines(), report)
+    if report.unlooked:
+        raise UsageError("this Python has no zstandard")
+    return report
 
 
 def _check_either(bundle: Path, given: Dict[str, Any]) -> Report:

@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl.standalone import fs
 from resume_dl.store.cache_record import read_json
 from resume_dl.store.part import FOLDER
+from resume_dl.store.work_folder import is_trusted
 
 _NAME = "ahead-*.json"
 
@@ -38,13 +40,14 @@ def note_ahead(packages: Iterable[Ahead]) -> None:
     for each in packages:
         with suppress(OSError):
             value = {"filename": each.filename, "size": each.size, "prefix": str(each.prefix)}
-            each.note.write_text(json.dumps(value), encoding="utf-8")
+            if is_trusted(each.note.parent):
+                fs.write_file(each.note, json.dumps(value).encode())
 
 
 def read_ahead(pkgs_dir: Path) -> list[Ahead]:
     """Those that still wait; notes that have become stale are removed."""
     found = []
-    for path in sorted((pkgs_dir / FOLDER).glob(_NAME)):
+    for path in _notes(pkgs_dir):
         each = _read(path, pkgs_dir)
         if each is not None and not _is_installed(each) and (pkgs_dir / _stem(each.filename)).is_dir():
             found.append(each)
@@ -56,9 +59,13 @@ def read_ahead(pkgs_dir: Path) -> list[Ahead]:
 
 def forget_ahead(pkgs_dir: Path) -> None:
     """Remove every note; the packages stay. Never raises OSError."""
-    for path in (pkgs_dir / FOLDER).glob(_NAME):
+    for path in _notes(pkgs_dir):
         with suppress(OSError):
             path.unlink()
+
+
+def _notes(pkgs_dir: Path) -> list[Path]:
+    return sorted((pkgs_dir / FOLDER).glob(_NAME)) if is_trusted(pkgs_dir / FOLDER) else []
 
 
 def _read(path: Path, pkgs_dir: Path) -> Ahead | None:

@@ -23,9 +23,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from resume_dl.errors import LockedError
+from resume_dl.standalone import fs
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import replace
+from resume_dl.store.work_folder import is_trusted, make_work_folder
 
 SUFFIX = ".partial"
 _CONDA_LOCK_BYTE = 21
@@ -53,7 +55,7 @@ def duplicate(source: Path, folder: Path, *, link: bool = True) -> Path:
     own: a plain file that we can write. Its bytes are verified, and conda writes to none that has its full size.
     """
     target = folder / FOLDER / f"copy-{secrets.token_hex(8)}"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_work_folder(target.parent)
     found = source.lstat()
     if link and stat.S_ISREG(found.st_mode) and os.access(source, os.W_OK):
         with suppress(OSError):
@@ -93,6 +95,8 @@ def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
 
 def withdraw_orphans(pkgs_dir: Path) -> None:
     """Remove what killed processes had placed and conda did not take. Never raises OSError."""
+    if not is_trusted(pkgs_dir / FOLDER):
+        return
     with suppress(OSError):
         for name in os.listdir(pkgs_dir / FOLDER):  # noqa: PTH208 - names are all that is needed, and it is faster
             found = _MARK.fullmatch(name)
@@ -107,7 +111,7 @@ def withdraw_orphans(pkgs_dir: Path) -> None:
 
 def _remove_if(path: Path, inode: int) -> None:
     with suppress(OSError, LockedError), condas_lock(path):
-        if path.stat().st_ino == inode:
+        if path.lstat().st_ino == inode:
             path.unlink()
 
 
@@ -117,7 +121,7 @@ def reading(path: Path) -> Iterator[int]:
 
     To close any other handle of that file in this process would free the lock (fcntl(2)).
     """
-    fd = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    fd = fs.open_regular(path, os.O_RDWR)
     try:
         _try_byte(fd, path)
         yield fd
@@ -134,7 +138,7 @@ def condas_lock(path: Path) -> Iterator[None]:
     lock is only tried.
     """
     try:
-        fd = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        fd = fs.open_regular(path, os.O_RDWR)
     except FileNotFoundError:
         yield
         return

@@ -9,17 +9,25 @@ an index (``pip`` to python's ``depends``) is the resolver's to add to ``Artifac
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import Artifact
+from resume_dl.standalone import fs
 
+BROKEN_PACKAGE = "the package is broken where it was built: choose another build or version of it"
+"""The hint where a package's own description cannot be used."""
 RECORD = Path("info", "repodata_record.json")
 INDEX = Path("info", "index.json")
+PATHS = Path("info", "paths.json")
+FILES = Path("info", "files")
+
+_MOST_JSON = 64 << 20
+"""Bytes of a file that describes one package: paths.json of 300,000 files. What is longer would take the memory."""
 
 _ALWAYS = ("name", "version", "build", "build_number", "subdir")
 _IF_SET = (
@@ -41,6 +49,13 @@ _TIMESTAMPS = ("timestamp", "indexed_timestamp")
 _PACKAGE_TYPES = {"generic": "noarch_generic", "python": "noarch_python"}
 _LATEST_SECONDS = 253402300799
 """9999-12-31: a larger timestamp is in milliseconds (conda-build#1988)."""
+_TEXTS = (
+    *("name", "version", "build", "subdir", "arch", "platform", "date", "md5", "legacy_bz2_md5", "sha256"),
+    *("preferred_env", "license", "license_family", "python_site_packages_path"),
+)
+_COUNTS = ("build_number", "size", "legacy_bz2_size")
+_MOST = 1 << 60
+"""No count and no time in milliseconds is as large: beyond it, numbers stop being whole or finite."""
 _TOKEN = re.compile(r"/t/[^/]+(?=/)")
 
 
@@ -66,8 +81,10 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
 
     Where the artifact has no record of a channel (it was named by a URL), the archive's own index and the digests
     that were verified take its place, as conda does for explicit specs. Raises KeyError where a required field is
-    in neither.
+    in neither, IntegrityError where a field of either has a type that it cannot have.
     """
+    check_fields(index, f"{artifact.filename}: its own info/index.json")
+    check_fields(artifact.record, f"{artifact.filename}: its record in the channel's index")
     source: Mapping[str, Any] = artifact.record
     if not source:
         verified = {"md5": artifact.md5, "sha256": artifact.sha256, "size": artifact.size}
@@ -95,26 +112,80 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
     return record
 
 
+def check_fields(record: Mapping[str, Any], subject: str) -> None:
+    """Raise IntegrityError where a field that is used here has another type than conda's records have.
+
+    Whoever built the package wrote these. A null says nothing; other fields are left alone.
+    """
+    fits: list[tuple[tuple[str, ...], Callable[[Any], bool], str]] = [
+        (_TEXTS, lambda value: isinstance(value, str), "a text"),
+        (_COUNTS, lambda value: _is_number(value) and isinstance(value, int) and value >= 0, "a whole number"),
+        (_TIMESTAMPS, _is_number, "a number"),
+        (("depends", "constrains", "flags"), _is_texts, "a list of texts"),
+        (_FEATURES, lambda value: isinstance(value, str) or _is_texts(value), "a text or a list of texts"),
+        (("noarch",), lambda value: isinstance(value, (str, bool)), "a text"),
+    ]
+    for names, fit, kind in fits:
+        for name in names:
+            value = record.get(name)
+            if value is not None and not fit(value):
+                raise IntegrityError(
+                    f"{subject} is malformed: {name!r} is not {kind}",
+                    hint=BROKEN_PACKAGE,
+                )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_MOST < value < _MOST  # no NaN either
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+
+
 def record_bytes(record: Mapping[str, Any]) -> bytes:
     """A record as the bytes of its file: conda 24's ``json_dump`` (sorted, two spaces, ASCII)."""
     return json.dumps(record, indent=2, sort_keys=True, separators=(",", ": ")).encode()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None where there is none that can be read: absent, damaged, not an object, no permission."""
+    """A JSON object, or None where there is none that can be read: absent, a link, damaged, not an object."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return _object(fs.read_regular(path, _MOST_JSON))
+    except OSError:
+        return None
+
+
+def read_info(extracted: Path, name: Path) -> dict[str, Any] | None:
+    """As ``read_json``, of a file that a package brought: None also where it, or a folder above it, is a link."""
+    try:
+        return _object(fs.read_below(extracted, *name.parts, limit=_MOST_JSON))
+    except OSError:
+        return None
+
+
+def read_lines(extracted: Path, name: Path) -> list[str] | None:
+    """The lines of a text that a package brought, or None as ``read_info``."""
+    try:
+        return fs.read_below(extracted, *name.parts, limit=_MOST_JSON).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def write_record(extracted: Path, record: Mapping[str, Any], *, sync: bool) -> None:
+    """Put a record into an extracted package, by one rename; with ``sync`` it is on the disk then. Raises OSError.
+
+    A link that the package brought under that name is replaced; where its ``info`` is a link, nothing is written.
+    """
+    fs.replace_below(extracted, *RECORD.parts, data=record_bytes(record), sync=sync)
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a new file and wait until it is on the disk; raises OSError."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _first(value: Any, other: Any) -> Any:

@@ -8,7 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from resume_dl.standalone import fs
+from resume_dl.store.platform import sync_directory, sync_fd
+
 URLS = "urls.txt"
+_MOST_BYTES = 256 << 20
 
 
 def origin_of(pkgs_dir: Path, filename: str) -> str | None:
@@ -19,31 +23,35 @@ def origin_of(pkgs_dir: Path, filename: str) -> str | None:
     return None
 
 
-def add_url(pkgs_dir: Path, url: str) -> bool:
-    """Append a line, unless ``url`` counts already; whether a line was written. Makes the file; raises OSError.
+def add_url(pkgs_dir: Path, *urls: str) -> bool:
+    """Append a line for each URL that does not count already; whether any was written. Makes the file; raises OSError.
 
-    One write of one whole line in append mode: a process that dies or another that appends cannot tear it. A last
+    One write of whole lines in append mode: a process that dies or another that appends cannot tear them. A last
     line without a line end (a killed conda, an editor) is ended first.
     """
     path = pkgs_dir / URLS
-    if origin_of(pkgs_dir, url.rpartition("/")[2]) == url:
+    counts = {line.rpartition("/")[2]: line for line in _lines(path)}
+    new = [url for url in urls if counts.get(url.rpartition("/")[2]) != url]
+    if not new:
         return False
-    with path.open("ab+") as file:
+    with open(fs.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:  # noqa: PTH123 - a descriptor
         end = file.seek(0, os.SEEK_END)
         torn = False
         if end:
             file.seek(end - 1)
             torn = file.read(1) not in {b"\n", b"\r"}
         eol = os.linesep.encode()
-        file.write((eol if torn else b"") + url.encode() + eol)
+        file.write((eol if torn else b"") + b"".join(url.encode() + eol for url in new))
         file.flush()
-        os.fsync(file.fileno())
+        sync_fd(file.fileno())
+    if not end:  # perhaps it is new
+        sync_directory(pkgs_dir)
     return True
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        data = path.read_bytes()
+        data = fs.read_regular(path, _MOST_BYTES)
     except FileNotFoundError:
         return []
     return [line.strip() for line in data.decode("utf-8", "replace").splitlines()]

@@ -5,6 +5,7 @@ Pure bytes: ``encode_*`` make records, ``read`` takes a whole journal and says w
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from bisect import bisect_left
@@ -30,6 +31,8 @@ _WHOLE_WRITTEN = struct.Struct("<3sQQHII")  # a written record: kind and length,
 
 KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD, KIND_FORGET = range(1, 8)
 HEADER_SIZE = _HEADER.size
+MOST_TEXT = 0xFFFF - _SOURCE.size
+"""Bytes of UTF-8: what the length of a payload, 16 bits, leaves beside the source's id."""
 
 
 class Written(NamedTuple):
@@ -64,9 +67,16 @@ def encode_header(nonce: int) -> bytes:
     return head + _CRC.pack(zlib.crc32(head))
 
 
+def fits(text: str) -> bool:
+    """Whether a record can hold a source's name or a validator: both are identities, and never cut."""
+    return len(text.encode()) <= MOST_TEXT
+
+
 def encode_source(nonce: int, source: int, name: str) -> bytes:
-    """Names ``source`` for the records that follow; at most 1 KiB of UTF-8, no secrets."""
-    return _record(nonce, KIND_SOURCE, _SOURCE.pack(source) + name.encode()[:1024])
+    """Names ``source`` for the records that follow, without secrets; a name that does not fit by its sha256."""
+    if not fits(name):
+        name = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+    return _record(nonce, KIND_SOURCE, _SOURCE.pack(source) + name.encode())
 
 
 def encode_size(nonce: int, size: int) -> bytes:
@@ -75,8 +85,8 @@ def encode_size(nonce: int, size: int) -> bytes:
 
 
 def encode_validator(nonce: int, source: int, validator: str) -> bytes:
-    """The strong validator (RFC 9110 8.8) that binds a file without a digest to one source."""
-    return _record(nonce, KIND_VALIDATOR, _SOURCE.pack(source) + validator.encode()[:1024])
+    """The strong validator (RFC 9110 8.8) that binds a file without a digest to one source; it ``fits``."""
+    return _record(nonce, KIND_VALIDATOR, _SOURCE.pack(source) + validator.encode())
 
 
 def encode_written(nonce: int, written: Written) -> bytes:

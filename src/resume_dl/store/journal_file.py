@@ -9,17 +9,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl.standalone import fs
 from resume_dl.store import journal as jn
-from resume_dl.store.platform import replace, sync_directory, sync_fd
+from resume_dl.store.platform import sync_fd, write_durably
 
 NEW = ".new"
 """A journal that is being rewritten; never read."""
+_MOST_BYTES = 256 << 20
+"""Of a journal: a record each 128 KiB comes to this for a file of 1 TB."""
 
 
 def read_journal(path: Path) -> jn.Contents | None:
     """What a journal says, None where there is none that can be read; raises JournalError for another version."""
     try:
-        return jn.read(path.read_bytes())
+        return jn.read(fs.read_regular(path, _MOST_BYTES))
     except (FileNotFoundError, ValueError):
         return None
 
@@ -71,20 +74,15 @@ class JournalFile:
                 records.append(jn.encode_durable(nonce, sum(map(len, records))))
             records += [jn.encode_written(nonce, w) for w in contents.written]
         data = b"".join(records)
-        new = self.path.with_suffix(NEW)
-        with new.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        replace(new, self.path)
-        sync_directory(self.path.parent)
+        write_durably(self.path, data, temporary=self.path.with_suffix(NEW))
         self._open(len(data))
 
     def record_size(self, size: int, validator: str | None = None, source: str | None = None) -> None:
         """The file's size, and where no digest binds its bytes its validator and source; no sync."""
         with self._lock:
             self._append(jn.encode_size(self._nonce, size))
-            if validator is not None and source is not None:
+            # A part of a validator, or of a name, would stand for another version or source: rather none.
+            if validator is not None and source is not None and jn.fits(validator) and jn.fits(source):
                 self._append(jn.encode_validator(self._nonce, self._source_id(source), validator))
 
     def record_written(self, start: int, end: int, crc32: int, source: str) -> None:
@@ -123,8 +121,7 @@ class JournalFile:
             os.close(fd)
 
     def _open(self, length: int) -> None:
-        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        self._fd = os.open(self.path, flags)
+        self._fd = fs.open_regular(self.path, os.O_RDWR | os.O_APPEND)
         self._length = length
 
     def _append(self, records: bytes) -> None:
@@ -138,6 +135,7 @@ class JournalFile:
     def _source_id(self, name: str) -> int:
         number = self._sources.get(name)
         if number is None:
-            number = self._sources[name] = 1 + max(self._sources.values(), default=-1)
+            number = 1 + max(self._sources.values(), default=-1)
             self._append(jn.encode_source(self._nonce, number, name))
+            self._sources[name] = number  # once the journal has it: an append that failed names nothing
         return number

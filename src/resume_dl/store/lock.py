@@ -10,7 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.standalone import fs
 from resume_dl.store.platform import try_lock
+
+_MOST_NOTE = 4096
+"""Bytes of what a lock's file says of its owner."""
 
 
 class FileLock:
@@ -31,7 +35,7 @@ class FileLock:
         Raises LockedError (``owner`` says who has it) or StoreError where the file system has no locks.
         """
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            fd = fs.open_regular(self.path, os.O_RDWR | os.O_CREAT)
             try:
                 got = try_lock(fd)
             except OSError as error:
@@ -50,6 +54,8 @@ class FileLock:
                 break
             os.close(fd)  # its last owner removed the file between our open and our lock
         self._fd = fd
+        if os.fstat(fd).st_nlink > 1:
+            return  # the file has another name, which may be a user's document: it is locked and not written
         note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": _program()})
         with suppress(OSError):  # on a full disk the lock holds all the same, only its owner stays unnamed
             os.ftruncate(fd, 0)
@@ -77,7 +83,7 @@ class FileLock:
 
     def _owner(self) -> str:
         try:
-            note = json.loads(self.path.read_text())
+            note = json.loads(fs.read_regular(self.path, _MOST_NOTE))
             where = "" if note["host"] == socket.gethostname() else f" on {note['host']}"
             return f"process {int(note['pid'])} ({note['program']}){where}"
         except (OSError, ValueError, KeyError, TypeError):

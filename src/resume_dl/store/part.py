@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from resume_dl.store import journal as jn
 from resume_dl.store.archive_damage import damaged_ranges
 from resume_dl.store.journal_file import NEW, JournalFile, read_journal, remove_journal
 from resume_dl.store.lock import FileLock
-from resume_dl.store.platform import PositionedFile, replace, sync_directory
+from resume_dl.store.platform import PositionedFile, make_folder, rename_durably
 from resume_dl.store.running_digest import RunningDigest, crc32_of, hash_file
+from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder
 
 __all__ = ["FOLDER", "JournaledPart", "PartStore", "Unfinished", "hash_file"]
 
@@ -43,7 +45,8 @@ def _mapped(path: Path) -> Iterator[None]:
             raise NotWritableError(
                 f"{path.parent} cannot be written: {error.strerror}", hint="choose another folder with --pkgs-dir"
             ) from error
-        raise StoreError(f"{path}: {error.strerror or error}") from error
+        hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else ""
+        raise StoreError(f"{error.filename or path}: {error.strerror or error}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,8 @@ class PartStore:
         """
         lock = FileLock(self.folder / f"{artifact.key}.lock")
         with _mapped(self.folder / artifact.key):
-            try:
-                lock.acquire()
-            except FileNotFoundError:  # the folder is made on first use
-                self.folder.mkdir(parents=True, exist_ok=True)
-                lock.acquire()
+            make_work_folder(self.folder)
+            lock.acquire()
         try:
             if artifact.sha256 and artifact.md5:
                 self._adopt_alias(artifact.key, str(Digest("md5", artifact.md5)))
@@ -84,12 +84,14 @@ class PartStore:
 
     def unfinished(self) -> list[Unfinished]:
         """Every part file in the folder, whether or not somebody works on it."""
-        found = []
+        found: list[Unfinished] = []
+        if not is_trusted(self.folder):
+            return found
         with suppress(OSError):
             for path in sorted(self.folder.glob("*.part")):
                 size, done = None, 0
-                with suppress(OSError, ValueError, StoreError):
-                    contents = jn.read(path.with_suffix(".journal").read_bytes())
+                with suppress(OSError, StoreError):
+                    contents = read_journal(path.with_suffix(".journal")) or jn.Contents(0)
                     size = contents.size
                     done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
                 found.append(Unfinished(path.stem, path, size, done))
@@ -97,6 +99,7 @@ class PartStore:
 
     def remove(self, key: str) -> int:
         """Remove an unfinished download; returns the bytes its journal had. Raises LockedError where it is at work."""
+        check_work_folder(self.folder)
         lock = FileLock(self.folder / f"{key}.lock")
         with _mapped(lock.path):
             lock.acquire()
@@ -116,6 +119,7 @@ class PartStore:
         """
         if new.key == old.key or not (self.folder / f"{old.key}.part").exists():
             return False
+        check_work_folder(self.folder)
         lock = FileLock(self.folder / f"{new.key}.lock")
         with _mapped(lock.path):
             try:
@@ -127,7 +131,7 @@ class PartStore:
             with suppress(LockedError):
                 moved = self._move(old.key, new.key)
         finally:
-            lock.release(remove=not moved and not (self.folder / f"{new.key}.part").exists())
+            lock.release(remove=not (self.folder / f"{new.key}.part").exists())
         return moved
 
     def _adopt_alias(self, key: str, alias: str) -> None:
@@ -150,10 +154,9 @@ class PartStore:
             try:
                 # the journal first: killed in between, the next run finds it moved and moves the bytes too
                 with suppress(FileNotFoundError):
-                    replace(old.with_suffix(".journal"), new.with_suffix(".journal"))
+                    rename_durably(old.with_suffix(".journal"), new.with_suffix(".journal"))
                 if new.with_suffix(".journal").exists():  # without one the bytes are worth nothing
-                    replace(old, new)
-                    sync_directory(self.folder)
+                    rename_durably(old, new)
                     moved = True
             except FileNotFoundError:
                 pass  # its owner was faster than we
@@ -334,13 +337,12 @@ class JournaledPart:
             self._file.sync()
             self._close_files()
             try:
-                replace(self.path, destination)
+                # Our own folder needs no sync: should its old names come back, the journal speaks of no file, and a
+                # part file with a second name is not written to.
+                rename_durably(self.path, destination)
             except FileNotFoundError:
-                destination.parent.mkdir(parents=True, exist_ok=True)
-                replace(self.path, destination)
-            # Our own folder needs no sync: should its old names come back, the journal speaks of no file, and a part
-            # file with a second name is not written to.
-            sync_directory(destination.parent)
+                make_folder(destination.parent)
+                rename_durably(self.path, destination)
             if self._journal is not None:
                 remove_journal(self._journal_path)
         self._lock.release(remove=True)

@@ -7,8 +7,6 @@ One small JSON file for each address, ``<user state>/resume-dl/pins/url-<hex>.js
 from __future__ import annotations
 
 import json
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,7 +14,7 @@ from pathlib import Path
 from resume_dl.errors import NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
-from resume_dl.store.platform import replace
+from resume_dl.store.platform import make_folder, write_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,10 @@ class Pins:
         path = self._path(artifact)
         today = datetime.now(timezone.utc).date().isoformat()
         text = json.dumps({"url": str(artifact.url), "sha256": sha256, "first_seen": today}, indent=1)
-        new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            new.write_text(text + "\n", encoding="utf-8")
-            replace(new, path)
+            make_folder(self._folder)
+            write_durably(path, f"{text}\n".encode())
         except OSError as error:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
             raise NotWritableError(
                 f"{self._folder} cannot be written: {error.strerror}", hint="look at its permissions"
             ) from error

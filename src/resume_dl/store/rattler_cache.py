@@ -21,13 +21,16 @@ from pathlib import Path
 
 from resume_dl.errors import NotWritableError, StoreError
 from resume_dl.model.artifact import Artifact, safe_filename
-from resume_dl.store.cache_record import INDEX, RECORD, read_json, record_bytes, repodata_record, write_synced
-from resume_dl.store.condacache import ASIDE, is_whole, remove, same_bytes, settle
+from resume_dl.standalone import fs
+from resume_dl.store.cache_record import RECORD, read_info
+from resume_dl.store.condacache import ASIDE, add_record, is_whole, remove, same_bytes, settle
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory, try_lock
+from resume_dl.store.platform import replace, sync_directory, try_lock, write_durably
+from resume_dl.store.work_folder import make_work_folder
 
 _GLOBAL_LOCK = ".cache.lock"
 _REVISION_BYTES = 8
+_MOST_LOCK = 4096
 _PAUSE = 0.2
 """Between two looks at the lock: rattler holds it as long as a whole installation takes."""
 
@@ -52,7 +55,7 @@ def find_for_rattler(pkgs_dir: Path, artifact: Artifact) -> Path | None:
     if artifact.sha256 is not None:
         is_right = _read_lock(folder)[1] == artifact.sha256
     else:
-        record = read_json(folder / RECORD)
+        record = read_info(folder, RECORD)
         is_right = record is not None and same_bytes(record, artifact)
     return folder if is_right and is_whole(folder) else None
 
@@ -69,18 +72,26 @@ def publish_for_rattler(
     ``extracted`` lies below ``<pkgs>/.resume-dl/`` and is consumed; ``artifact`` has the sha256 of the archive that it
     came from. Waits for a rattler at work, until ``cancelled``. Raises NotWritableError or StoreError.
     """
+    add_record(pkgs_dir, artifact, extracted)
+    settle(pkgs_dir, [extracted])
+    return place_for_rattler(pkgs_dir, artifact, extracted, cancelled=cancelled)
+
+
+def place_for_rattler(
+    pkgs_dir: Path,
+    artifact: Artifact,
+    extracted: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Path:
+    """``publish_for_rattler`` for an unpacked folder that has its record and is settled."""
     folder = rattler_folder(pkgs_dir, artifact)
-    index = read_json(extracted / INDEX)
-    if index is None or artifact.sha256 is None:
-        raise StoreError(f"{artifact.filename} has no readable info/index.json")
+    if artifact.sha256 is None:
+        raise StoreError(f"{artifact.filename} has no sha256, by which rattler would know it")
     try:
-        write_synced(extracted / RECORD, record_bytes(repodata_record(artifact, index)))
-        settle()
         with _exclusive(pkgs_dir, cancelled):
             if find_for_rattler(pkgs_dir, artifact) is None:
                 _take_place(folder, extracted, bytes.fromhex(artifact.sha256))
-    except KeyError as error:
-        raise StoreError(f"{artifact.filename} does not say its {error.args[0]}") from error
     except PermissionError as error:
         hint = "choose another folder with --rattler-cache"
         raise NotWritableError(f"{pkgs_dir} cannot be written: {error.strerror}", hint=hint) from error
@@ -91,11 +102,14 @@ def publish_for_rattler(
 
 def _take_place(folder: Path, extracted: Path, sha256: bytes) -> None:
     """Rename ``extracted`` to ``folder``, after what stood there has gone and the .lock speaks for the new one."""
+    make_work_folder(folder.parent / FOLDER)
     aside = folder.parent / FOLDER / f"{ASIDE}{secrets.token_hex(8)}"
     with suppress(FileNotFoundError):
         replace(folder, aside)
+        sync_directory(folder.parent)  # it must not come back beside a .lock that speaks for the other package
     revision = _read_lock(folder)[0] + 1  # another one tells a rattler that runs on that it has to look again
-    write_synced(_lock_of(folder), revision.to_bytes(_REVISION_BYTES, "big") + sha256)
+    said = revision.to_bytes(_REVISION_BYTES, "big") + sha256
+    write_durably(_lock_of(folder), said, temporary=aside.with_name(f"{ASIDE}{secrets.token_hex(8)}"))
     replace(extracted, folder)
     sync_directory(folder.parent)
     remove(aside)
@@ -108,7 +122,7 @@ def _lock_of(folder: Path) -> Path:
 def _read_lock(folder: Path) -> tuple[int, str | None]:
     """Revision and sha256 that the .lock tells; 0 and None where it is not there or too short."""
     try:
-        data = _lock_of(folder).read_bytes()
+        data = fs.read_regular(_lock_of(folder), _MOST_LOCK)
     except OSError:
         return 0, None
     return int.from_bytes(data[:_REVISION_BYTES], "big"), data[_REVISION_BYTES : _REVISION_BYTES + 32].hex() or None
@@ -117,7 +131,7 @@ def _read_lock(folder: Path) -> tuple[int, str | None]:
 @contextmanager
 def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
     """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
-    fd = os.open(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    fd = fs.open_regular(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT)
     try:
         while not try_lock(fd):
             if cancelled():

@@ -12,14 +12,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl.model.artifact import Artifact
+from resume_dl.standalone import fs
 from resume_dl.store.part import FOLDER
+from resume_dl.store.work_folder import is_trusted
 
 _STAGED = re.compile(r"[0-9a-f]{16}-.+(?:\.conda|\.tar\.bz2|\.whl|\.tar\.gz)")
+PREFIX = 16
+"""Digits of the key that a waiting file's name begins with."""
+
+
+def staged_prefix(key: str) -> str:
+    """What the name of an artifact's waiting file begins with, by its key."""
+    return key.partition("-")[2][:PREFIX]
 
 
 def staged_name(artifact: Artifact) -> str:
     """The file's name: the first 16 digits of its key (its digest, else its address), and its own name."""
-    return f"{artifact.key.partition('-')[2][:16]}-{artifact.filename}"
+    return f"{staged_prefix(artifact.key)}-{artifact.filename}"
 
 
 def staged_path(folder: Path, artifact: Artifact) -> Path:
@@ -30,5 +39,6 @@ def staged_path(folder: Path, artifact: Artifact) -> Path:
 def staged_archives(folder: Path) -> list[Path]:
     """All that wait in a ``.resume-dl`` folder."""
     with suppress(OSError):
-        return sorted(path for path in folder.iterdir() if _STAGED.fullmatch(path.name))
+        if is_trusted(folder):
+            return sorted(path for path in folder.iterdir() if _STAGED.fullmatch(path.name) and fs.is_regular(path))
     return []

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.condacache import verify_file
-from resume_dl.store.platform import replace
+from resume_dl.store.platform import make_folder, replace_durably
+from resume_dl.store.work_folder import make_work_folder
 
 
 def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
@@ -25,7 +26,7 @@ def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
             return False
     except OSError:
         return False
-    waiting.parent.mkdir(parents=True, exist_ok=True)
+    make_work_folder(waiting.parent)
     waiting.unlink(missing_ok=True)
     try:
         os.link(source, waiting)
@@ -36,8 +37,8 @@ def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
     try:
         if not verify_file(waiting, digest, artifact.size):
             return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace(waiting, target)
+        make_folder(target.parent)
+        replace_durably(waiting, target)
         return True
     finally:
         with suppress(OSError):  # gone by the rename; still there where both names are one file

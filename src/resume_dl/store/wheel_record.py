@@ -14,19 +14,24 @@ import gzip
 import hashlib
 import io
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from resume_dl.bounded_zip import open_member, open_zip, read_member
 from resume_dl.errors import IntegrityError, Interrupted
 
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _SIGNATURES = (".jws", ".p7s")
 _ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
 _CHUNK = 1 << 20
-_UNREADABLE = (zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+_WORK_FACTOR, _WORK_MORE = 64, 1 << 30
+"""Unpacked bytes at most, as a multiple of the archive and in addition."""
+_LONGEST_RECORD = 32 << 20
+_UNREADABLE = (zlib.error, struct.error, EOFError, ValueError, NotImplementedError, RuntimeError, OverflowError)
 """What zipfile and gzip say of other files, beside their own."""
 
 
@@ -39,11 +44,11 @@ def check_itself(path: Path, name: str, *, cancelled: Callable[[], bool] = lambd
     trouble = ""
     try:
         if name.endswith(".whl"):
-            with zipfile.ZipFile(path) as archive:
-                trouble = _trouble(archive, cancelled)
+            with path.open("rb") as file, open_zip(file) as archive:
+                trouble = _trouble(archive, _work(path), cancelled)
         elif name.endswith(".tar.gz"):
             with gzip.open(path) as packed:
-                _read(packed, lambda _: None, cancelled)
+                _read(packed, lambda _: None, cancelled, _work(path))
         else:
             trouble = "it is neither a wheel nor a .tar.gz"
     except (zipfile.BadZipFile, gzip.BadGzipFile, *_UNREADABLE) as error:
@@ -56,9 +61,16 @@ def check_itself(path: Path, name: str, *, cancelled: Callable[[], bool] = lambd
         )
 
 
-def _trouble(archive: zipfile.ZipFile, cancelled: Callable[[], bool]) -> str:
+def _work(path: Path) -> int:
+    """How many bytes may come out of an archive; no real one is packed as tightly."""
+    return _WORK_FACTOR * path.stat().st_size + _WORK_MORE
+
+
+def _trouble(archive: zipfile.ZipFile, work: int, cancelled: Callable[[], bool]) -> str:
     """What is wrong with it; empty if nothing is."""
     members = [member for member in archive.infolist() if not member.is_dir()]
+    if sum(member.file_size for member in members) > work:
+        return f"more than {work} bytes would come out of it"
     names = [member.filename for member in members]
     present = set(names)
     if len(present) != len(names):
@@ -67,7 +79,7 @@ def _trouble(archive: zipfile.ZipFile, cancelled: Callable[[], bool]) -> str:
     if len(records) != 1:
         return "it has no RECORD" if not records else "it has more than one RECORD"
     record = records[0]
-    listed = _listed(archive.read(record).decode())
+    listed = _listed(read_member(archive, archive.getinfo(record), _LONGEST_RECORD).decode())
     unhashed = {record, *(record + suffix for suffix in _SIGNATURES)}
     for name in listed:
         if name not in unhashed and name not in present:
@@ -96,14 +108,23 @@ def _listed(text: str) -> dict[str, str]:
 
 def _digest(archive: zipfile.ZipFile, member: zipfile.ZipInfo, algorithm: str, cancelled: Callable[[], bool]) -> bytes:
     digest = hashlib.new(algorithm)
-    with archive.open(member) as stream:
+    with open_member(archive, member) as stream:
         _read(stream, digest.update, cancelled)
     return digest.digest()
 
 
-def _read(stream: IO[bytes] | gzip.GzipFile, take: Callable[[bytes], None], cancelled: Callable[[], bool]) -> None:
-    """All of ``stream``, which compares its checksum at the end."""
+def _read(
+    stream: IO[bytes] | gzip.GzipFile,
+    take: Callable[[bytes], None],
+    cancelled: Callable[[], bool],
+    most: int | None = None,
+) -> None:
+    """All of ``stream``, which compares its checksum at the end. Raises ValueError for more than ``most`` bytes."""
+    size = 0
     while chunk := stream.read(_CHUNK):
         take(chunk)
+        size += len(chunk)
+        if most is not None and size > most:
+            raise ValueError(f"more than {most} bytes come out of it")
         if cancelled():
             raise Interrupted("stopped", hint="run the same command again: what is on disk is kept")

@@ -13,6 +13,7 @@ import httpx
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.private_address import is_private_host
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Response
 from resume_dl.transport import redirects
@@ -43,6 +44,9 @@ class HttpxExchange:
         self._logins = logins
         self._route = route
         self._grip = Grip()
+        self._proxied = False
+        self._led_by = ""
+        """The public address that has led to the one that is asked now, if one has."""
 
     def __repr__(self) -> str:
         return f"HttpxExchange({self._request.url})"
@@ -60,20 +64,17 @@ class HttpxExchange:
         while True:
             sent = headers if authorization is None else {"authorization": authorization, **headers}
             attempt = self._send(url, sent)
+            public = not self._is_private(url)
             location = attempt.response.headers.get("location")
             if attempt.response.status_code not in redirects.REDIRECTS or not location:
                 return attempt
             try:
-                target = redirects.target_of(url, location, seen)
+                target = redirects.target_of(url, location, seen, public=public)
             except redirects.RedirectRefusedError as refusal:
                 attempt.close()
-                raise NetworkError(
-                    f"{_host(url)}: {refusal}",
-                    source=str(self._request.url),
-                    retryable=False,
-                    hint="Use another mirror, or the address that it should lead to.",
-                ) from None
+                raise self._refused(url, refusal) from None
             attempt.drain(_DRAINED)
+            self._led_by = url if public else ""
             headers = redirects.headers_for(target, url, headers)
             if redirects.origin(target) != redirects.origin(url) or "@" in urlsplit(target).netloc:
                 authorization = self._authorization(target)
@@ -83,6 +84,22 @@ class HttpxExchange:
     def abort(self) -> None:
         """Wake the thread that waits in this exchange; what it reads from now on ends. Never raises."""
         self._grip.release()
+
+    def _is_private(self, url: str) -> bool:
+        """Whether the server that has just answered for ``url`` is in a private network.
+
+        Of a connection of our own its other end tells; behind a proxy only the host's own name may.
+        """
+        wire = self._grip.wire
+        return is_private_host(urlsplit(url).hostname or "") if self._proxied or wire is None else wire.is_private
+
+    def _refused(self, url: str, refusal: redirects.RedirectRefusedError) -> SourceError:
+        return NetworkError(
+            f"{_host(url)}: {refusal}",
+            source=str(self._request.url),
+            retryable=False,
+            hint="Use another mirror, or the address that it should lead to.",
+        )
 
     def _headers(self) -> dict[str, str]:
         request = self._request
@@ -115,23 +132,31 @@ class HttpxExchange:
         while True:
             if self._grip.aborted:
                 raise self._stopped()
-            self._grip.let_go()
             try:
                 if not _host(url):
                     raise httpx.InvalidURL("no host")
                 route = self._route(url)
                 proxy = route.proxy
+                self._proxied = bool(proxy)
+                self._grip.public_only = bool(self._led_by) and not proxy
                 request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
                 with self._grip.held():
                     response = _answer(route, request)
             except FOREIGN as error:
                 if self._grip.wire is not None:
                     self._grip.wire.close()  # httpcore leaves it open where a SOCKS handshake fails
+                asked = url == self._request.url.reveal().partition("#")[0]
+                ours = to_ours(
+                    error, host=_host(url), source=str(self._request.url), network=network, proxy=proxy, asked=asked
+                )
+                # a lookup cannot be woken, and what it says is news all the same
+                is_news = isinstance(ours, NetworkError) and bool(ours.unresolved)
                 if self._grip.aborted:
-                    raise self._stopped() from None
+                    raise (ours if is_news else self._stopped()) from None
+                if self._grip.met_private:
+                    raise self._refused(self._led_by, redirects.private_refused(_host(url))) from None
                 if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._grip.went_stale:
                     continue  # ends: each time round one idle connection leaves the pool
-                ours = to_ours(error, host=_host(url), source=str(self._request.url), network=network, proxy=proxy)
                 # The foreign text of a bad address may quote a password in it.
                 raise ours from (error if ours.retryable else None)
             return HttpxResponse(

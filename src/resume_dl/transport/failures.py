@@ -9,6 +9,7 @@ import errno
 import socket
 import ssl
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -41,13 +42,30 @@ class _Meaning(NamedTuple):
     stalled: bool = False
 
 
-def to_ours(error: Exception, *, host: str, source: str, network: NetworkSettings, proxy: str = "") -> SourceError:
-    """The SourceError that ``error`` means; ``source`` a redacted URL, ``proxy`` the redacted proxy's or empty."""
+def to_ours(
+    error: Exception, *, host: str, source: str, network: NetworkSettings, proxy: str = "", asked: bool = True
+) -> SourceError:
+    """The SourceError that ``error`` means; ``source`` a redacted URL, ``proxy`` the redacted proxy's or empty.
+
+    ``asked``: this is the host that was asked for, not one that it redirects to.
+    """
     meaning = _meaning(error, network, proxy)
     message = f"{host}: {meaning.why}" if host else meaning.why
     if meaning.stalled:
         return StalledError(message, source=source, hint=meaning.hint)
-    return NetworkError(message, source=source, retryable=meaning.retryable, hint=meaning.hint, reached=meaning.reached)
+    name = (urlsplit(proxy).hostname or proxy if proxy else host) if asked and _is_unresolved(error) else ""
+    return NetworkError(
+        message,
+        source=source,
+        retryable=meaning.retryable,
+        hint=meaning.hint,
+        reached=meaning.reached,
+        unresolved=name,
+    )
+
+
+def _is_unresolved(error: Exception) -> bool:
+    return isinstance(error, httpx.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
 
 
 def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning:
@@ -75,6 +93,8 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
         return _Meaning(
             "this request cannot be written as HTTP", retryable=False, hint="Check the address for odd characters."
         )
+    if _is_unresolved(error):
+        return _Meaning(f"cannot resolve host name{through}", reached=False)
     if isinstance(error, httpx.ConnectError):
         return _Meaning(f"cannot connect{through} ({_system_reason(root)})", reached=False)
     if isinstance(error, (httpx.NetworkError, OSError)):
@@ -98,8 +118,6 @@ def _root_cause(error: BaseException) -> OSError | None:
 def _system_reason(root: OSError | None) -> str:
     if root is None:
         return "closed"
-    if isinstance(root, socket.gaierror):
-        return "its name is not known to the DNS"
     if isinstance(root, ssl.SSLEOFError):
         return "it ended in the TLS handshake"
     if isinstance(root, ssl.SSLError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,26 +30,32 @@ class FileExchange:
         source = str(self._request.url)
         try:
             path = Path(path_from_url(self._request.url.reveal(), windows=_WINDOWS))
-            file = path.open("rb")
+            file = _opened(path)
         except ValueError as error:
             raise NetworkError(f"{error}", source=source, retryable=False, hint="Write it as file:///path.") from None
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return self._empty(404)
         except PermissionError:
-            # Windows says so for a folder too.
-            return self._empty(404 if path.is_dir() else 403)
+            # Windows says so for a folder too; what lies below a closed folder cannot be looked at either.
+            return self._empty(404 if os.path.isdir(path) else 403)  # noqa: PTH112 - Path.is_dir raises PermissionError
         except OSError as error:
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
-        return self._answer(path, file)
+        if file is None:
+            return self._empty(404)
+        try:
+            return self._answer(file)
+        except OSError as error:
+            file.close()
+            raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
 
     def abort(self) -> None:
         """A disk answers soon: the reader ends at its next chunk."""
         self._aborted = True
 
-    def _answer(self, path: Path, file: BinaryIO) -> Response:
+    def _answer(self, file: BinaryIO) -> Response:
         request = self._request
-        stat = path.stat()
-        size, etag = stat.st_size, f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+        status = os.fstat(file.fileno())  # of the open file: the one that has its name now may be another, or none
+        size, etag = status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
         headers = {"content-type": "application/octet-stream", "accept-ranges": "bytes", "etag": etag}
         asked = {name.lower(): value for name, value in request.headers.items()}
         if etag in (tag.strip() for tag in asked.get("if-none-match", "").split(",")):
@@ -74,6 +82,19 @@ class FileExchange:
     def aborted(self) -> bool:
         """Whether ``abort`` came."""
         return self._aborted
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    """The file, open for reading; None for what is no regular file. Raises OSError.
+
+    A pipe or a device would keep its reader waiting, or never end.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    return None
 
 
 class FileResponse:

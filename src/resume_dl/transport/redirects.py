@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import urljoin, urlsplit
 
+from resume_dl.model.private_address import is_private_host
+
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST = 10
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -15,11 +17,12 @@ class RedirectRefusedError(ValueError):
     """This redirect is not followed; the message says why, without any part of an address but its host."""
 
 
-def target_of(current: str, location: str, seen: Collection[str]) -> str:
+def target_of(current: str, location: str, seen: Collection[str], *, public: bool = False) -> str:
     """The absolute URL that ``location`` means, seen from ``current``.
 
-    ``seen`` are all URLs asked so far, ``current`` included. Raises RedirectRefusedError for a loop, for more than 10
-    in a row, for a way out of TLS, and for another scheme than http and https.
+    ``seen`` are all URLs asked so far, ``current`` included. ``public``: the server that redirects is not in a private
+    network. Raises RedirectRefusedError for a loop, for more than 10 in a row, for a way out of TLS, for another scheme
+    than http and https, and for a way from a public server into a private network.
     """
     try:
         target = urljoin(current, location).partition("#")[0]
@@ -30,11 +33,18 @@ def target_of(current: str, location: str, seen: Collection[str]) -> str:
         raise RedirectRefusedError("it redirects to something that is neither http nor https")
     if scheme == "http" and urlsplit(current).scheme.lower() == "https":
         raise RedirectRefusedError(f"it redirects from https to plain http at {host}")
+    if public and is_private_host(host):
+        raise private_refused(host)
     if target in seen:
         raise RedirectRefusedError("it redirects in a circle")
     if len(seen) > MOST:
         raise RedirectRefusedError(f"it redirects more than {MOST} times")
     return target
+
+
+def private_refused(host: str) -> RedirectRefusedError:
+    """The refusal of a redirect from a public server to this machine or a private network (SSRF, CWE-918)."""
+    return RedirectRefusedError(f"it redirects into a private network, to {host}")
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

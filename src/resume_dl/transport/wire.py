@@ -18,16 +18,22 @@ from typing import Any
 
 import httpcore
 
+from resume_dl.model.private_address import is_private_address
+
 
 class Grip:
     """One exchange's hold on the connection that it uses now; ``release`` works from any thread."""
 
-    __slots__ = ("aborted", "wire")
+    __slots__ = ("aborted", "met_private", "public_only", "wire")
 
     def __init__(self) -> None:
         self.aborted = False
         """Set once, never cleared. The reader looks at it after each read."""
         self.wire: Wire | None = None
+        self.public_only = False
+        """Nothing may be sent to an address in a private network: a public server has led here."""
+        self.met_private = False
+        """``public_only`` was set, and the connection leads to such an address."""
 
     def release(self) -> None:
         """Mark, then wake whoever waits on this exchange's connection. Never raises."""
@@ -78,6 +84,8 @@ class Wire(httpcore.NetworkStream):
         self._trouble: Exception | None = None
         self.reused = False
         self.answered = False
+        self.is_private = _is_private(handle)
+        """Whether its other end is in a private network; of a connection through a proxy that is the proxy's."""
         self._take()
 
     def _take(self) -> None:
@@ -92,6 +100,9 @@ class Wire(httpcore.NetworkStream):
         grip.wire = self
         if grip.aborted:
             raise httpcore.ReadError("stopped")
+        if grip.public_only and self.is_private:
+            grip.met_private = True
+            raise httpcore.ConnectError("it leads into a private network")
 
     def shut_down(self, grip: Grip) -> None:
         """Wake the reader, if it still works for this exchange. Never raises."""
@@ -134,7 +145,6 @@ class Wire(httpcore.NetworkStream):
     ) -> httpcore.NetworkStream:
         """Put TLS on this connection; the same object goes on, so that a reader in it can be woken."""
         try:
-            self._take()
             self._stream = self._stream.start_tls(ssl_context, server_hostname, timeout)
         except BaseException:
             self.close()
@@ -144,6 +154,14 @@ class Wire(httpcore.NetworkStream):
     def get_extra_info(self, info: str) -> Any:
         """See httpcore."""
         return self._stream.get_extra_info(info)
+
+
+def _is_private(handle: socket.socket) -> bool:
+    try:
+        peer = handle.getpeername()
+    except OSError:
+        return False  # it has ended already: nothing can be sent
+    return is_private_address(str(peer[0]))
 
 
 class WireBackend(httpcore.NetworkBackend):

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from resume_dl.app.bundle.public import public
-from resume_dl.app.pip.asked import Asked
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file
 from resume_dl.app.request import FetchRequest
 from resume_dl.errors import ConfigurationError
@@ -17,6 +17,9 @@ from resume_dl.model.pip import LeftToPip
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
+
+if TYPE_CHECKING:
+    from resume_dl.app.pip.asked import Asked
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
 """As ``conda list --explicit`` writes it."""

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Any, cast
-
-from packaging.metadata import RawMetadata
+from typing import TYPE_CHECKING, Any, cast
 
 from resume_dl.app.bundle.asking import Asking, ListedFile
 from resume_dl.app.bundle.public import public, public_url
@@ -23,6 +21,9 @@ from resume_dl.model.bundle import CHANNEL, WHEELS, BundlePackage, BundlePlatfor
 from resume_dl.model.pip import PipSolution
 from resume_dl.resolve.pylock import marker_environment
 from resume_dl.store.part import hash_file
+
+if TYPE_CHECKING:
+    from packaging.metadata import RawMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

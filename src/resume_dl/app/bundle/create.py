@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resume_dl import __version__
 from resume_dl.app.bundle.asking import asking_of
-from resume_dl.app.bundle.contents import Contents, contents_of, path_of
 from resume_dl.app.bundle.delta import Delta
 from resume_dl.app.bundle.folder import BundleFolder, is_bundle, is_bundle_tar
-from resume_dl.app.bundle.generated import generated
 from resume_dl.app.bundle.public import public
 from resume_dl.app.bundle.signing import Signature, check_key, sign
 from resume_dl.app.bundle.target import Inventory, Target
 from resume_dl.app.destination import can_make
 from resume_dl.app.fetch import fetch
-from resume_dl.app.pip.asked import Asked
-from resume_dl.app.pip.resolving import read_request
-from resume_dl.app.plan import show_bytes
 from resume_dl.app.report import RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.bundle.manifest import write_manifest
-from resume_dl.bundle.parts import check_parts, split_members
 from resume_dl.bundle.sums import write_sums
 from resume_dl.bundle.tar import Member, in_order, mtime_of, write_tar
 from resume_dl.errors import ConfigurationError, NotWritableError
@@ -37,10 +31,16 @@ from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
 from resume_dl.model.channel import SUBDIR
 from resume_dl.model.pip import PipRequest
 from resume_dl.model.target import TargetMachine
+from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.standalone import fs
 from resume_dl.store.part import hash_file
+
+if TYPE_CHECKING:
+    from resume_dl.app.bundle.contents import Contents
+    from resume_dl.app.pip.asked import Asked
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".zip", ".7z")
 _GLIBC = "__glibc="
@@ -141,7 +141,7 @@ class _Create:
         self.mtime = mtime_of(setup.env)
         self._check()
         root = self.output.with_name(self.output.name + _WORKSHOP) if request.as_tar else self.output
-        self.folder = BundleFolder(root)
+        self.folder = BundleFolder(root, private=request.as_tar)
         native = setup.conda.subdir or native_subdir()
         self.asking = asking_of(
             request.fetch, native=native, canonical=setup.table.canonical, read_pip=self._requirements
@@ -151,6 +151,8 @@ class _Create:
     def run(self) -> CreateResult:
         if self.request.fetch.dry_run:
             return self._fetch()
+        from resume_dl.app.bundle.contents import path_of  # noqa: PLC0415 - not for what is refused or only looked at
+
         with self.folder.working():
             result = self._fetch()
             if result.exit_code != 0:
@@ -177,7 +179,8 @@ class _Create:
             result.output = self.output
             self.folder.finish()
         if self.request.as_tar:
-            shutil.rmtree(self.folder.root, ignore_errors=True)
+            with suppress(OSError):
+                fs.remove(self.folder.root)
             for each in result.artifacts:
                 each.path = None  # they lie in the tar
         return result
@@ -209,6 +212,8 @@ class _Create:
                 f"{self.output} is there, and no bundle", hint="choose another file with -o, or remove it"
             )
         if request.split is not None:
+            from resume_dl.bundle.parts import check_parts  # noqa: PLC0415 - a script of its own, for parts alone
+
             check_parts(self.output.parent, self.output.name)
         for parent in self.output.resolve().parents:
             if is_bundle(parent):
@@ -247,6 +252,8 @@ class _Create:
         return found
 
     def _requirements(self, path: Path) -> Asked:
+        from resume_dl.app.pip.resolving import read_request  # noqa: PLC0415 - most bundles are of conda's packages alone
+
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
 
     # ------------------------------------------------------------------ the fetch
@@ -285,6 +292,8 @@ class _Create:
         return CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes, resolved=done.resolved)
 
     def _contents(self, result: CreateResult) -> Contents:
+        from resume_dl.app.bundle.contents import contents_of  # noqa: PLC0415 - see run
+
         with self.worker as worker:
 
             def record_of(path: Path) -> Mapping[str, Any]:
@@ -323,8 +332,10 @@ class _Create:
         )
 
     def _write_files(self, contents: Contents) -> Iterator[BundleFile]:
+        from resume_dl.app.bundle.generated import generated  # noqa: PLC0415 - loads CycloneDX's library
+
         manifest = self._manifest(contents)
-        epoch = int(self.setup.env["SOURCE_DATE_EPOCH"]) if self.setup.env.get("SOURCE_DATE_EPOCH") else None
+        epoch = self.mtime if self.setup.env.get("SOURCE_DATE_EPOCH") else None
         signed = self.request.sign is not None
         name = self.request.name or self.asking.name or "bundle"  # of the request alone: the same bytes in any place
         for path, chunks in generated(manifest, contents, self.asking, name=name, epoch=epoch, signed=signed):
@@ -349,6 +360,8 @@ class _Create:
         if self.request.split is None:
             write_tar(members, self.output, mtime=self.mtime, cancelled=self.cancelled)
             return ()
+        from resume_dl.bundle.parts import split_members  # noqa: PLC0415 - see _check
+
         parts = split_members(
             members,
             self.output.parent,

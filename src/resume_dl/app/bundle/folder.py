@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 import tarfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +19,16 @@ from resume_dl.app.destination import check_folder
 from resume_dl.bundle.manifest import read_manifest
 from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, ResumeDLError, StoreError
 from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
+from resume_dl.standalone import fs
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory
+from resume_dl.store.platform import make_folder, replace, replace_durably
+from resume_dl.store.work_folder import make_work_folder
 
 _OURS = (CHANNEL, WHEELS, "simple", "explicit", "requirements")
 """Folders of a bundle in which nothing else may be."""
+_MOST_MANIFEST = 256 << 20
+"""Bytes; ``bundle verify`` reads no longer one."""
 _AT_WILL = ("environment.yml", "pylock.toml")
 """Files that not every bundle has."""
 
@@ -33,13 +36,19 @@ _AT_WILL = ("environment.yml", "pylock.toml")
 class BundleFolder:
     """One folder; ``working`` before anything else."""
 
-    def __init__(self, root: Path, *, option: str = "-o") -> None:
-        """Raises ConfigurationError for a folder with other things in it, NotWritableError."""
+    def __init__(self, root: Path, *, private: bool = False, option: str = "-o") -> None:
+        """Raises ConfigurationError for a folder with other things in it, StoreError.
+
+        ``private``: it is for the time of the work alone, in a folder that others may write to.
+        """
+        self._private = private
         self.root = check_folder(root, option)
         self._work = self.root / FOLDER
         self._mark = self._work / "bundle"
         """There as long as the bundle is unfinished: the sign that this folder is ours."""
         self._is_begun = self._is_finished = False
+        self._links: list[str] = []
+        """Folders that were links, and were removed."""
         self._before = self._work / "before.json"
         """The manifest of the bundle that was here."""
         others = root.is_dir() and any(path.name != FOLDER for path in root.iterdir())
@@ -56,7 +65,9 @@ class BundleFolder:
         """
         new = [path for path in (self._work, self.root) if not path.is_dir()]
         try:
-            self._work.mkdir(parents=True, exist_ok=True)
+            if self._private:
+                make_work_folder(self.root)
+            make_work_folder(self._work)
         except OSError as error:
             raise NotWritableError(f"{self._work}: {error.strerror}", hint="choose another folder with -o") from error
         lock = FileLock(self._work / "create.lock")
@@ -77,9 +88,16 @@ class BundleFolder:
                     path.rmdir()
 
     def begin(self) -> None:
-        """What is here may change from now on: the bundle that it was is whole no more."""
+        """What is here may change from now on: the bundle that it was is whole no more.
+
+        The folder may have come back from another machine: where one of its folders is a link, files would be written,
+        and others removed, where that leads. A bundle has no links, so they are taken away.
+        """
         if not self._is_begun:
-            self._mark.touch()
+            os.close(fs.create_file(self._mark))
+            for link in [link for top in _OURS for link in _linked_folders(self.root / top)]:
+                fs.remove(link)
+                self._links.append(link.relative_to(self.root).as_posix())
             for name in (SUMS, SIGNATURE):
                 (self.root / name).unlink(missing_ok=True)
             with suppress(FileNotFoundError):
@@ -91,16 +109,13 @@ class BundleFolder:
         target, waiting = self.root / path, self._work / f"new-{secrets.token_hex(4)}"
         digest, size = hashlib.sha256(), 0
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with waiting.open("wb") as file:
+            make_folder(target.parent)
+            with open(fs.create_file(waiting), "wb") as file:  # noqa: PTH123 - a descriptor
                 for chunk in chunks:
                     file.write(chunk)
                     digest.update(chunk)
                     size += len(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            replace(waiting, target)
-            sync_directory(target.parent)
+            replace_durably(waiting, target)
         except OSError as error:
             raise StoreError(
                 f"{target} cannot be written: {error.strerror or error}",
@@ -116,9 +131,10 @@ class BundleFolder:
 
         Returned are the removed files that were not of that bundle, as far as it is known: somebody else put them here.
         """
-        removed = [name for name in _AT_WILL if name not in keep and (self.root / name).is_file()]
-        for name in removed:
+        at_will = [name for name in _AT_WILL if name not in keep and (self.root / name).is_file()]
+        for name in at_will:
             (self.root / name).unlink()
+        removed = [*self._links, *at_will]
         for top in _OURS:
             for folder, folders, files in os.walk(self.root / top, topdown=False):
                 links = (each for each in folders if Path(folder, each).is_symlink())
@@ -137,17 +153,34 @@ class BundleFolder:
         for folder in (self._work, self.root / WHEELS / FOLDER):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if path.name != "create.lock":
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                    fs.remove(path)
         with suppress(OSError):  # it is gone already
             (self.root / WHEELS / FOLDER).rmdir()
         self._is_finished = True
 
 
+def _linked_folders(top: Path) -> Iterator[Path]:
+    """``top`` where it is a link, else the links to folders that are in it."""
+    with suppress(FileNotFoundError):
+        if fs.is_link(top.lstat()):
+            yield top
+            return
+    for folder, folders, _ in os.walk(top):
+        yield from (path for path in (Path(folder, each) for each in folders) if fs.is_link(path.lstat()))
+
+
 def is_bundle(folder: Path) -> bool:
     """Whether it holds a bundle's manifest."""
     try:
-        document = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        return _is_manifest(fs.read_regular(folder / MANIFEST, _MOST_MANIFEST))
+    except OSError:
+        return False
+
+
+def _is_manifest(data: bytes) -> bool:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
         return False
     return isinstance(document, dict) and document.get("kind") == KIND
 
@@ -155,17 +188,18 @@ def is_bundle(folder: Path) -> bool:
 def _paths_of(manifest: Path) -> set[str] | None:
     """What belongs to its bundle; None where that is not known."""
     try:
-        before = read_manifest(manifest.read_bytes())
+        before = read_manifest(fs.read_regular(manifest, _MOST_MANIFEST))
     except (OSError, ResumeDLError):
         return None
     return {*(each.path for each in before.packages), *(each.path for each in before.files)}
 
 
 def is_bundle_tar(path: Path) -> bool:
-    """Whether a file begins as a bundle's tar does: with its manifest."""
+    """Whether a file begins as a bundle's tar does: with its manifest (other programs' tars have one of that name)."""
     try:
         with tarfile.open(path, "r:") as tar:
             first = tar.next()
-            return first is not None and first.name == MANIFEST
+            content = None if first is None or first.name != MANIFEST else tar.extractfile(first)
+            return content is not None and _is_manifest(content.read())
     except (OSError, tarfile.TarError):
         return False

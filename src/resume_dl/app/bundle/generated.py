@@ -16,7 +16,7 @@ from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sbom import write_sbom
 from resume_dl.model.bundle import CHANNEL, Manifest
 
-SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
+SCRIPTS = ("fs.py", "install.py", "probe.py", "unpack.py", "verify.py")
 
 
 def generated(

@@ -108,7 +108,8 @@ class Catalogue:
             return True if failure is None else Refused(failure)
 
         try:
-            self._pages.reader.ask(self._pages.sources(RedactedUrl(file.url)), attempt)
+            # one file takes it all: two sources at once would mix theirs
+            self._pages.reader.ask(self._pages.sources(RedactedUrl(file.url)), attempt, hedged=False)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
 

@@ -14,6 +14,7 @@ from typing import Any
 from resume_dl.app.reading import Reader
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import Failure
+from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, NotWritableError, SourceError
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import UPSTREAM, MirrorTable
@@ -176,12 +177,13 @@ def _measured(
 
     network = pip_network(load_network(setup.env, setup.conda), settings, settings.indexes)
     transport = HttpxTransport(network)
-    reader = Reader(transport, setup.options.policy())
+    reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(sources))) as pool:
             timing = [pool.submit(_time_of, source, reader) for source in sources]
-            running, deadline = set(timing), time.monotonic() + _PATIENCE
-            while running and time.monotonic() < deadline and not cancelled():
+            clock = AwakeClock()
+            running, deadline = set(timing), clock.now() + _PATIENCE
+            while running and clock.now() < deadline and not cancelled():
                 running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED).not_done
             reader.stop()
             timed = [one.result() for one in timing]

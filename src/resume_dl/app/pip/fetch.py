@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
@@ -15,7 +16,7 @@ from resume_dl.app.pip.asked import Asked
 from resume_dl.app.pip.resolving import read_request, resolve_pip
 from resume_dl.app.pip.solution import with_digests
 from resume_dl.app.pip.wheels import WheelDir, first_seen
-from resume_dl.app.plan import Planned, space_for
+from resume_dl.app.plan import Planned, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup, engine_for
@@ -120,7 +121,8 @@ class FetchPip:
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
         space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs)
         if not self._request.dry_run:
-            space.check(self._wheels.folder, of_bundle=self._request.bundle is not None)
+            options = "-o" if self._request.bundle is not None else "--wheel-dir"
+            space.check(self._wheels.folder, options=options)
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
@@ -164,10 +166,7 @@ class FetchPip:
     def fetch(self, result: RunResult, *, environment: str = "") -> RunResult:
         """Bring the files; what came of them is added to ``result``. ``environment``: conda's options that name it."""
         planned = self._planned
-        artifacts = [each.artifact for each in planned]
-        space = space_for(planned, self._wheels.folder, unpack=False)
-        total = sum(artifact.size or 0 for artifact in artifacts)
-        self._reporter.plan(artifacts, total, max(0, total - space.download))
+        self._reporter.plan(planned_files(planned, self._wheels.folder))
         notes = [note for solution in self._solutions for note in solution.notes]  # they were told when it resolved
         if self._request.dry_run:
             done = [
@@ -175,7 +174,9 @@ class FetchPip:
                 for each in planned
             ]
         else:
+            began = time.monotonic()
             done = self._bring(planned, traced=not environment)
+            result.transfer_seconds += time.monotonic() - began
             for note in first_seen(done):
                 self._reporter.message(note, level="info")
                 notes.append(note)

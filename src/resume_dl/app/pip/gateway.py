@@ -25,9 +25,11 @@ from typing import BinaryIO, cast
 from urllib.parse import quote, unquote
 
 from resume_dl.app.pip.catalogue import Catalogue
+from resume_dl.errors import ResumeDLError, internal_error
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
 from resume_dl.resolve.target import takes
+from resume_dl.threads import start_thread
 
 _DIRECT = "direct"
 _METADATA = ".metadata"
@@ -50,7 +52,7 @@ class Gateway:
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.gateway = self
         self._prefix = f"/{secrets.token_urlsafe(24)}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        self._thread: threading.Thread | None = None
         self.errors: list[BaseException] = []
         self.stray: set[str] = set()
         """Hosts that were asked for through us as a proxy, in vain."""
@@ -58,12 +60,18 @@ class Gateway:
         """Files that are offered no more: address -> the Python that they turned out to need."""
 
     def __enter__(self) -> Gateway:  # noqa: PYI034 - typing.Self is of 3.11
-        self._thread.start()
+        self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._server.shutdown()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+        self._server.server_close()
+
+    def _broke(self, error: BaseException) -> None:
+        """Nothing answers any more: a resolver that connects must hear so at once, and not wait for a day."""
+        self.errors.append(internal_error(error, "the index for uv"))
         self._server.server_close()
 
     # ------------------------------------------------------------------ its addresses
@@ -147,7 +155,7 @@ class Gateway:
             replace(
                 file,
                 url=f"{self.base}/file/{self._number(file)}/{quote(file.filename)}",
-                hashes={"sha256": file.hashes.get("sha256") or placeholder(str(RedactedUrl(file.url)))},
+                hashes={"sha256": file.hashes.get("sha256") or placeholder(RedactedUrl(file.url).fingerprint)},
                 metadata={} if file.is_wheel else None,
             )
             for file in files
@@ -196,8 +204,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             found = gateway.answer(self.path)
-        except Exception as error:  # noqa: BLE001 - told by who runs the resolver, a bug of ours too
-            gateway.errors.append(error)
+        except Exception as error:  # noqa: BLE001 - the caller that runs the resolver raises it
+            name = unquote(self.path.rstrip("/").rpartition("/")[2])
+            gateway.errors.append(error if isinstance(error, ResumeDLError) else internal_error(error, name))
             self._send(HTTPStatus.BAD_GATEWAY)
             return
         if found is None:

@@ -23,6 +23,7 @@ from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest, PipOptions
 from resume_dl.app.setup import Setup
 from resume_dl.errors import ConfigurationError, PackageNotFoundError, UnsatisfiableError
+from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
@@ -156,7 +157,7 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
 
     if find_spec("pip") is None:
         raise ConfigurationError(f"{python.executable} has no pip", hint=f"{python.executable} -m ensurepip makes one")
-    return (sys.executable, "-m", "pip", "--python", str(python.executable))
+    return (sys.executable, *module_arguments("pip"), "--python", str(python.executable))
 
 
 def _installed(python: TargetPython, env: Mapping[str, str]) -> dict[str, str]:

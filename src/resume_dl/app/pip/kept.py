@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +11,7 @@ from pathlib import Path
 from resume_dl.model.channel import without_credentials
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import JSON_TYPE, ListedFile, PageError, parse_page, render_json
+from resume_dl.store.platform import make_folder, write_durably
 
 
 class KeptPages:
@@ -43,10 +42,8 @@ class KeptPages:
         """Any bytes, under an address."""
         place = self._place(url)
         with suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            new = place.with_suffix(f".{secrets.token_hex(4)}")
-            new.write_bytes(data)
-            new.replace(place)
+            make_folder(self._folder)
+            write_durably(place, data)
 
     def read(self, url: RedactedUrl) -> bytes:
         """What ``keep`` was given. Raises KeyError where nothing is kept."""
@@ -56,7 +53,7 @@ class KeptPages:
             raise KeyError(str(url)) from error
 
     def _place(self, url: RedactedUrl) -> Path:
-        return self._folder / hashlib.sha256(_plain(url.reveal()).encode()).hexdigest()
+        return self._folder / without_credentials(url).fingerprint
 
 
 def _plain(url: str) -> str:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, canonicalize_version, parse_wheel_filename
 
 from resume_dl.app.reading import Body, Part, Reader, Refused, Unanswered
+from resume_dl.bounded_zip import open_zip, read_member
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.errors import ResumeDLError
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
@@ -56,10 +56,12 @@ def read_metadata(file: ListedFile, sources: Callable[[RedactedUrl], Sequence[So
     except Unanswered as unanswered:
         if FailureKind.RANGE_IGNORED not in unanswered.kinds:
             raise
-    return reader.ask(places, lambda source: _from_whole(file, source, reader))
+    return reader.ask(places, lambda source: _from_whole(file, source, reader), hedged=False)
 
 
 def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
+    if len(body.data) > _MOST:
+        return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is longer than any")
     for name, value in (file.metadata or {}).items():
         if name in hashlib.algorithms_guaranteed and hashlib.new(name, body.data).hexdigest() != value:
             return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is not what the index says")
@@ -72,7 +74,9 @@ def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Re
         return Metadata(_metadata_of(remote, file.filename), remote.size)
     except _FailedError as failed:
         return Refused(failed.failure)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, KeyError, EOFError):
+    except (ResumeDLError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 - what zipfile raises for hostile archives is in no list
         return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
 
 
@@ -84,19 +88,21 @@ def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | 
             return Refused(failure)
         try:
             return Metadata(_metadata_of(copy, file.filename), copy.seek(0, io.SEEK_END), read_whole=True)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, KeyError, EOFError):
+        except (ResumeDLError, OSError):
+            raise
+        except Exception:  # noqa: BLE001 - as above
             return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
 
 
 def _metadata_of(wheel: IO[bytes] | RemoteFile, filename: str) -> bytes:
     """The member ``<name>-<version>.dist-info/METADATA``. Raises what zipfile raises, KeyError where there is none."""
-    with zipfile.ZipFile(cast("IO[bytes]", wheel)) as archive:
+    with open_zip(wheel) as archive:
         info = archive.getinfo(_member(archive.namelist(), filename))
-        if info.file_size > _MOST:
+        if max(info.file_size, info.compress_size) > _MOST:
             raise ValueError("a METADATA of this length is none")
         if isinstance(wheel, RemoteFile):  # one request for the member, not one for each step of unpacking it
             wheel.fetch(info.header_offset, info.header_offset + _HEADER + len(info.filename) + info.compress_size)
-        return archive.read(info)
+        return read_member(archive, info, _MOST)
 
 
 def _member(names: Sequence[str], filename: str) -> str:

@@ -97,7 +97,7 @@ class Pages:
         return list(found.values())
 
     def _copy_of_page(self, sources: Sequence[Source], *, tries: int = TRIES) -> list[ListedFile]:
-        read: dict[str, IndexPage] = {}
+        read: dict[int, IndexPage] = {}  # two sources may have given theirs at once
 
         def check(body: Body) -> Failure | None:
             try:
@@ -106,12 +106,14 @@ class Pages:
                 return Failure(FailureKind.CONTENT, str(error))
             if not page.files and not page.is_index:
                 return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
-            read["page"] = page
+            read[id(body)] = page
             return None
 
         body = self.reader.whole(sources, accept=ACCEPT, check=check, tries=tries)
         self.read += 1
-        return [replace(file, url=self._canonical(file.url, body.url)) for file in read["page"].files if _is_safe(file)]
+        return [
+            replace(file, url=self._canonical(file.url, body.url)) for file in read[id(body)].files if _is_safe(file)
+        ]
 
     def _canonical(self, link: str, page: RedactedUrl) -> str:
         """The file's address at its origin; with the page's own login where it lies at the same place."""

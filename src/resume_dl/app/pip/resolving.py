@@ -29,10 +29,12 @@ from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,
     ConfigurationError,
+    InternalError,
     Interrupted,
     PackageNotFoundError,
     ResumeDLError,
     UnsatisfiableError,
+    internal_error,
 )
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
@@ -53,7 +55,7 @@ from resume_dl.settings.pip_network import pip_network
 _T = TypeVar("_T")
 _SIMPLE = "pypi:simple"
 _OLDEST = (3, 10)
-_SILENCE = 10.0
+_SILENCE = 3.0
 """Seconds after which people want to know that it goes on."""
 _POLL = 0.1
 """Seconds between two looks at whether the user has stopped us."""
@@ -104,7 +106,7 @@ def _reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: 
 
     network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
     transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
-    reader = Reader(transport, setup.options.policy())
+    reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         yield reader
     finally:
@@ -177,6 +179,8 @@ class _Resolving:
     def run(self) -> tuple[PipSolution, ...]:
         for note in self._asked.notes:
             self._reporter.message(note, level="warning")
+        if self._asked.lines:
+            self._reporter.message("resolving pip packages: reading package indexes", level="info")
         try:
             solutions = self._solve_all()
         except (PackageNotFoundError, UnsatisfiableError):
@@ -295,6 +299,9 @@ class _Resolving:
                     locked = lock(request, env=self._setup.env, cancelled=self._stopped)
                 except UvRefusedError as refused:
                     raise self._refusal(gateway, refused, target) from None
+                for error in gateway.errors:
+                    if isinstance(error, InternalError):  # uv may have found an answer without that page
+                        raise error
                 files = [(each, _file(gateway, each)) for each in locked]
                 if not self._leave_out(files, gateway, target):
                     return self._solution(platform, python or self._python.version, files)
@@ -384,10 +391,20 @@ class _Resolving:
     def _each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:
         """What is asked about each of them, several at a time, while the user may stop it."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            asked = [pool.submit(ask, file) for file in files]
+            asked = [pool.submit(_named, ask, file) for file in files]
             while wait(asked, timeout=_POLL).not_done and not self._stopped():
                 pass
             return [each.result() for each in asked]  # those that were stopped say so
+
+
+def _named(ask: Callable[[ListedFile], _T], file: ListedFile) -> _T:
+    """What is asked about a file; an exception that nothing expected names it."""
+    try:
+        return ask(file)
+    except ResumeDLError:
+        raise
+    except Exception as error:
+        raise internal_error(error, file.filename) from error
 
 
 def _file(gateway: Gateway, locked: LockedFile) -> ListedFile:

@@ -70,7 +70,7 @@ def with_digests(solution: PipSolution, sha256: Mapping[str, str]) -> str:
     text = solution.lock_text
     for artifact in solution.artifacts:
         if artifact.filename in sha256:
-            text = text.replace(placeholder(str(artifact.url)), sha256[artifact.filename])
+            text = text.replace(placeholder(artifact.url.fingerprint), sha256[artifact.filename])
     return text
 
 
@@ -137,7 +137,7 @@ def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
     for kinds in (_STRONG, _WEAK):
         if found := {kind: str(known[kind]) for kind in kinds if kind in known}:
             return found
-    return {"sha256": placeholder(str(artifact.url))}
+    return {"sha256": placeholder(artifact.url.fingerprint)}
 
 
 def _of_hashes(artifacts: Sequence[Artifact], asked: Asked) -> list[str]:

@@ -30,7 +30,7 @@ from resume_dl.ports import Reporter
 from resume_dl.store.condacache import verify_file
 from resume_dl.store.part import FOLDER, PartStore, hash_file
 from resume_dl.store.pins import Pin, Pins
-from resume_dl.store.platform import replace, sync_directory
+from resume_dl.store.platform import rename_durably
 from resume_dl.store.staged import staged_path
 from resume_dl.store.wheel_record import check_itself
 
@@ -99,7 +99,7 @@ class WheelDir:
 
         def is_published() -> bool:
             if left is not None and verify_file(left, digest, artifact.size):  # by a run that was killed at its end
-                replace(left, destination)
+                rename_durably(left, destination)
                 return True
             return verify_file(destination, digest, artifact.size)
 
@@ -183,8 +183,7 @@ class WheelDir:
             self._pins.add(artifact, known.sha256 or "")
         except NotWritableError as error:
             self._reporter.message(f"the hash of {artifact.filename} is not kept: {error.message}", level="warning")
-        replace(waiting, self.folder / artifact.filename)
-        sync_directory(self.folder)
+        rename_durably(waiting, self.folder / artifact.filename)
         return known
 
 

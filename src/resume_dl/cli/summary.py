@@ -1,0 +1,76 @@
+"""What a run came to, for people: what came, then what did not; then the sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resume_dl.cli.run import say
+
+if TYPE_CHECKING:
+    from resume_dl.app.report import ArtifactResult, RunResult
+
+_LAST = {"planned": 1, "stopped": 2, "failed": 3}
+"""Status -> its place in the list; what came is above, and what needs attention stands where people look last."""
+
+
+def say_summary(result: RunResult, *, verbose: bool = False) -> None:
+    """A line for each file, and one for all of them; files that were cached are counted, and listed if ``verbose``."""
+    shown = [each for each in result.artifacts if verbose or each.outcome != "cached"]
+    for each in sorted(shown, key=lambda each: _LAST.get(each.outcome, 0)):
+        say(_line(each))
+    say(sums(result, "package"))
+    if result.next_command:
+        say(f"To use exactly these files: {result.next_command}")
+
+
+def say_files(result: RunResult) -> None:
+    """The same for files that were asked for one by one: each is named with its place."""
+    for each in sorted(result.artifacts, key=lambda each: _LAST.get(each.outcome, 0)):
+        where = each.artifact.filename if each.path is None else each.path
+        say(f"{each.outcome:<10} {_size(each):>9}  {where}{_safe(each)}")
+    say(sums(result, "file"))
+
+
+def _size(each: ArtifactResult) -> str:
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - loaded when a command runs, not for --help
+
+    return "?" if each.artifact.size is None else show_bytes(each.artifact.size)
+
+
+def _line(each: ArtifactResult) -> str:
+    artifact = each.artifact
+    where = f"{artifact.channel}/{artifact.subdir}/{artifact.filename}"
+    if artifact.kind != "conda":
+        where = artifact.filename if each.path is None else str(each.path)
+    return f"{each.outcome:<10} {_size(each):>9}  {where}{_safe(each)}"
+
+
+def _safe(each: ArtifactResult) -> str:
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - as above
+
+    safe = 0 if each.error is None else each.error.resumable_bytes
+    return f"  ({show_bytes(safe)} safe on disk)" if safe else ""
+
+
+def sums(result: RunResult, noun: str) -> str:
+    """``9 packages, 812.3 MB: 400.0 MB downloaded (3.2 MB/s), 6 cached (20.1 MB), 1 failed; 2 min 5 s``."""
+    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - as above
+    from resume_dl.progress.console import duration_text  # noqa: PLC0415 - as above
+
+    totals = result.as_json()["totals"]
+    parts = []
+    if totals["downloaded"]:
+        seconds = result.transfer_seconds
+        speed = f" ({show_bytes(round(totals['downloaded'] / seconds))}/s)" if seconds > 0 else ""
+        parts.append(f"{show_bytes(totals['downloaded'])} downloaded{speed}")
+    parts += [f"{show_bytes(totals[kind])} {kind}" for kind in ("resumed", "wasted") if totals[kind]]
+    for outcome in ("cached", "left-out", "planned", "stopped", "failed"):
+        found = [each for each in result.artifacts if each.outcome == outcome]
+        if found:
+            size = sum(each.artifact.size or 0 for each in found)
+            parts.append(f"{len(found)} {outcome} ({show_bytes(size)})" if size else f"{len(found)} {outcome}")
+    count = totals["artifacts"]
+    head = f"{count} {noun}{'' if count == 1 else 's'}"
+    if totals["bytes"] or not count:  # else their sizes are not known
+        head += f", {show_bytes(totals['bytes'])}"
+    return f"{head}{': ' if parts else ''}{', '.join(parts)}; {duration_text(result.elapsed)}"

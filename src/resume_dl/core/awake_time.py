@@ -1,0 +1,26 @@
+"""Time without sleep: a stopped process and a suspended machine make no progress, and none is missed of them."""
+
+from __future__ import annotations
+
+from resume_dl.core.policy import DEFAULTS
+
+
+class AwakeTime:
+    """Seconds of an injected clock, of which a step longer than ``longest_step`` counts as no longer than that.
+
+    Right where ``read`` is called more often than that while the process runs.
+    """
+
+    def __init__(self, longest_step: float = DEFAULTS.longest_step) -> None:
+        self._longest = longest_step
+        self._last: float | None = None
+        self.slept = 0.0
+        """Seconds left out so far."""
+
+    def read(self, clock: float) -> float:
+        """The moment that ``clock`` shows, less ``slept``. A clock that goes back stands still."""
+        if self._last is not None:
+            self.slept += max(0.0, clock - self._last - self._longest)
+            clock = max(clock, self._last)
+        self._last = clock
+        return clock - self.slept

@@ -1,0 +1,57 @@
+"""Whether there is a network at all: which host names a run could not resolve, before anything has answered in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.policy import Policy
+
+_NOT_CONNECTED = frozenset({FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL, FailureKind.LOCAL})
+"""Failures that no answer of the host stands behind."""
+
+
+class Reachability:
+    """Shared by everything that one command asks for. Hosts as ``host[:port]``, seconds on the injected clock.
+
+    A resolver that answers 'no' for every host is a cable that is out, a Wi-Fi that is off, or one wrong address:
+    waiting long helps in none of these. A resolver that keeps silent may yet answer (a first name server that is down
+    costs 5 s), so silence alone never counts; its late 'no' does.
+    """
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._unresolved: dict[str, Failure] = {}
+        self._since = 0.0
+
+    def answered(self, host: str) -> None:
+        """Something came from ``host``: from now on the line is one that breaks, not one that is missing."""
+        if host:  # a local file proves nothing
+            self._answered = True
+
+    def failed(self, host: str, failure: Failure, now: float) -> None:
+        """A request to ``host`` failed."""
+        if failure.unresolved:
+            if not self._unresolved:
+                self._since = now
+            self._unresolved.setdefault(host, failure)
+        elif failure.kind not in _NOT_CONNECTED:
+            self.answered(host)
+        elif failure.kind is FailureKind.UNREACHABLE:  # refused, or no route: but it has an address
+            self._unresolved.pop(host, None)
+
+    def is_missing(self, hosts: Collection[str]) -> bool:
+        """Whether none of ``hosts``, all that a file could come from, resolves, and nothing has answered so far."""
+        return bool(hosts) and not self._answered and all(host in self._unresolved for host in hosts)
+
+    def ends(self, policy: Policy) -> float:
+        """When to give up what ``is_missing`` holds for."""
+        return self._since + policy.unresolved_give_up
+
+    def is_over(self, hosts: Collection[str], now: float, policy: Policy) -> bool:
+        """Whether to give up now."""
+        return self.is_missing(hosts) and now >= self.ends(policy)
+
+    def failure_of(self, host: str) -> Failure | None:
+        """Why the name of ``host`` could not be resolved; None where it could, or was not asked for."""
+        return self._unresolved.get(host)

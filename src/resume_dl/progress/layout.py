@@ -1,0 +1,146 @@
+"""The lines of a running download, laid out so that they align and never reach a terminal's last column. Pure.
+
+What is dropped where there is little room: first the counts, then the bar, then the speed.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from resume_dl.model.units import show_bytes, unit_of
+from resume_dl.progress.tally import percent_of
+
+_PERCENT, _COUNTS, _SPEED, _LEFT = 4, 15, 10, 14
+"""Columns of ``100%``, ``999.9/999.9 MB``, ``999.9 MB/s`` and, with two spaces, ``1:02:03 left``."""
+_COUNTS_FROM, _BAR_FROM = 70, 34
+"""Columns of a terminal that has room for these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line's content; counts in bytes, ``speed`` in bytes a second, ``left`` in seconds.
+
+    ``labels``: the same in fewer and fewer words, the first that fits is shown. ``remark`` stands in the speed's place.
+    """
+
+    labels: tuple[str, ...]
+    done: int
+    total: int | None
+    speed: float | None = None
+    left: float | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the terminal can show: its columns, and whether characters beyond ASCII have the width that they should."""
+
+    columns: int
+    unicode: bool = True
+
+    @property
+    def dots(self) -> str:
+        """Stands for what was cut away."""
+        return "…" if self.unicode else ".."
+
+
+def lay_out(rows: Sequence[Row], look: Look, *, longest: int = 0) -> list[str]:
+    """One line a row; ``longest``: the widest label that is to be expected, so that a wide terminal wastes no room."""
+    usable = max(1, look.columns - 1)  # writing into the last column may wrap, or not: terminals differ
+    timed = any(row.left is not None for row in rows)
+    if look.columns < _BAR_FROM:
+        return [_tiny(row, usable, look) for row in rows]
+    wide = look.columns >= _COUNTS_FROM
+    fixed = 1 + _PERCENT + 1 + 1 + _SPEED + (1 + _COUNTS if wide else 0) + (_LEFT if wide and timed else 0)
+    bar = min(40, max(6, (usable - fixed) // (3 if wide else 4)))
+    name = min(usable - fixed - bar, max(24, longest))
+    return [_line(row, name, bar, usable, look, wide=wide) for row in rows]
+
+
+def _line(row: Row, name: int, bar: int, usable: int, look: Look, *, wide: bool) -> str:
+    start = f"{_fitting(row.labels, name, look)} {_percent(row)} "
+    if row.remark and width(row.remark) > _SPEED:
+        return start + cut(row.remark, usable - width(start), look.dots)
+    speed = row.remark or ("" if row.speed is None else f"{show_bytes(row.speed)}/s")
+    left = "" if row.left is None else f"{clock(row.left)} left"
+    if not wide:
+        return (start + _bar(row, bar, look) + " " + f"{left or speed:>{_SPEED}}").rstrip()
+    line = f"{start}{_bar(row, bar, look)} {_counts(row):>{_COUNTS}} {speed:>{_SPEED}}"
+    return f"{line}  {left:>{_LEFT - 2}}".rstrip() if left else line.rstrip()
+
+
+def _tiny(row: Row, usable: int, look: Look) -> str:
+    if usable <= _PERCENT + 1:
+        return _percent(row)[:usable]
+    return f"{_fitting(row.labels, usable - _PERCENT - 1, look)} {_percent(row)}"
+
+
+def _fitting(labels: Sequence[str], columns: int, look: Look) -> str:
+    label = next((each for each in labels if width(each) <= columns), labels[-1])
+    return pad(cut(label, columns, look.dots), columns)
+
+
+def _percent(row: Row) -> str:
+    percent = percent_of(row.done, row.total)
+    return " " * _PERCENT if percent is None else f"{percent:>{_PERCENT - 1}}%"
+
+
+def _bar(row: Row, columns: int, look: Look) -> str:
+    if row.total is None:
+        return " " * columns
+    total = max(1, row.total)
+    done = total if row.total == 0 else min(row.done, total)
+    # ncols counts the two bars that frame it.
+    drawn = tqdm.format_meter(done, total, 0, ncols=columns, ascii=None if look.unicode else True, bar_format="|{bar}|")
+    return pad(drawn, columns)
+
+
+def _counts(row: Row) -> str:
+    if row.total is None:
+        return show_bytes(row.done)
+    unit, scale = unit_of(row.total)
+    figures = {"B": 0, "GB": 2}.get(unit, 1)
+    return f"{row.done / scale:.{figures}f}/{row.total / scale:.{figures}f} {unit}"
+
+
+def clock(seconds: float) -> str:
+    """``03:20``, ``1:02:03``; beyond four days only that."""
+    whole = max(0, round(seconds))
+    if whole >= 99 * 3600:
+        return "days"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes:02}:{whole % 60:02}"
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal it takes: none for marks on other letters, two for wide (East Asian) letters."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(letter: str) -> int:
+    if unicodedata.category(letter) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, columns: int, dots: str = "…") -> str:
+    """``text`` in at most so many columns, ``dots`` in place of what is missing."""
+    if width(text) <= columns:
+        return text
+    dots = dots[:columns]
+    room, kept = columns - len(dots), 0
+    for letter in text:
+        room -= _columns_of(letter)
+        if room < 0:
+            break
+        kept += 1
+    return text[:kept] + dots
+
+
+def pad(text: str, columns: int) -> str:
+    """``text`` and spaces, up to so many columns."""
+    return text + " " * (columns - width(text))

@@ -1,0 +1,47 @@
+"""The folder of unfinished files, ``.resume-dl``: private to this user, in a place that others may write to.
+
+Whoever can write into it could put a link where a part file, a journal or a lock will be. So it is made 0700 and looked
+at before each use (``standalone.fs.check_private`` has the rules); what is opened in it follows no link all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from resume_dl.errors import UntrustedFolderError
+from resume_dl.standalone import fs
+from resume_dl.store.platform import make_folder
+
+
+def make_work_folder(folder: Path) -> None:
+    """Make ``folder`` so that no power cut takes it away, or check the one that is there.
+
+    Raises UntrustedFolderError or OSError.
+    """
+    try:
+        make_folder(folder, fs.make_private)
+    except fs.UntrustedFolderError as error:
+        raise _mapped(error) from error
+
+
+def check_work_folder(folder: Path) -> None:
+    """Raise UntrustedFolderError where ``folder`` is there and others may have written into it; or OSError."""
+    try:
+        if os.path.lexists(folder):
+            fs.check_private(folder)
+    except fs.UntrustedFolderError as error:
+        raise _mapped(error) from error
+
+
+def is_trusted(folder: Path) -> bool:
+    """Whether ``folder`` is there and was written to by this user, root or the group that shares the place alone."""
+    try:
+        fs.check_private(folder)
+    except OSError:
+        return False
+    return True
+
+
+def _mapped(error: fs.UntrustedFolderError) -> UntrustedFolderError:
+    return UntrustedFolderError(f"{error}; it is not used", hint=error.hint)

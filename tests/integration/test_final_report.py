@@ -1,0 +1,100 @@
+"""The end of a run as a person reads it: what came, what did not, the sums, and last of all what is to be done."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from faults.behaviours import Ok, Stall, Status
+from support.fetching import User
+
+WANTED = "pytorch=1.7"
+LARGE = "pytorch-1.7.1-py3.8_cuda11.0.221_cudnn8.0.5_0.conda"
+
+
+@pytest.fixture
+def faulty(tmp_path, offer, fault_server):
+    """A fault server with the channels at one mirror, and its user."""
+    server = fault_server(ports=1)
+    server.mount(offer.root)
+    user = User(tmp_path / "user")
+    user.mirrors(one=server.base(0))
+    return server, user
+
+
+def test_cached_files_are_counted(faulty, offer):
+    """A second run lists nothing and says how many were there; --verbose names them."""
+    _, user = faulty
+    first = user.fetch(WANTED, "--no-extract")
+    count = len(offer.wanted)
+    assert len(first.out.splitlines()) == count + 2, "each file, the sums, the command"
+    assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); \d+ s$", first.out, re.MULTILINE)
+    second = user.fetch(WANTED, "--no-extract")
+    assert re.match(rf"{count} packages, .*: {count} cached \(.*\); \d+ s\n", second.out), second.out
+    assert ".conda" not in second.out.partition("To use")[0]
+    verbose = user.fetch(WANTED, "--no-extract", "--verbose")
+    assert verbose.out.count("cached  ") == count
+
+
+def test_one_package_is_singular(faulty):
+    _, user = faulty
+    done = user.fetch(WANTED, "--no-deps", "--no-extract")
+    assert re.search(r"^1 package, ", done.out, re.MULTILINE), done.out
+
+
+def test_what_failed_comes_last(faulty):
+    """On one screen: the files that came, the one that did not, the sums, then why and what to do."""
+    server, user = faulty
+    server.always(None, Status(404), path=f"*/{LARGE}")
+    command = [sys.executable, "-m", "resume_dl", "fetch", *user.options, WANTED, "--progress", "none"]
+    done = subprocess.run(
+        command,
+        env=user.environment(),
+        cwd=user.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    kinds = [line.split()[0] for line in lines if line.split()[0] in {"downloaded", "failed"}]
+    assert kinds[-1] == "failed"
+    assert kinds.count("failed") == 1
+    failed = next(number for number, line in enumerate(lines) if line.startswith("failed "))
+    said = next(number for number, line in enumerate(lines) if line.startswith("error: "))
+    assert " 1 failed (" in lines[failed + 1]
+    assert said > failed + 1
+    assert [line for line in lines[said:] if not line.startswith(("error: ", "  "))] == []
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_stopped_is_not_failed(faulty, as_json):
+    """Ctrl-C: unfinished files are stopped, in the list and in the JSON object; nothing is said to have failed."""
+    server, user = faulty
+    server.always(None, Stall(after=1000), path=f"*/{LARGE}")
+    with user.start("fetch", *user.options, WANTED, *(["--json"] if as_json else [])) as process:
+        while not server.requests(path=f"*/{LARGE}"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert not re.search(r"^failed|\"failed\"|\d failed", out + err, re.MULTILINE)
+    assert '"status": "stopped"' in out if as_json else re.search(rf"^stopped .*{re.escape(LARGE)}", out, re.MULTILINE)
+    assert err.splitlines()[-1].startswith("  run the same command again")
+    server.always(None, Ok(), path=f"*/{LARGE}")
+    assert user.fetch(WANTED).code == 0
+
+
+def test_it_says_what_it_does_from_the_start(faulty):
+    """First of all what is resolved, before settings are read; then whose index, then the solver."""
+    _, user = faulty
+    lines = user.fetch(WANTED, "--no-extract", "--progress", "none").err.splitlines()
+    assert lines[0] == f"resolving {WANTED}"
+    assert lines[1].startswith("reading the index of ")
+    assert "solving for linux-64" in lines
+    assert user.fetch(WANTED, "--no-extract", "--quiet").err == ""

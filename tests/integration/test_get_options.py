@@ -1,0 +1,114 @@
+"""get: where it writes, what it overwrites, where it goes on, whether there is room, and what it advises."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+
+import pytest
+
+from faults.behaviours import Ok, Stall, Status, WrongContentLength
+from resume_dl.store.part import PartStore
+from support.fetching import User
+
+MIB = 1 << 20
+DATA = random.Random(7).randbytes(4 * MIB)
+SHA256 = hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture
+def user(tmp_path):
+    return User(tmp_path / "user")
+
+
+@pytest.fixture
+def server(fault_server):
+    """One server with /a.bin and /b.bin."""
+    server = fault_server(ports=1)
+    server.put("/a.bin", DATA)
+    server.put("/b.bin", DATA[:MIB])
+    return server
+
+
+def test_a_folder_is_made_and_takes_several_files(user, server):
+    """`-o DIR/` makes the folder, and each file goes in under the name of its address."""
+    done = user.run("get", f"{server.base()}/a.bin", f"{server.base()}/b.bin", "-o", "new/folder/")
+    assert done.code == 0, done.err
+    assert (user.folder / "new" / "folder" / "a.bin").read_bytes() == DATA
+    assert (user.folder / "new" / "folder" / "b.bin").read_bytes() == DATA[:MIB]
+    assert sorted(path.name for path in (user.folder / "new" / "folder").iterdir()) == ["a.bin", "b.bin"]
+
+
+def test_a_folder_that_is_there_needs_no_slash(user, server):
+    """As with cp: what is a folder is written into."""
+    (user.folder / "there").mkdir()
+    assert user.run("get", f"{server.base()}/a.bin", "-o", "there").code == 0
+    assert (user.folder / "there" / "a.bin").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("named", [[], ["-o", "a.bin"], ["-o", "./"]], ids=["no -o", "a file", "a folder"])
+@pytest.mark.parametrize("digest", [[], ["--sha256", SHA256]], ids=["no digest", "sha256"])
+def test_another_file_is_overwritten_only_by_force(user, server, named, digest):
+    """Whatever names it, a file with other bytes stays and nothing is asked for; --force replaces it."""
+    (user.folder / "a.bin").write_text("mine")
+    line = ["get", f"{server.base()}/a.bin", *named, *digest]
+    refused = user.run(*line)
+    assert refused.code == 5
+    assert "--force" in refused.err
+    assert (user.folder / "a.bin").read_text() == "mine"
+    assert server.requests() == []
+    forced = user.run(*line, "--force")
+    assert forced.code == 0, forced.err
+    assert (user.folder / "a.bin").read_bytes() == DATA
+
+
+def test_a_file_that_is_right_is_done(user, server):
+    """With the right digest there is nothing to do, to overwrite or to ask for."""
+    (user.folder / "mine.bin").write_bytes(DATA)
+    done = user.run("get", f"{server.base()}/a.bin", "-o", "mine.bin", "--sha256", SHA256, "--force", "--json")
+    assert (done.code, done.artifact("mine.bin")["status"]) == (0, "cached")
+    assert server.requests() == []
+
+
+def test_it_says_where_it_goes_on(user, server):
+    """A killed get says at the next start how much it has; one that begins says nothing of the kind."""
+    server.always(None, Stall(after=2 * MIB))
+    with user.start("get", f"{server.base()}/a.bin", "--sha256", SHA256) as process:
+        while not any(part.done >= MIB for part in PartStore(user.folder / ".resume-dl").unfinished()):
+            assert process.poll() is None
+        process.kill()
+        assert "resuming" not in process.communicate(timeout=60)[1]
+    server.always(None, Ok())
+    done = user.run("get", f"{server.base()}/a.bin", "--sha256", SHA256)
+    assert done.code == 0, done.err
+    said = next(line for line in done.err.splitlines() if "resuming" in line)
+    assert said.startswith("a.bin: resuming at ")
+    assert done.err.count("resuming") == 1
+    assert (user.folder / "a.bin").read_bytes() == DATA
+
+
+def test_a_file_that_does_not_fit_is_refused_at_once(user, server):
+    """The first answer tells the size: if the disk has less room, that is the end, with exit 5 and the numbers."""
+    server.always(None, WrongContentLength(shutil.disk_usage(user.folder).free * 2))
+    done = user.run("get", f"{server.base()}/a.bin", "--json", "--give-up-after", "20s")
+    assert done.code == 5, done.err
+    error = done.artifact("a.bin")["error"]
+    assert error["type"] == "OutOfSpaceError"
+    assert "-o" in error["hint"]
+    assert "--pkgs-dir" not in done.err
+    assert done.artifact("a.bin")["path"] is None
+
+
+def test_hints_name_only_options_that_it_has(user, server):
+    """No --pkgs-dir for a folder that cannot be written, no mirror for an address that no mirror has."""
+    (user.folder / "closed").mkdir(mode=0o500)
+    done = user.run("get", f"{server.base()}/a.bin", "-o", "closed/", as_root=False)
+    assert done.code == 5
+    assert "with -o" in done.err
+    assert "--pkgs-dir" not in done.err
+    server.always(None, Status(404))
+    lacking = user.run("get", f"{server.base()}/a.bin")
+    assert lacking.code == 1
+    assert "--mirror-url" in lacking.err
+    assert "--no-upstream" not in lacking.err

@@ -1,0 +1,79 @@
+"""While the solver is waited for, something is said: after three seconds, then every three."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from resume_dl.app.solver_wait import SolverWait
+from resume_dl.errors import WorkerCrashedError
+from resume_dl.resolve import worker as module
+from resume_dl.resolve.worker import RattlerWorker
+
+SLOW = """#!/bin/sh
+read line
+while [ ! -e {ready} ]; do sleep 0.05; done
+echo '{answer}'
+read line
+"""
+"""A worker that answers when a file is there."""
+
+
+class Told:
+    """A reporter of which only messages are wanted."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def message(self, text: str, *, level: str = "info") -> None:
+        assert level == "info"
+        self.said.append(text)
+
+
+def slow(tmp_path: Path) -> Path:
+    script = tmp_path / "python"
+    answer = json.dumps({"id": 1, "ok": True, "result": 5})
+    script.write_text(SLOW.format(ready=tmp_path / "ready", answer=answer))
+    script.chmod(0o755)
+    return script
+
+
+def test_who_asks_is_told_while_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer comes only after the third word of what is waited for, which a silent wait would never reach."""
+    monkeypatch.setattr(module, "_TICK", 0.01)
+    waited: list[tuple[str, float]] = []
+
+    def waits(op: str, seconds: float) -> None:
+        waited.append((op, seconds))
+        if len(waited) == 3:
+            (tmp_path / "ready").touch()
+
+    with RattlerWorker(python=slow(tmp_path)) as worker:
+        worker.waits = waits
+        assert worker.request("solve", {}, timeout=60) == 5
+    assert {op for op, _ in waited} == {"solve"}
+    assert [seconds for _, seconds in waited] == sorted(seconds for _, seconds in waited)
+
+
+def test_a_timeout_holds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words in between do not prolong it."""
+    monkeypatch.setattr(module, "_TICK", 0.01)
+    with (
+        RattlerWorker(python=slow(tmp_path)) as worker,
+        pytest.raises(WorkerCrashedError, match="did not finish solve within"),
+    ):
+        worker.request("solve", {}, timeout=0.1)
+
+
+def test_what_is_said() -> None:
+    """By the seconds that it is given, whatever the clock: at 3, 6 and 9, and again for the next operation."""
+    told = Told()
+    wait = SolverWait(told)  # type: ignore[arg-type]  # nothing else of a reporter is used
+    for seconds in (1, 2, 3, 4, 5, 7, 8, 9.5):
+        wait("virtual_packages", seconds)
+    for seconds in (1, 2, 3.2):
+        wait("solve", seconds)
+    loading = [f"the solver is still loading, {seconds} s" for seconds in ("3", "7", "10")]
+    assert told.said == [*loading, "still solving, 3 s"]
