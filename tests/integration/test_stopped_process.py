@@ -53,4 +53,6 @@ def test_stopped_for_longer_than_the_patience(tmp_path, fault_server, answered):
         done = finish(run, timeout=GUARD)
     assert done.code == 0, done.err
     assert target.read_bytes() == DATA
-    assert len(server.requests()) == 2
+    first, *later = server.requests()
+    assert later  # asked again; over how many connections is the engine's choice
+    assert server.body_bytes() <= len(DATA) + first.sent  # and nothing twice but what the dropped connection lost
