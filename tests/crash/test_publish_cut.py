@@ -24,10 +24,10 @@ from resume_dl.app.bundle.folder import BundleFolder
 from resume_dl.app.caches import CondaCache, RattlerCache
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.wheels import WheelDir
-from resume_dl.app.repodata import RepodataFetcher, _prefer
 from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
+from resume_dl.indexes.whole import RepodataFetcher, _prefer
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json

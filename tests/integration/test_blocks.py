@@ -10,13 +10,13 @@ import time
 import pytest
 
 from faults.behaviours import Headers, Latency, Ok, Page, Status
-from resume_dl.app.blocks import Blocks
 from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.choose import choose
 from resume_dl.settings.blocks import Block, read_blocks
+from resume_dl.transfer.blocks import Blocks
 from support.conda_cache import build_large_offer
 from support.fetching import User
 from support.processes import Run
@@ -198,7 +198,7 @@ def test_entries_that_make_no_sense_are_passed_over(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from resume_dl.app.blocks import Blocks
+from resume_dl.transfer.blocks import Blocks
 from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import Mirror, MirrorTable

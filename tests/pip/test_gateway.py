@@ -18,13 +18,13 @@ from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.pages import Pages
-from resume_dl.app.places import Places
-from resume_dl.app.reading import Reader
 from resume_dl.errors import ChannelUnavailableError, InternalError, PackageNotFoundError
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, JSON_TYPE, parse_page
+from resume_dl.transfer.places import Places
 from resume_dl.transport.client import HttpxTransport
 from support.pip_index import build_wheel, write_index
 

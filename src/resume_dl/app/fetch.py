@@ -21,7 +21,6 @@ from resume_dl.app.setup import Setup, engine_for
 from resume_dl.app.shell import quoted, setting
 from resume_dl.app.stale import disputes, is_stale, merged, renamed
 from resume_dl.app.transfer import Transfer
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
@@ -32,6 +31,7 @@ from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
 from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.part import FOLDER
+from resume_dl.transfer.watching import WatchedEngine
 
 if TYPE_CHECKING:
     from resume_dl.app.pip.fetch import FetchPip

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from resume_dl.app.reading import Reader, Unanswered
-from resume_dl.app.repodata import FORMATS, Wanted
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
+from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.whole import FORMATS, Wanted
 from resume_dl.model.artifact import Source
 from resume_dl.ports import Reporter
 from resume_dl.settings.network import load_network

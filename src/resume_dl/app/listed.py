@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from resume_dl.app.index_sizes import index_sizes
-from resume_dl.app.repodata import RepodataFetcher, Wanted
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
+from resume_dl.indexes.whole import RepodataFetcher, Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import find_record

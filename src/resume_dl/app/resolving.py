@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 
-from resume_dl.app.repodata import RepodataFetcher
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.app.solver_wait import SolverWait
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.errors import ConfigurationError, PackageNotFoundError
+from resume_dl.indexes.whole import RepodataFetcher
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
@@ -28,6 +27,7 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.channel_access import ChannelAccess
 from resume_dl.settings.channels import NODEFAULTS, expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.transfer.watching import WatchedEngine
 
 
 class Resolver:

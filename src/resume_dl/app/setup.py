@@ -9,10 +9,6 @@ from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
 
-from resume_dl.app.blocks import Blocks
-from resume_dl.app.places import Places
-from resume_dl.app.remember import Remember
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.engine.engine import Engine
@@ -31,6 +27,10 @@ from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
 from resume_dl.store.begun import BegunNotes
+from resume_dl.transfer.blocks import Blocks
+from resume_dl.transfer.places import Places
+from resume_dl.transfer.remember import Remember
+from resume_dl.transfer.watching import WatchedEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

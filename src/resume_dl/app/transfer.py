@@ -9,7 +9,6 @@ from resume_dl.app.caches import Cache, CondaCache
 from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured
 from resume_dl.app.report import ArtifactResult
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.job import Job, Outcome
@@ -21,6 +20,7 @@ from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.watching import WatchedEngine
 
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 _JOURNAL_FROM = DEFAULTS.journal_from

@@ -25,9 +25,9 @@ from packaging.utils import (
 
 from resume_dl.app.pip.metadata import Metadata, read_metadata
 from resume_dl.app.pip.pages import Pages
-from resume_dl.app.reading import Refused, Unanswered
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import PackageNotFoundError, ResumeDLError
+from resume_dl.indexes.small_fetch import Refused, Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.pip import FindLinks
 from resume_dl.model.url import RedactedUrl

@@ -11,11 +11,11 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-from resume_dl.app.reading import Reader
 from resume_dl.app.setup import Setup
 from resume_dl.core.failures import Failure
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, NotWritableError, SourceError
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.pip import FindLinks, PipIndexes, PipSettings

@@ -14,10 +14,10 @@ from typing import IO
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, canonicalize_version, parse_wheel_filename
 
-from resume_dl.app.reading import Body, Part, Reader, Refused, Unanswered
 from resume_dl.bounded_zip import open_zip, read_member
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import ResumeDLError
+from resume_dl.indexes.small_fetch import Body, Part, Reader, Refused, Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile

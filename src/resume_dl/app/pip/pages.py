@@ -9,15 +9,15 @@ from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from resume_dl.app.pip.kept import KeptPages
-from resume_dl.app.places import Places
-from resume_dl.app.reading import Body, Reader, Unanswered
 from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import ChannelUnavailableError
+from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
 from resume_dl.model.artifact import Source, safe_filename
 from resume_dl.model.mirror import UPSTREAM
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
+from resume_dl.transfer.places import Places
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
 """Names that are safe everywhere for certain: most are, and the thorough look is slow."""

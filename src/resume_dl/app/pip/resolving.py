@@ -23,8 +23,6 @@ from resume_dl.app.pip.gateway import Gateway
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.pages import Pages
 from resume_dl.app.pip.solution import Chosen, joined, solution_of
-from resume_dl.app.places import Places
-from resume_dl.app.reading import Reader, Unanswered
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,
@@ -36,6 +34,7 @@ from resume_dl.errors import (
     UnsatisfiableError,
     internal_error,
 )
+from resume_dl.indexes.small_fetch import Reader, Unanswered
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution
@@ -51,6 +50,7 @@ from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import TargetPython, default_index, find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.transfer.places import Places
 
 _T = TypeVar("_T")
 _SIMPLE = "pypi:simple"

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from resume_dl.app.plan import Planned, plan_folder
 from resume_dl.app.report import ArtifactResult
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     DigestMismatchError,
@@ -33,6 +32,7 @@ from resume_dl.store.pins import Pin, Pins
 from resume_dl.store.platform import rename_durably
 from resume_dl.store.staged import staged_path
 from resume_dl.store.wheel_record import check_itself
+from resume_dl.transfer.watching import WatchedEngine
 
 RECORD = "record"
 PIN = "pin"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from resume_dl.app.blocks import Blocks
 from resume_dl.model.access import Access
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel_rules import EVERY_CHANNEL, ChannelRules
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.url import RedactedUrl
+from resume_dl.transfer.blocks import Blocks
 
 
 @dataclass(frozen=True, slots=True)

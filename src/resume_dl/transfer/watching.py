@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from resume_dl.app.blocks import Blocks
-from resume_dl.app.remember import Remember
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import CaptivePortalError, SourcesExhaustedError
 from resume_dl.ports import Reporter
+from resume_dl.transfer.blocks import Blocks
+from resume_dl.transfer.remember import Remember
 
 _PORTAL = FailureKind.PORTAL.value
 _NO_ANSWER = frozenset(

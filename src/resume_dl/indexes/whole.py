@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from resume_dl.app.places import Places
-from resume_dl.app.watching import WatchedEngine
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
@@ -35,6 +33,8 @@ from resume_dl.resolve.repodata import LARGEST, newest_timestamp, unpack_zst
 from resume_dl.resolve.request import RepodataFile
 from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
+from resume_dl.transfer.places import Places
+from resume_dl.transfer.watching import WatchedEngine
 
 FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
