@@ -22,7 +22,10 @@ from resume_dl.store.platform import make_folder, remove_durably, replace_durabl
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``validator`` is of the copy that came from the address ``source``; for other sources it means nothing."""
+    """``validator`` is of the copy that came from the address ``source``; for other sources it means nothing.
+
+    None: that server states none.
+    """
 
     source: str
     validator: str | None
@@ -40,9 +43,9 @@ class KeptCopies:
         """The part files of indexes on their way."""
         return PartStore(self._folder / "parts")
 
-    def path(self, index: Artifact, *, aside: bool = False) -> Path:
-        """Where the copy lies; ``aside``: one that is compared with the kept one first."""
-        return self._folder / f"{index.key}{'-copy' if aside else ''}.json"
+    def path(self, index: Artifact) -> Path:
+        """Where the copy lies."""
+        return self._folder / f"{index.key}.json"
 
     def arriving(self, index: Artifact) -> Path:
         """Where an index lies between its last byte and ``keep``."""
@@ -60,12 +63,12 @@ class KeptCopies:
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise self.unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
-    def keep(self, index: Artifact, note: Note, *, aside: bool = False) -> None:
+    def keep(self, index: Artifact, note: Note) -> None:
         """Unpack what has arrived where it is packed, and let it take the kept copy's place.
 
         Raises IntegrityError, OutOfSpaceError, NotWritableError.
         """
-        new, target = self.arriving(index), self.path(index, aside=aside)
+        new, target = self.arriving(index), self.path(index)
         try:
             if index.filename.endswith(".zst"):
                 unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
@@ -83,13 +86,13 @@ class KeptCopies:
             raise self.unwritable(error) from error
 
     def note(self, index: Artifact) -> Note | None:
-        """What was said of the kept copy; None where there is no copy, or nothing that asks whether it has changed."""
+        """What was said of the kept copy; None where there is no copy."""
         target = self.path(index)
         try:
             said = json.loads(_note_of(target).read_text(encoding="utf-8"))
-            if target.is_file() and isinstance(said["validator"], str):
-                return Note(str(said["source"]), said["validator"])
-        except (OSError, ValueError, KeyError, TypeError):
+            if target.is_file():
+                return Note(str(said["source"]), said["validator"] if isinstance(said["validator"], str) else None)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         return None
 
