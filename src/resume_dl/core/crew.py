@@ -83,7 +83,8 @@ class Crew:
                 continue
             self._hedge(ready, now)
             return
-        self._make_place(allowed, now)
+        if by_digest:  # else no other host may go on with what is here
+            self._make_place(allowed, now)
 
     def ask(
         self,

@@ -368,7 +368,7 @@ class Engine:
     def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
         failures = [source.failures for source in running.download.sources]
-        error = error_of(fail, artifact, artifact.sources, failures) if fail else None
+        error = error_of(fail, artifact, artifact.sources, failures, came=running.download.kept) if fail else None
         safe = fail.resumable_bytes if fail else None
         self._teller.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)
