@@ -27,7 +27,8 @@ from resume_dl.app.pip.wheels import WheelDir
 from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
-from resume_dl.indexes.whole import RepodataFetcher, _prefer
+from resume_dl.indexes.copies import KeptCopies, Note
+from resume_dl.indexes.whole import _prefer
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json
@@ -392,7 +393,7 @@ class Index(Scenario):
 
     def lay(self):
         make_folder(self.root / "indexes")
-        self.fetcher = RepodataFetcher(None, None, self.root / "indexes", None, offline=False)
+        self.copies = KeptCopies(self.root / "indexes")
         url = RedactedUrl(f"https://example.org/c/linux-64/{self.name}")
         self.index = Artifact(kind="index", filename=self.name, url=url)
         self.texts = {"v1": b'{"packages": {"old": {}}}' * 9, "v2": b'{"packages": {"new": {}}}' * 10}
@@ -405,23 +406,23 @@ class Index(Scenario):
             import zstandard
 
             text = zstandard.compress(text)
-        new = self.root / "indexes" / f"{self.index.key}.new"
+        new = self.copies.arriving(self.index)
         new.write_bytes(text)
         with new.open("rb") as file:
             if hasattr(self, "disk"):
                 self.disk._sync_one(file.fileno())
-        outcome = SimpleNamespace(sources=(), artifact=self.index, validator=validator)
-        self.fetcher._keep(self.index, new, outcome, self.fetcher._path(self.index))
+        self.copies.keep(self.index, Note("", validator))
 
     def run(self):
         self.keep("v2")
         self.promise("v2")
 
     def check(self, image):
-        fetcher = RepodataFetcher(None, None, image / "indexes", None, offline=False)
-        validator, _ = fetcher._note(self.index)
+        copies = KeptCopies(image / "indexes")
+        note = copies.note(self.index)
+        validator = None if note is None else note.validator
         if validator is not None:
-            assert fetcher._path(self.index).read_bytes() == self.texts[validator]
+            assert copies.path(self.index).read_bytes() == self.texts[validator]
         assert validator == self.promised or not self.promised
 
 
@@ -443,10 +444,10 @@ class BetterIndex(Index):
     old = True
 
     def run(self):
-        copy = self.fetcher._path(self.index, copy=True)
+        copy = self.copies.path(self.index, aside=True)
         copy.write_bytes(self.texts["v2"])
         copy.with_suffix(".note").write_text(json.dumps({"source": "", "validator": "v2"}))
-        _prefer(copy, self.fetcher._path(self.index))
+        _prefer(copy, self.copies.path(self.index))
         self.promise("v2")
 
 

@@ -1,11 +1,8 @@
-"""Channels' repodata over our own transport: from any mirror, resumable, kept, and asked for again only if changed."""
+"""Whole channel indexes over our own transport: resumable, kept, and asked for again only if they have changed."""
 
 from __future__ import annotations
 
-import errno
-import json
 import mmap
-import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,18 +18,16 @@ from resume_dl.errors import (
     ChannelUnavailableError,
     IntegrityError,
     NoNetworkError,
-    NotWritableError,
-    OutOfSpaceError,
     ResumeDLError,
 )
+from resume_dl.indexes.copies import KeptCopies, Note
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import LARGEST, newest_timestamp, unpack_zst
+from resume_dl.resolve.repodata import newest_timestamp
 from resume_dl.resolve.request import RepodataFile
-from resume_dl.store.part import PartStore
-from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
+from resume_dl.store.platform import remove_durably, replace_durably, write_durably
 from resume_dl.transfer.places import Places
 from resume_dl.transfer.watching import WatchedEngine
 
@@ -44,6 +39,112 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
+
+
+class WholeIndexes:
+    """Fetches whole indexes from the sources that each names; ``offline`` uses what is kept and asks no server."""
+
+    def __init__(
+        self, engine: WatchedEngine, places: Places, copies: KeptCopies, reporter: Reporter, *, offline: bool
+    ) -> None:
+        self._engine = engine
+        self._places = places
+        self._copies = copies
+        self._reporter = reporter
+        self._offline = offline
+        self.refused: dict[Wanted, list[str]] = {}
+        """What was wrong with indexes that came, each with its source."""
+
+    def get(self, indexes: Mapping[Wanted, Artifact], *, aside: bool = False) -> dict[Wanted, Path]:
+        """The unpacked copies of those that exist; ``aside``: asked for past caches, and put beside what is kept.
+
+        What was wrong with the others is in ``refused``. Raises ChannelUnavailableError, Interrupted or StoreError.
+        """
+        paths = {index.key: self._copies.path(index, aside=aside) for index in indexes.values()}
+        if self._offline:
+            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
+        self._copies.make_folder()
+        there: dict[Wanted, Path] = {}
+        while indexes:
+            jobs = {index.key: self._job(index, aside=aside) for index in indexes.values()}
+            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
+            again: dict[Wanted, Artifact] = {}
+            for each, index in indexes.items():
+                outcome = outcomes[index.key]
+                if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
+                    continue
+                if _is_refused(outcome):
+                    self._refuse(each, index, f"{outcome.error}")
+                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
+                        self._copies.parts.remove(index.key)
+                    continue
+                if outcome.error is not None and outcome.reason != "unchanged":
+                    raise self._unavailable(outcome)
+                if outcome.error is None:
+                    try:
+                        self._copies.keep(index, _note(outcome), aside=aside)
+                    except IntegrityError as error:
+                        served = {report.mirror for report in outcome.sources if report.bytes}
+                        others = tuple(source for source in index.sources if source.mirror not in served)
+                        who = " and ".join(sorted(served)) or "an earlier run"
+                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                        if others and served:
+                            again[each] = replace(index, sources=others)
+                        continue
+                there[each] = paths[index.key]
+            indexes = again
+        return there
+
+    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
+        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
+        self.refused.setdefault(of, []).append(why)
+        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
+
+    def _job(self, index: Artifact, *, aside: bool) -> Job:
+        parts, new, largest = self._copies.parts, self._copies.arriving(index), self._copies.largest
+        if aside:
+            return Job(index, parts, new, headers=_PAST_CACHES, largest=largest)
+        note, validator = self._copies.note(index), None
+        if note is not None:
+            # the validator is one source's: that one is asked first, for the others it means nothing
+            first = [source for source in index.sources if str(source.url) == note.source]
+            if first:
+                rest = [source for source in index.sources if source not in first]
+                index = replace(index, sources=(*first, *rest))
+                validator = note.validator
+        return Job(index, parts, new, known_validator=validator, largest=largest)
+
+    def _unavailable(self, outcome: Outcome) -> Exception:
+        error = outcome.error
+        if error is None or outcome.reason in {"cancelled", "local", "locked"}:
+            return error or AssertionError("an outcome without an error")
+        if isinstance(error, CaptivePortalError):
+            return error
+        kept = self._copies.path(outcome.artifact).is_file()
+        hint = "check the line and the proxy settings, then run it again: what came is kept"
+        said = f"an index cannot be had: {error.message}"
+        if isinstance(error, NoNetworkError):
+            said, hint = error.message, error.hint
+        if self._places.left_out and not outcome.artifact.sources:
+            hint = error.hint
+        return ChannelUnavailableError(
+            said,
+            tried=tuple(str(source.url) for source in outcome.artifact.sources),
+            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
+        )
+
+
+def _note(outcome: Outcome) -> Note:
+    served = {report.mirror for report in outcome.sources if report.bytes}
+    label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
+    return Note(label, outcome.validator)
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    """Whether each source answered, and none of them with a file that may be taken for an index."""
+    kinds = {kind for report in outcome.sources for kind in report.failures}
+    answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
+    return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers
 
 
 class RepodataFetcher:
@@ -59,14 +160,11 @@ class RepodataFetcher:
         offline: bool,
         largest: int | None = None,
     ) -> None:
-        self._engine = engine
         self._places = places
-        self._folder = folder
         self._reporter = reporter
         self._offline = offline
-        self._largest = LARGEST if largest is None else largest
-        self._refused: dict[Wanted, list[str]] = {}
-        """What was wrong with indexes that came, each with its source."""
+        copies = KeptCopies(folder, largest=largest)
+        self._whole = WholeIndexes(engine, places, copies, reporter, offline=offline)
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
         """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
@@ -75,18 +173,18 @@ class RepodataFetcher:
         """
         found: dict[Wanted, RepodataFile] = {}
         missing = list(wanted)
-        self._refused.clear()
+        self._whole.refused.clear()
         tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
         for name in FORMATS:
             indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
             for each, index in indexes.items():
                 tried[each] += [str(source.url) for source in index.sources]
-            answers = self._get(indexes)
+            answers = self._whole.get(indexes)
             found |= {each: RepodataFile(each[0], each[1], path) for each, path in answers.items()}
             missing = [each for each in missing if each not in answers]
         have = {channel for channel, _ in found}
         for channel, subdir in missing:
-            if (channel, subdir) in self._refused:
+            if (channel, subdir) in self._whole.refused:
                 raise self._unusable(channel, subdir, tried[channel, subdir])
             if channel not in have:
                 places = tuple(place for each, urls in tried.items() if each[0] == channel for place in urls)
@@ -135,7 +233,7 @@ class RepodataFetcher:
                 if source.mirror == mirror:
                     index = replace(self._index(of, source.url, name), sources=(source,))
                     try:
-                        answers = self._get({of: index}, copies=True)
+                        answers = self._whole.get({of: index}, aside=True)
                     except (ChannelUnavailableError, CaptivePortalError):
                         return None
                     if of in answers:
@@ -146,150 +244,13 @@ class RepodataFetcher:
         sources = self._places.of(url)
         return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
 
-    def _get(self, indexes: Mapping[Wanted, Artifact], *, copies: bool = False) -> dict[Wanted, Path]:
-        """Paths of the uncompressed ones of those that exist; ``copies``: past caches, and beside what is kept."""
-        paths = {index.key: self._path(index, copy=copies) for index in indexes.values()}
-        if self._offline:
-            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
-        self._make_folder()
-        there: dict[Wanted, Path] = {}
-        while indexes:
-            jobs = {index.key: self._job(index, copy=copies) for index in indexes.values()}
-            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
-            again: dict[Wanted, Artifact] = {}
-            for each, index in indexes.items():
-                outcome = outcomes[index.key]
-                if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
-                    continue
-                if _is_refused(outcome):
-                    self._refuse(each, index, f"{outcome.error}")
-                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
-                        PartStore(self._folder / "parts").remove(index.key)
-                    continue
-                if outcome.error is not None and outcome.reason != "unchanged":
-                    raise self._unavailable(outcome)
-                if outcome.error is None:
-                    try:
-                        self._keep(index, jobs[index.key].destination, outcome, paths[index.key])
-                    except IntegrityError as error:
-                        served = {report.mirror for report in outcome.sources if report.bytes}
-                        others = tuple(source for source in index.sources if source.mirror not in served)
-                        who = " and ".join(sorted(served)) or "an earlier run"
-                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
-                        if others and served:
-                            again[each] = replace(index, sources=others)
-                        continue
-                    except OSError as error:
-                        raise self._unwritable(error) from error
-                there[each] = paths[index.key]
-            indexes = again
-        return there
-
-    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
-        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
-        self._refused.setdefault(of, []).append(why)
-        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
-
     def _unusable(self, channel: Channel, subdir: str, tried: Sequence[str]) -> ChannelUnavailableError:
-        whys = "; ".join(dict.fromkeys(self._refused[channel, subdir]))
+        whys = "; ".join(dict.fromkeys(self._whole.refused[channel, subdir]))
         return ChannelUnavailableError(
             f"the index of {channel.name}/{subdir} cannot be had: {whys}",
             tried=tuple(tried),
             hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
         )
-
-    def _make_folder(self) -> None:
-        """Make the folder of indexes, and see that it can be written, before anything is asked for."""
-        try:
-            make_folder(self._folder)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        if not os.access(self._folder, os.W_OK | os.X_OK):
-            raise self._unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-
-    def _unwritable(self, error: OSError) -> ResumeDLError:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return OutOfSpaceError(
-                f"no space left in {self._folder}, where channel indexes are kept",
-                needed=0,
-                free=0,
-                hint="free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR",
-            )
-        return NotWritableError(
-            f"{self._folder}, where channel indexes are kept, cannot be written: {error.strerror or error}",
-            hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
-        )
-
-    def _path(self, index: Artifact, *, copy: bool = False) -> Path:
-        return self._folder / f"{index.key}{'-copy' if copy else ''}.json"
-
-    def _job(self, index: Artifact, *, copy: bool) -> Job:
-        store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
-        if copy:
-            return Job(index, store, new, headers=_PAST_CACHES, largest=self._largest)
-        validator, label = self._note(index)
-        if validator is not None:
-            # the validator is one source's: that one is asked first, for the others it means nothing
-            first = [source for source in index.sources if str(source.url) == label]
-            if first:
-                rest = [source for source in index.sources if source not in first]
-                index = replace(index, sources=(*first, *rest))
-            else:
-                validator = None
-        return Job(index, store, new, known_validator=validator, largest=self._largest)
-
-    def _keep(self, index: Artifact, new: Path, outcome: Outcome, target: Path) -> None:
-        if index.filename.endswith(".zst"):
-            unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
-            try:
-                unpack_zst(new, unpacked, largest=self._largest)
-            finally:
-                new.unlink()
-            new = unpacked
-        note = target.with_suffix(".note")
-        remove_durably(note)  # never a validator beside another copy
-        replace_durably(new, target)
-        served = {report.mirror for report in outcome.sources if report.bytes}
-        label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
-        said = {"url": str(index.url), "source": label, "validator": outcome.validator}
-        # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
-        write_durably(note, json.dumps(said).encode())
-
-    def _note(self, index: Artifact) -> tuple[str | None, str]:
-        target = self._path(index)
-        try:
-            note = json.loads(target.with_suffix(".note").read_text(encoding="utf-8"))
-            if target.is_file() and isinstance(note["validator"], str):
-                return note["validator"], str(note["source"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        return None, ""
-
-    def _unavailable(self, outcome: Outcome) -> Exception:
-        error = outcome.error
-        if error is None or outcome.reason in {"cancelled", "local", "locked"}:
-            return error or AssertionError("an outcome without an error")
-        if isinstance(error, CaptivePortalError):
-            return error
-        kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
-        hint = "check the line and the proxy settings, then run it again: what came is kept"
-        said = f"an index cannot be had: {error.message}"
-        if isinstance(error, NoNetworkError):
-            said, hint = error.message, error.hint
-        if self._places.left_out and not outcome.artifact.sources:
-            hint = error.hint
-        return ChannelUnavailableError(
-            said,
-            tried=tuple(str(source.url) for source in outcome.artifact.sources),
-            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
-        )
-
-
-def _is_refused(outcome: Outcome) -> bool:
-    """Whether each source answered, and none of them with a file that may be taken for an index."""
-    kinds = {kind for report in outcome.sources for kind in report.failures}
-    answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
-    return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers
 
 
 def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
