@@ -5,9 +5,10 @@ from __future__ import annotations
 import mmap
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
@@ -20,9 +21,11 @@ from resume_dl.errors import (
     NoNetworkError,
     ResumeDLError,
 )
-from resume_dl.indexes.copies import KeptCopies, Note
-from resume_dl.model.artifact import Artifact
+from resume_dl.indexes.copies import Freshness, KeptCopies, Note
+from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
+from resume_dl.model.http import CacheHeaders
+from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import newest_timestamp
@@ -34,40 +37,117 @@ from resume_dl.transfer.watching import WatchedEngine
 FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
 
-_PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
+PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 """Ask the server itself, not a cache on the way (RFC 9111 5.2.1.4, 5.4)."""
+
+AS_SERVERS_SAY = Freshness()
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeIndex:
+    """One whole index, unpacked, at ``path``; counts in bytes."""
+
+    artifact: Artifact
+    """The form that it came in, whose ``url`` is the address that vouches for it."""
+    path: Path
+    mirror: str
+    """The mirror that it came from, now or when it was kept; empty where that is not known."""
+    downloaded: int
+    """Body bytes that came over the line for it in this run."""
+    age: float
+    """Seconds since its source last said that this is its version."""
+    asked: bool = True
+    """Whether any server was asked for it in this run."""
 
 
 class WholeIndexes:
     """Fetches whole indexes from the sources that each names; ``offline`` uses what is kept and asks no server."""
 
     def __init__(
-        self, engine: WatchedEngine, places: Places, copies: KeptCopies, reporter: Reporter, *, offline: bool
+        self,
+        engine: WatchedEngine,
+        places: Places,
+        copies: KeptCopies,
+        reporter: Reporter,
+        *,
+        offline: bool,
+        freshness: Freshness = AS_SERVERS_SAY,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._places = places
         self._copies = copies
         self._reporter = reporter
         self._offline = offline
+        self._freshness = freshness
+        self._clock = clock
+        self.downloaded = 0
+        """Body bytes of indexes that came over the line so far, those of refused ones included."""
         self.refused: dict[Wanted, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
-    def get(self, indexes: Mapping[Wanted, Artifact], *, aside: bool = False) -> dict[Wanted, Path]:
-        """The unpacked copies of those that exist; ``aside``: asked for past caches, and put beside what is kept.
+    def fetch(
+        self, wanted: Mapping[Wanted, Sequence[Artifact]], *, past_caches: bool = False
+    ) -> dict[Wanted, WholeIndex]:
+        """The indexes that exist; each of ``wanted`` in the first of its forms that there is.
 
-        What was wrong with the others is in ``refused``. Raises ChannelUnavailableError, Interrupted or StoreError.
+        A kept copy that is young enough is used without a request, whatever its form; with ``past_caches`` servers are
+        asked in any case, and not caches on the way. What was wrong with indexes that came is in ``refused``. Raises
+        ChannelUnavailableError, Interrupted or StoreError.
         """
-        paths = {index.key: self._copies.path(index, aside=aside) for index in indexes.values()}
-        if self._offline:
-            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
+        self.refused.clear()
+        found: dict[Wanted, WholeIndex] = {}
+        for each, forms in wanted.items():
+            kept = None if past_caches else self._kept(forms)
+            if kept is not None:
+                found[each] = kept
+        self._tell_ages(found)
+        for number in range(max(map(len, wanted.values()), default=0)):
+            rest = {each: forms[number:] for each, forms in wanted.items() if each not in found}
+            missing = {each: forms[0] for each, forms in rest.items() if forms}
+            if missing and not self._offline:
+                found |= self.get(missing, past_caches=past_caches)
+        return found
+
+    def _kept(self, forms: Sequence[Artifact]) -> WholeIndex | None:
+        """The youngest kept copy that may be used without asking its source."""
+        now = self._clock()
+        found: list[WholeIndex] = []
+        for index in forms:
+            note = self._copies.note(index)
+            source = None if note is None else _source_of(note, index)
+            fresh = note is not None and source is not None and self._freshness.allows(note, now)
+            if note is not None and (self._offline or fresh):
+                mirror = "" if source is None else source.mirror
+                found.append(WholeIndex(index, self._copies.path(index), mirror, 0, note.age(now), asked=False))
+        return min(found, key=lambda each: each.age, default=None)
+
+    def _tell_ages(self, found: Mapping[Wanted, WholeIndex]) -> None:
+        """One line a channel whose index is used as it is kept, with the age of its oldest."""
+        ages: dict[str, float] = {}
+        for (channel, _), index in found.items():
+            ages[channel.name] = max(index.age, ages.get(channel.name, 0.0))
+        for name, age in ages.items():
+            why = "" if self._offline else "; --refresh asks for a newer one"
+            self._reporter.message(f"index of {name}, {show_age(age)} old{why}", level="info")
+
+    def get(
+        self, indexes: Mapping[Wanted, Artifact], *, aside: bool = False, past_caches: bool = False
+    ) -> dict[Wanted, WholeIndex]:
+        """Ask for each index in this one form; those that exist. ``aside``: put beside what is kept.
+
+        Raises as ``fetch``.
+        """
         self._copies.make_folder()
-        there: dict[Wanted, Path] = {}
+        there: dict[Wanted, WholeIndex] = {}
         while indexes:
-            jobs = {index.key: self._job(index, aside=aside) for index in indexes.values()}
-            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
+            notes = {index.key: None if aside else self._copies.note(index) for index in indexes.values()}
+            jobs = [self._job(index, notes[index.key], past_caches=past_caches) for index in indexes.values()]
+            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
+            self.downloaded += sum(outcome.downloaded + outcome.wasted for outcome in outcomes.values())
             again: dict[Wanted, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
@@ -80,39 +160,48 @@ class WholeIndexes:
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
                     raise self._unavailable(outcome)
-                if outcome.error is None:
-                    try:
-                        self._copies.keep(index, _note(outcome), aside=aside)
-                    except IntegrityError as error:
-                        served = {report.mirror for report in outcome.sources if report.bytes}
-                        others = tuple(source for source in index.sources if source.mirror not in served)
-                        who = " and ".join(sorted(served)) or "an earlier run"
-                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
-                        if others and served:
-                            again[each] = replace(index, sources=others)
-                        continue
-                there[each] = paths[index.key]
+                try:
+                    there[each] = self._taken(index, outcome, notes[index.key], aside=aside)
+                except IntegrityError as error:
+                    served = {report.mirror for report in outcome.sources if report.bytes}
+                    others = tuple(source for source in index.sources if source.mirror not in served)
+                    who = " and ".join(sorted(served)) or "an earlier run"
+                    self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                    if others and served:
+                        again[each] = replace(index, sources=others)
             indexes = again
         return there
+
+    def _taken(self, index: Artifact, outcome: Outcome, note: Note | None, *, aside: bool) -> WholeIndex:
+        """What came, kept; or the kept copy of ``note``, where its source calls it unchanged.
+
+        Raises IntegrityError or StoreError.
+        """
+        now = self._clock()
+        if outcome.reason == "unchanged" and note is not None:
+            source = _source_of(note, index)
+            self._copies.confirm(index, note, outcome.said, now)
+        else:
+            served = {report.mirror for report in outcome.sources if report.bytes}
+            source = next((source for source in outcome.artifact.sources if source.mirror in served), None)
+            label = "" if source is None else str(source.url)
+            self._copies.keep(index, Note(label, outcome.said, now), aside=aside)
+        mirror = "" if source is None else source.mirror
+        return WholeIndex(index, self._copies.path(index, aside=aside), mirror, outcome.downloaded, 0.0)
 
     def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
         self.refused.setdefault(of, []).append(why)
         self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
 
-    def _job(self, index: Artifact, *, aside: bool) -> Job:
+    def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
         parts, new, largest = self._copies.parts, self._copies.arriving(index), self._copies.largest
-        if aside:
-            return Job(index, parts, new, headers=_PAST_CACHES, largest=largest)
-        note, validator = self._copies.note(index), None
-        if note is not None:
-            # the validator is one source's: that one is asked first, for the others it means nothing
-            first = [source for source in index.sources if str(source.url) == note.source]
-            if first:
-                rest = [source for source in index.sources if source not in first]
-                index = replace(index, sources=(*first, *rest))
-                validator = note.validator
-        return Job(index, parts, new, known_validator=validator, largest=largest)
+        headers = PAST_CACHES if past_caches or self._freshness.refresh else {}
+        source = None if note is None else _source_of(note, index)
+        known: dict[RedactedUrl, CacheHeaders] = {}
+        if note is not None and source is not None and note.said.validator is not None:
+            known[source.url] = note.said  # for the others they mean nothing: this one is asked first
+        return Job(index, parts, new, known=known, headers=headers, largest=largest)
 
     def _unavailable(self, outcome: Outcome) -> Exception:
         error = outcome.error
@@ -134,10 +223,9 @@ class WholeIndexes:
         )
 
 
-def _note(outcome: Outcome) -> Note:
-    served = {report.mirror for report in outcome.sources if report.bytes}
-    label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
-    return Note(label, outcome.validator)
+def _source_of(note: Note, index: Artifact) -> Source | None:
+    """The source that the kept copy came from, where it is one of this index's."""
+    return next((source for source in index.sources if str(source.url) == note.source), None)
 
 
 def _is_refused(outcome: Outcome) -> bool:
@@ -159,29 +247,29 @@ class RepodataFetcher:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
     ) -> None:
         self._places = places
         self._reporter = reporter
         self._offline = offline
         copies = KeptCopies(folder, largest=largest)
-        self._whole = WholeIndexes(engine, places, copies, reporter, offline=offline)
+        self._whole = WholeIndexes(engine, places, copies, reporter, offline=offline, freshness=freshness)
+
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes that came over the line so far."""
+        return self._whole.downloaded
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
         """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
 
         Raises ChannelNotFoundError, ChannelUnavailableError, Interrupted or StoreError.
         """
-        found: dict[Wanted, RepodataFile] = {}
-        missing = list(wanted)
-        self._whole.refused.clear()
-        tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
-        for name in FORMATS:
-            indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
-            for each, index in indexes.items():
-                tried[each] += [str(source.url) for source in index.sources]
-            answers = self._whole.get(indexes)
-            found |= {each: RepodataFile(each[0], each[1], path) for each, path in answers.items()}
-            missing = [each for each in missing if each not in answers]
+        forms = {each: self.forms(*each) for each in wanted}
+        tried = {each: [str(s.url) for index in forms[each] for s in index.sources] for each in wanted}
+        answers = self._whole.fetch(forms)
+        found = {each: RepodataFile(each[0], each[1], index.path) for each, index in answers.items()}
+        missing = [each for each in wanted if each not in answers]
         have = {channel for channel, _ in found}
         for channel, subdir in missing:
             if (channel, subdir) in self._whole.refused:
@@ -233,12 +321,16 @@ class RepodataFetcher:
                 if source.mirror == mirror:
                     index = replace(self._index(of, source.url, name), sources=(source,))
                     try:
-                        answers = self._whole.get({of: index}, aside=True)
+                        answers = self._whole.get({of: index}, aside=True, past_caches=True)
                     except (ChannelUnavailableError, CaptivePortalError):
                         return None
                     if of in answers:
-                        return RepodataFile(*of, answers[of])
+                        return RepodataFile(*of, answers[of].path)
         return None
+
+    def forms(self, channel: Channel, subdir: str) -> list[Artifact]:
+        """An index in each form that it may be asked for, the best first."""
+        return [self._index((channel, subdir), channel.file_url(subdir, name), name) for name in FORMATS]
 
     def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
         sources = self._places.of(url)
