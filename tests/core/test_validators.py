@@ -19,6 +19,20 @@ def started(line: Line, validator: str | None, said: CacheHeaders) -> None:
     line.tell(ev.ResponseStarted(0, 100 * MIB, validator, said=said))
 
 
+def test_a_slow_stream_is_not_given_up_for_its_own_host() -> None:
+    """One connection has a file without a digest: closed to make room, it could only begin again at the first byte."""
+    policy = Policy(connections=1, sync_seconds=1e9)
+    budget = Budget(policy)
+    line = Line(digest=False, policy=policy, budget=budget)
+    line.respond()
+    for second in range(1, 2 * round(policy.slow_seconds)):
+        line.now = float(second)
+        line.bytes_to(0, second * 1000)
+        budget.note_speed("a", MIB, steady=True)
+        line.keep(line.download.fill(line.now))
+    assert line.of(act.CloseConnection, ever=True) == []
+
+
 def test_a_weak_validator_binds_nothing():
     """It is kept to ask for changes; after a break the file begins again, without If-Range."""
     line = Line(size=None, digest=False)

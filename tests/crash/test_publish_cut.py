@@ -28,7 +28,6 @@ from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import KeptCopies, Note
-from resume_dl.indexes.whole import _prefer
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
@@ -439,19 +438,6 @@ class PackedIndex(Index):
     name, old = "repodata.json.zst", True
 
 
-class BetterIndex(Index):
-    """Another source's copy takes the place of what is kept."""
-
-    old = True
-
-    def run(self):
-        copy = self.copies.path(self.index, aside=True)
-        copy.write_bytes(self.texts["v2"])
-        copy.with_suffix(".note").write_text(json.dumps({"source": "", "validator": "v2"}))
-        _prefer(copy, self.copies.path(self.index))
-        self.promise("v2")
-
-
 class Page(Scenario):
     """An index page or METADATA is kept for a run without a network, over an older one."""
 
@@ -535,7 +521,7 @@ GROUPS = {
     "parts": [PublishPart, Move, PartFile, Reuse],
     "conda": [PublishArchive, Claim, PublishEntry, PublishOverStale, PublishBatch],
     "rattler": [PublishForRattler, PublishForRattlerOverStale],
-    "indexes": [Index, IndexAgain, PackedIndex, BetterIndex],
+    "indexes": [Index, IndexAgain, PackedIndex],
     "files": [Page, Wheel, Taken, BundleText],
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,11 @@ from faults.behaviours import Drop, Headers, NotModified, Ok, Status
 from faults.server import FaultServer
 from resume_dl.app.setup import TransferOptions, engine_for, load_setup
 from resume_dl.errors import ChannelUnavailableError
-from resume_dl.indexes.copies import Freshness, KeptCopies
+from resume_dl.indexes.copies import Freshness, KeptCopies, Note
 from resume_dl.indexes.whole import FORMATS, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
+from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.none import NoneReporter
 
@@ -50,16 +51,16 @@ class Runs:
     def copies(self) -> KeptCopies:
         return KeptCopies(self.folder / "indexes")
 
-    def forms(self, ports: Sequence[int] = (0,), *, vouching: int = 0) -> list[Artifact]:
-        found = []
-        for name in FORMATS:
-            urls = [RedactedUrl(f"{self.server.base(port)}/c/linux-64/{name}") for port in ports]
-            sources = tuple(Source(f"mirror{port}", url) for port, url in zip(ports, urls, strict=True))
-            url = RedactedUrl(f"{self.server.base(vouching)}/c/linux-64/{name}")
-            found.append(
-                Artifact(kind="index", filename=name, url=url, channel="c", subdir="linux-64", sources=sources)
-            )
-        return found
+    def sources(self, ports: Sequence[int], name: str) -> tuple[Source, ...]:
+        return tuple(
+            Source(f"mirror{port}", RedactedUrl(f"{self.server.base(port)}/c/linux-64/{name}")) for port in ports
+        )
+
+    @property
+    def index(self) -> Artifact:
+        """The packed one of the first port, as it is kept."""
+        (source,) = self.sources((0,), FORMATS[0])
+        return Artifact(kind="index", filename=FORMATS[0], url=source.url)
 
     @contextmanager
     def indexes(self, freshness: Freshness, *, offline: bool) -> Iterator[WholeIndexes]:
@@ -70,7 +71,7 @@ class Runs:
             yield WholeIndexes(
                 engine,
                 setup.places,
-                self.copies,
+                self.folder / "indexes",
                 self.told,
                 offline=offline,
                 freshness=freshness,
@@ -79,24 +80,27 @@ class Runs:
 
     def fetch(
         self,
-        forms: Sequence[Artifact] | None = None,
+        ports: Sequence[int] = (0,),
         *,
         refresh: bool = False,
         max_age: float | None = None,
         offline: bool = False,
         past_caches: bool = False,
-    ) -> WholeIndex | None:
+    ) -> WholeIndex:
         """One run; the requests and lines of earlier ones are forgotten."""
         self.server._received.clear()
         self.told.lines.clear()
         base = RedactedUrl(f"{self.server.base(0)}/c")
         channel = Channel(name="c", origin=None, canonical_base=base, client_base=base)
         with self.indexes(Freshness(refresh, max_age), offline=offline) as indexes:
-            found = indexes.fetch({(channel, "linux-64"): forms or self.forms()}, past_caches=past_caches)
-        return found.get((channel, "linux-64"))
+            found = indexes.fetch(
+                [(channel, "linux-64")], lambda _, name: self.sources(ports, name), past_caches=past_caches
+            )
+        return found[channel, "linux-64"]
 
-    def text(self, found: WholeIndex | None) -> bytes:
-        assert found is not None
+    def text(self, found: WholeIndex) -> bytes:
+        assert found.error is None
+        assert found.path is not None
         return found.path.read_bytes()
 
 
@@ -123,8 +127,8 @@ def test_both_validators_are_kept_and_asked_with(runs: Runs) -> None:
     assert second.headers["if-none-match"].startswith('"')
     assert second.headers["if-modified-since"] == "Fri, 01 Jan 2021 00:00:00 GMT"
     assert "cache-control" not in second.headers
-    assert found is not None
-    assert (found.downloaded, found.age, found.mirror, found.asked) == (0, 0.0, "mirror0", True)
+    assert (found.downloaded, found.age, found.carried_by) == (0, 0.0, ("mirror0",))
+    assert (found.kept, found.asked) == (True, True)
 
 
 def test_a_changed_index_replaces_the_kept_one(runs: Runs) -> None:
@@ -132,35 +136,41 @@ def test_a_changed_index_replaces_the_kept_one(runs: Runs) -> None:
     runs.server.put(ZST, zstandard.compress(NEW))
     found = runs.fetch()
     assert runs.text(found) == NEW
-    assert found is not None
+    assert not found.kept
     assert found.downloaded == len(zstandard.compress(NEW))
 
 
-@pytest.mark.parametrize("others", [(1,), (1, 0)])
-def test_validators_go_to_no_other_source(runs: Runs, others: tuple[int, ...]) -> None:
-    """What one mirror said means nothing to the next one, also where the first fails and both vouch for one address."""
+@pytest.mark.parametrize("ports", [(1,), (0, 1)])
+def test_validators_go_to_no_other_source(runs: Runs, ports: tuple[int, ...]) -> None:
+    """What one mirror said means nothing to the next one, also where the first fails and both are asked."""
     runs.fetch()
     runs.server.always(0, Status(404))
     runs.server.put(ZST, zstandard.compress(NEW))
-    assert runs.text(runs.fetch(runs.forms(others))) == NEW
+    assert runs.text(runs.fetch(ports)) == NEW
     for request in runs.server.requests(1, ZST):
         assert not {"if-none-match", "if-modified-since"} & request.headers.keys()
 
 
 def test_each_authority_has_its_own_copy(runs: Runs) -> None:
     runs.fetch()
-    assert runs.text(runs.fetch(runs.forms((1,), vouching=1))) == OLD
+    assert runs.text(runs.fetch((1,))) == OLD
     assert [request.status for request in runs.server.requests()] == [200]
     for port in (0, 1):
-        runs.fetch(runs.forms((port,), vouching=port))
+        runs.fetch((port,))
         assert [(request.port, request.status) for request in runs.server.requests()] == [(port, 304)]
 
 
 def test_a_copy_of_another_source_is_not_used_unasked(runs: Runs) -> None:
     """It is young, but the one who vouches now has never said it."""
     say(runs, Cache_Control="max-age=600")
-    runs.fetch()
-    runs.fetch(runs.forms((1,)))
+    runs.fetch((0, 1))
+    assert {request.port for request in runs.server.requests()} == {0}
+    path, note = runs.copies.path(runs.index), runs.copies.note(runs.index)
+    assert note is not None
+    (other,) = runs.sources((1,), FORMATS[0])
+    runs.copies.path(replace(runs.index, url=other.url)).write_bytes(path.read_bytes())
+    runs.copies.confirm(replace(runs.index, url=other.url), Note("", CacheHeaders(), 0.0), note.said, runs.now)
+    runs.fetch((1,))
     assert [request.port for request in runs.server.requests()] == [1]
 
 
@@ -185,7 +195,6 @@ def test_a_kept_index_is_used_for_as_long_as_its_server_says(
     runs.now += later
     found = runs.fetch()
     assert bool(runs.server.requests()) == asks
-    assert found is not None
     assert found.asked == asks
     assert found.age == (0.0 if asks else later)
 
@@ -215,7 +224,7 @@ def test_the_user_says_how_old_it_may_be(runs: Runs, max_age: float, asks: bool)
 def test_refresh_asks_whatever_the_age_and_past_caches(runs: Runs, how: str) -> None:
     say(runs, Cache_Control="max-age=600")
     runs.fetch()
-    assert runs.fetch(max_age=HOUR, **{how: True}) is not None
+    assert runs.fetch(max_age=HOUR, **{how: True}).path is not None
     (request,) = runs.server.requests()
     assert (request.status, request.headers["cache-control"]) == (304, "no-cache")
 
@@ -260,7 +269,7 @@ def test_a_plain_index_is_not_asked_for_in_its_packed_form_while_it_is_young(run
 )
 def test_a_note_that_cannot_be_read_asks_anew(runs: Runs, note: bytes) -> None:
     runs.fetch()
-    path = runs.copies.path(runs.forms()[0]).with_suffix(".note")
+    path = runs.copies.path(runs.index).with_suffix(".note")
     source = f"{runs.server.base(0)}{ZST}".encode()
     path.write_bytes(note.replace(b'"S"', json.dumps(source.decode()).encode()))
     runs.server.put(ZST, zstandard.compress(NEW))
@@ -271,7 +280,7 @@ def test_a_note_that_cannot_be_read_asks_anew(runs: Runs, note: bytes) -> None:
 
 def test_a_note_of_an_earlier_version_is_understood(runs: Runs) -> None:
     runs.fetch()
-    path = runs.copies.path(runs.forms()[0]).with_suffix(".note")
+    path = runs.copies.path(runs.index).with_suffix(".note")
     said = json.loads(path.read_text())
     path.write_text(json.dumps({name: said[name] for name in ("url", "source", "validator")}))
     runs.fetch()
@@ -281,7 +290,7 @@ def test_a_note_of_an_earlier_version_is_understood(runs: Runs) -> None:
 def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> None:
     """The answer was about the version that this run knew, not about the one that lies there now."""
     runs.fetch()
-    (index, _) = runs.forms()
+    index = runs.index
     old = runs.copies.note(index)
     runs.server.put(ZST, zstandard.compress(NEW))
     runs.now += 10
@@ -329,6 +338,6 @@ def test_an_index_that_changes_between_two_requests_is_not_mixed(runs: Runs) -> 
 def test_an_unreachable_server_leaves_the_kept_copy(runs: Runs) -> None:
     runs.fetch()
     runs.server.always(0, Status(403))
-    with pytest.raises(ChannelUnavailableError) as caught:
-        runs.fetch()
-    assert "--offline" in (caught.value.hint or "")
+    error = runs.fetch().error
+    assert isinstance(error, ChannelUnavailableError)
+    assert "--offline" in error.hint

@@ -84,7 +84,8 @@ class Crew:
                 continue
             self._hedge(ready, now)
             return
-        self._make_place(allowed, now)
+        if by_digest:  # else no other host may go on with what is here
+            self._make_place(allowed, now)
 
     def _first_try(self, allowed: Sequence[SourceState], ready: list[SourceState], now: float) -> list[SourceState]:
         """Those of ``ready`` that may be asked now: a source that may call the file unchanged is waited for.

@@ -290,6 +290,7 @@ class Download:
         self._crew.settle_duplicates()
 
     def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
+        doubted = one.doubted_at is not None  # before its last bytes are counted, which it may have had for long
         self._crew.forget(event.connection, event.received, now)
         if event.size is not None and self.size is None:
             self._fix_size(event.size, one.source)
@@ -304,9 +305,9 @@ class Download:
             failure = Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
-        if one.doubted_at is not None and (failure is None or failure.kind in _OF_THE_LINE):
-            self._on_lost_in_sleep(one.source)
-        elif failure is not None:
+        if failure is None or (doubted and failure.kind in _OF_THE_LINE):
+            self._on_lost(one.source)
+        else:
             self._on_failure(one, failure, now)
 
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
@@ -394,6 +395,8 @@ class Download:
             self._upkeep.syncing = False
         if event.digest:
             self._upkeep.digesting = False
+        if self.state is State.PUBLISHING and not event.publish:
+            return  # a late record of a journal that is about to go: only how publishing ends decides
         self.state = State.TRANSFERRING
         self._end(act.Fail("local", error=event.error))
 
@@ -403,10 +406,13 @@ class Download:
         if event.seconds >= self._policy.stall_seconds:
             self._crew.doubt(now)
 
-    def _on_lost_in_sleep(self, index: int) -> None:
-        """A connection did not survive our sleep: that says nothing about its source, which is asked again at once."""
+    def _on_lost(self, index: int) -> None:
+        """A connection has ended without a failure of its source, in our sleep perhaps: it is asked again at once.
+
+        Whatever ended it, a file without a digest goes on only under a validator.
+        """
         ends = self.complete or self._ending is not None
-        broken = Failure(FailureKind.BROKEN, "lost in a sleep")
+        broken = Failure(FailureKind.BROKEN, "lost")
         if not self._digest and index == self._bound and not ends and self._must_restart(self.sources[index], broken):
             self._restart()
 

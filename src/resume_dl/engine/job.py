@@ -24,6 +24,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import PartStore
 
 NOTHING_SAID = CacheHeaders()
+_UNBOUND = "the server gave no length, or no ETag or date to tell versions apart: it begins at the first byte"
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 
@@ -87,16 +88,31 @@ class Outcome:
 
 
 def error_of(
-    fail: Fail, artifact: Artifact, sources: tuple[Source, ...], failures: Sequence[Mapping[str, int]] = ()
+    fail: Fail,
+    artifact: Artifact,
+    sources: tuple[Source, ...],
+    failures: Sequence[Mapping[str, int]] = (),
+    *,
+    came: int = 0,
 ) -> ResumeDLError:
-    """The exception a user should see for a download that failed; ``failures``: each source's in this run, by kind."""
+    """The exception a user should see for a download that failed.
+
+    ``failures``: each source's in this run, by kind; ``came``: bytes received in this run and believed until its end.
+    """
     safe = fail.resumable_bytes
     name = artifact.title
     causes = tuple(f"{sources[index].mirror}: {failure.message}" for index, failure in fail.causes)
     why = "; ".join(dict.fromkeys(causes)) or "no source is known for it"
     again = "run the same command again: what is on disk is kept"
+    unable = {index for index, failed in enumerate(failures) if _NO_RANGES & {*failed}}
+    is_lost = bool(came) and not safe and artifact.digest is None
     if fail.reason == "cancelled":
-        return Interrupted(f"{name}: stopped", hint=again, resumable_bytes=safe)
+        hint = again
+        if len(unable) == len(sources):
+            hint = f"run the same command again; {_restarting(sources)}"
+        elif is_lost:
+            hint = f"run the same command again; {_UNBOUND}"
+        return Interrupted(f"{name}: stopped", hint=hint, resumable_bytes=safe)
     if fail.reason == "locked":
         return LockedError(f"{name}: {fail.owner} works on this file", owner=fail.owner, hint="leave out --no-wait")
     if fail.reason == "local":
@@ -125,15 +141,11 @@ def error_of(
         silent = any(failure.kind is not FailureKind.UNREACHABLE for _, failure in fail.causes)
         what = "no source has answered" if silent else "no source can be reached"
         return SourcesExhaustedError(f"{name}: {what} ({why})", causes=causes, hint=hint, resumable_bytes=safe)
-    unable = [
-        sources[index].mirror for index, _ in fail.causes if index < len(failures) and _NO_RANGES & {*failures[index]}
-    ]
-    restarting = ""
-    if unable:
-        restarting = (
-            f"{' and '.join(dict.fromkeys(unable))} cannot continue a download, each try begins at the first byte"
-        )
+    restarting = _restarting([sources[index] for index, _ in fail.causes if index in unable])
+    if restarting:
         again = f"{restarting}: try another mirror with --mirror, or {again}"
+    elif is_lost:
+        again = f"run the same command again; {_UNBOUND}"
     return SourcesExhaustedError(
         f"{name}: every source failed ({why})",
         causes=causes,
@@ -141,6 +153,12 @@ def error_of(
         resumable_bytes=safe,
         restarting=restarting,
     )
+
+
+def _restarting(sources: Sequence[Source]) -> str:
+    """Tell which sources cannot continue a download, for a hint; empty where none is known to be so."""
+    unable = dict.fromkeys(source.mirror for source in sources)
+    return f"{' and '.join(unable)} cannot continue a download, each try begins at the first byte" if unable else ""
 
 
 def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], why: str) -> DigestMismatchError:

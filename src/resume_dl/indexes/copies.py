@@ -61,6 +61,9 @@ class Freshness:
         return not self.refresh and note.checked <= now < note.checked + most
 
 
+AS_SERVERS_SAY = Freshness()
+
+
 class KeptCopies:
     """One copy of each index, unpacked, in ``folder``; an index whose unpacked size exceeds ``largest`` is refused."""
 
@@ -73,9 +76,9 @@ class KeptCopies:
         """The part files of indexes on their way."""
         return PartStore(self._folder / "parts")
 
-    def path(self, index: Artifact, *, aside: bool = False) -> Path:
-        """Where the copy lies; ``aside``: one that is compared with the kept one first."""
-        return self._folder / f"{index.key}{'-copy' if aside else ''}.json"
+    def path(self, index: Artifact) -> Path:
+        """Where the copy lies."""
+        return self._folder / f"{index.key}.json"
 
     def arriving(self, index: Artifact) -> Path:
         """Where an index lies between its last byte and ``keep``."""
@@ -93,12 +96,12 @@ class KeptCopies:
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise self.unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
-    def keep(self, index: Artifact, note: Note, *, aside: bool = False) -> None:
+    def keep(self, index: Artifact, note: Note) -> None:
         """Unpack what has arrived where it is packed, and let it take the kept copy's place.
 
         Raises IntegrityError, OutOfSpaceError, NotWritableError.
         """
-        new, target = self.arriving(index), self.path(index, aside=aside)
+        new, target = self.arriving(index), self.path(index)
         try:
             if index.filename.endswith(".zst"):
                 unpacked = target.with_suffix(f".{secrets.token_hex(4)}")

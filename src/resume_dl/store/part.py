@@ -51,7 +51,7 @@ def _mapped(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """One unfinished download as ``status`` shows it; sizes in bytes, ``done`` as the journal says."""
+    """One unfinished download as ``status`` shows it; sizes in bytes, ``done``: what a later run can go on from."""
 
     key: str
     path: Path
@@ -93,7 +93,8 @@ class PartStore:
                 with suppress(OSError, StoreError):
                     contents = read_journal(path.with_suffix(".journal")) or jn.Contents(0)
                     size = contents.size
-                    done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
+                    if _can_continue(path.stem, contents):
+                        done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
                 found.append(Unfinished(path.stem, path, size, done))
         return found
 
@@ -348,14 +349,19 @@ class JournaledPart:
         self._lock.release(remove=True)
 
     def close(self) -> None:
-        """Close the handles and release the lock; the bytes stay, an empty part file goes. Once only."""
+        """Close the handles and release the lock; the bytes stay, a part file without any of use goes. Once only."""
         self._close_files()
         if not self._lock.held:
             return  # published, or closed before: what has these names now is another's
         empty = False
         with suppress(OSError, JournalError):  # a journal that we cannot read is not ours to remove
             contents = read_journal(self._journal_path)
-            empty = self._journal is None or contents is None or not (contents.durable or contents.written)
+            empty = (
+                self._journal is None
+                or contents is None
+                or not (contents.durable or contents.written)
+                or not _can_continue(self._artifact.key, contents)
+            )
         if empty:
             with suppress(OSError):
                 self.path.unlink()
@@ -386,6 +392,11 @@ class JournaledPart:
         self._file.close()
         if self._journal is not None:
             self._journal.close()
+
+
+def _can_continue(key: str, contents: jn.Contents) -> bool:
+    """Whether a later run can use what is there: without a digest, only a validator binds it (RFC 9110 13.1.5)."""
+    return contents.validator is not None or not key.startswith("url-")
 
 
 def _without(written: jn.Written, gone: RangeSet) -> list[tuple[int, int]]:
