@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.settings.own_file import read_own
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,14 +53,14 @@ def load_config(file: Path) -> dict[str, Any]:
     ``limit_rate`` are the same. Raises ConfigurationError naming the file and the key.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_own(file))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {file}: {error.strerror or error}", hint="check its permissions"
+            f"cannot read {file}: {error.strerror or error}", hint="a text file is needed there, which you may read"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
     options: dict[str, Any] = {}
     for key, value in document.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.core.ranges import RangeSet
-from resume_dl.errors import JournalError, LockedError, NotWritableError, OutOfSpaceError, StoreError
+from resume_dl.errors import JournalError, LockedError, OutOfSpaceError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.ports import DigestProgress, Resumed
@@ -19,7 +19,7 @@ from resume_dl.store.journal_file import NEW, JournalFile, read_journal, remove_
 from resume_dl.store.lock import FileLock
 from resume_dl.store.platform import PositionedFile, make_folder, rename_durably
 from resume_dl.store.running_digest import RunningDigest, crc32_of, hash_file
-from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder
+from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder, not_writable
 
 __all__ = ["FOLDER", "JournaledPart", "PartStore", "Unfinished", "hash_file"]
 
@@ -42,9 +42,7 @@ def _mapped(path: Path) -> Iterator[None]:
                 hint="free some space there and run the same command again: what is on disk is kept",
             ) from error
         if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-            raise NotWritableError(
-                f"{path.parent} cannot be written: {error.strerror}", hint="choose another folder with --pkgs-dir"
-            ) from error
+            raise not_writable(error, path.parent) from error
         hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else ""
         raise StoreError(f"{error.filename or path}: {error.strerror or error}", hint=hint) from error
 
