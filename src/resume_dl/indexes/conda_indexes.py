@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ChannelNotFoundError
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Source
@@ -64,14 +65,22 @@ class CondaIndexes:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
         index_from: Sequence[str] = (),
     ) -> None:
         self._places = places
         self._reporter = reporter
         self._offline = offline
         self._named = tuple(index_from)
-        self._whole = WholeIndexes(engine, places, folder, reporter, offline=offline, largest=largest)
+        self._whole = WholeIndexes(
+            engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
+        )
         self._reports: dict[Wanted, IndexReport] = {}
+
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes that came over the line so far."""
+        return self._whole.downloaded
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
@@ -141,7 +150,7 @@ class CondaIndexes:
         authority = stand.authority[0].url.host if stand.authority else channel.client_base.host
         form = "kept" if result.kept else "whole"
         self._reports[channel, subdir] = IndexReport(
-            channel.name, subdir, authority, form, stand.vouched, result.carried_by, result.downloaded
+            channel.name, subdir, authority, form, stand.vouched, result.carried_by, result.downloaded, result.age
         )
 
     def standing(self, wanted: Wanted, name: str) -> Standing:
