@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl.errors import Interrupted
+from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
 from resume_dl.indexes.shards.store import ShardStore
@@ -94,17 +95,17 @@ def test_an_index_that_changed_brings_only_what_is_new(shard_mirrors: ShardMirro
 def test_a_young_index_is_used_unasked(shard_mirrors: ShardMirrors) -> None:
     solved(shard_mirrors, shard_mirrors.fetcher())
     shard_mirrors.nginx.reset_log()
-    _, lacking, broken = solved(shard_mirrors, shard_mirrors.fetcher(max_age=600.0))
+    _, lacking, broken = solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(max_age=600.0)))
     assert (lacking, broken, shard_mirrors.nginx.requests()) == ({}, [], [])
-    later = shard_mirrors.fetcher(max_age=600.0, now=lambda: time.time() + 601)
+    later = shard_mirrors.fetcher(freshness=Freshness(max_age=600.0), now=lambda: time.time() + 601)
     solved(shard_mirrors, later)
     assert len(shard_mirrors.nginx.requests()) == 2
     shard_mirrors.nginx.reset_log()
-    earlier = shard_mirrors.fetcher(max_age=600.0, now=lambda: time.time() - 3600)
+    earlier = shard_mirrors.fetcher(freshness=Freshness(max_age=600.0), now=lambda: time.time() - 3600)
     solved(shard_mirrors, earlier)
     assert len(shard_mirrors.nginx.requests()) == 2, "a copy from the future has no age"
     shard_mirrors.nginx.reset_log()
-    solved(shard_mirrors, shard_mirrors.fetcher(max_age=600.0), past_caches=True)
+    solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(max_age=600.0)), past_caches=True)
     assert len(shard_mirrors.nginx.requests()) == 2, "unless the server itself has to be asked"
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.settings.condarc import _load
 from resume_dl.settings.config import load_config
 from resume_dl.settings.mirrors import load_mirrors
+from resume_dl.settings.pip_config import parse_file
 
 READERS: dict[str, Callable[[Path], object]] = {
     "config": load_config,
@@ -63,3 +65,18 @@ def test_a_link_of_ones_own_is_followed(tmp_path: Path) -> None:
     assert load_config(tmp_path / "config.toml") == {"connections": 4}
     (tmp_path / "gone.toml").symlink_to("nowhere.toml")
     assert load_config(tmp_path / "gone.toml") == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices with names")
+@pytest.mark.parametrize("kind", ODD)
+def test_settings_of_conda_and_pip(tmp_path: Path, kind: str) -> None:
+    """conda's are passed over and told of, pip's are refused: pip itself would fail."""
+    file = tmp_path / "settings"
+    make(file, kind)
+    if kind == "deeply nested":
+        file.write_text("channels: " + "[" * 100_000)
+    content, _, problem = _load(file)
+    assert content == {}
+    assert str(file) in problem
+    with pytest.raises(ConfigurationError, match="settings"):
+        parse_file(file)

@@ -109,8 +109,8 @@ def _add(  # noqa: PLR0917
 ) -> None:
     digest = hashlib.sha256(f"{name}-{version}-{number}".encode())
     build = f"h{digest.hexdigest()[:7]}_{number}"
-    suffix = ".tar.bz2" if chance.random() < 0.1 else ".conda"
-    archives[f"{name}-{version}-{build}{suffix}"] = {
+    form = chance.random()
+    record = {
         "build": build,
         "build_number": number % 4,
         **({"constrains": list(constrains)} if constrains else {}),
@@ -125,3 +125,8 @@ def _add(  # noqa: PLR0917
         "timestamp": 1_600_000_000_000 + chance.randrange(10**11),
         "version": version,
     }
+    if form < 0.95:
+        archives[f"{name}-{version}-{build}.conda"] = record
+    if form > 0.85:  # some in both formats
+        other = hashlib.sha256(digest.digest()).hexdigest()
+        archives[f"{name}-{version}-{build}.tar.bz2"] = {**record, "md5": other[:32], "sha256": other}

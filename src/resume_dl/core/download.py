@@ -35,6 +35,7 @@ from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
 from resume_dl.core.upkeep import Upkeep
+from resume_dl.model.http import CacheHeaders, by_validator
 
 _OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
 
@@ -100,7 +101,7 @@ class Download:
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
-        self._cache_validator: str | None = None
+        self._said: CacheHeaders | None = None
         self._bound: int | None = None
         self._digests = ("", "")
         self._ending: act.Fail | None = None
@@ -142,9 +143,9 @@ class Download:
         return self._validator
 
     @property
-    def cache_validator(self) -> str | None:
-        """What asks later whether this file has changed, where its source gave anything for it."""
-        return self._validator or self._cache_validator
+    def said(self) -> CacheHeaders:
+        """What asks later whether this file has changed, as far as its source gave anything for it."""
+        return self._said or by_validator(self._validator)
 
     @property
     def resumed(self) -> int:
@@ -319,7 +320,9 @@ class Download:
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
             self._bound = one.source
-            self._validator, self._cache_validator = event.validator, event.cache_validator
+            self._validator = event.validator
+        if not self._digest:  # one that continued was bound to the same version
+            self._said = event.said
         if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
             self._fix_size(event.size, one.source)
 
@@ -361,6 +364,7 @@ class Download:
             self._end(act.Fail("local", ((index, failure),)))
             return
         if failure.kind is FailureKind.UNCHANGED:
+            self._said = failure.said
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
         host = self._budget.host(source.host)
@@ -659,7 +663,7 @@ class Download:
         self._out.append(act.DiscardPieces())
         self._holdings.clear()
         self._upkeep.discarded()
-        self._bound = self._validator = self._cache_validator = None
+        self._bound = self._validator = self._said = None
         self.size = self._stated_size
 
     def _end(self, fail: act.Fail) -> None:

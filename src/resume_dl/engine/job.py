@@ -19,8 +19,11 @@ from resume_dl.errors import (
     internal_error,
 )
 from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.http import CacheHeaders
+from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import PartStore
 
+NOTHING_SAID = CacheHeaders()
 _UNBOUND = "the server gave no length, or no ETag or date to tell versions apart: it begins at the first byte"
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
@@ -44,8 +47,9 @@ class Job:
     store: PartStore
     destination: Path
     is_published: Callable[[], bool] = _never
-    known_validator: str | None = None
-    """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
+    known: Mapping[RedactedUrl, CacheHeaders] = field(default_factory=dict)
+    """Of the copy that the caller has already, what each source said of it: an unchanged file ends with the reason
+    ``unchanged``. No source is told what another one said."""
     thorough: bool = False
     """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
     check_size: Callable[[int], None] = _anything
@@ -77,7 +81,8 @@ class Outcome:
     sources: tuple[SourceReport, ...] = ()
     error: ResumeDLError | None = None
     reason: str = ""
-    validator: str | None = None
+    said: CacheHeaders = NOTHING_SAID
+    """Of a file without a digest, by its source: what asks later whether it has changed."""
     agreeing: tuple[str, ...] = ()
     """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ChannelNotFoundError
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
@@ -67,6 +68,7 @@ class CondaIndexes:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
         index_from: Sequence[str] = (),
         shards: ChannelShards | None = None,
     ) -> None:
@@ -75,8 +77,16 @@ class CondaIndexes:
         self._offline = offline
         self._named = tuple(index_from)
         self._shards = shards
-        self._whole = WholeIndexes(engine, places, folder, reporter, offline=offline, largest=largest)
+        self._whole = WholeIndexes(
+            engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
+        )
         self._reports: dict[Wanted, IndexReport] = {}
+        self._asked_for: tuple[Sequence[Wanted], Collection[str] | None] = (), None
+
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes that came over the line so far."""
+        return self._whole.downloaded + (0 if self._shards is None else self._shards.downloaded)
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
@@ -90,6 +100,7 @@ class CondaIndexes:
         than these and what they depend on; None for all. Raises ChannelNotFoundError, ChannelUnavailableError,
         CaptivePortalError, Interrupted or StoreError.
         """
+        self._asked_for = wanted, names
         while True:
             found = self._with_shards(wanted, names)
             missing = [each for each in wanted if each not in found]
@@ -111,11 +122,14 @@ class CondaIndexes:
         del disputes
         if self._offline:
             return list(files)
-        results = self._whole.fetch(
-            [(each.channel, each.subdir) for each in files], self._authorities, past_caches=True
-        )
+        sharded = {} if self._shards is None else self._shards.used
+        whole = [(each.channel, each.subdir) for each in files if (each.channel, each.subdir) not in sharded]
+        results = self._whole.fetch(whole, self._authorities, past_caches=True)
+        if self._shards is not None and self._shards.has_newer():
+            return self.fetch(*self._asked_for)
         changed = any(not result.kept for result in results.values())
-        return self._present(results) if changed else list(files)
+        subsets = [each for each in files if (each.channel, each.subdir) in sharded]
+        return [*subsets, *self._present(results, {each.channel for each in subsets})] if changed else list(files)
 
     def _with_shards(
         self, wanted: Sequence[Wanted], names: Collection[str] | None, *, past_caches: bool = False
@@ -174,7 +188,7 @@ class CondaIndexes:
         authority = stand.authority[0].url.host if stand.authority else channel.client_base.host
         form = "kept" if result.kept else "whole"
         self._reports[channel, subdir] = IndexReport(
-            channel.name, subdir, authority, form, stand.vouched, result.carried_by, result.downloaded
+            channel.name, subdir, authority, form, stand.vouched, result.carried_by, result.downloaded, result.age
         )
 
     def standing(self, wanted: Wanted, name: str) -> Standing:

@@ -18,12 +18,12 @@ else:
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
-    "verbose", "debug", "offline", "allow_sdist", "pre",
+    "verbose", "debug", "offline", "refresh", "no_shards", "allow_sdist", "pre",
 )  # fmt: skip
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
-    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "cuda"), "text or number"),
+    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(

@@ -11,9 +11,9 @@ MOST_BYTES = 4 << 20
 """A hand-written file is a few kilobytes long."""
 
 
-def read_own(file: Path) -> str:
+def read_own(file: Path, encoding: str = "utf-8") -> str:
     """The file's text; links are followed, since many users keep their settings elsewhere.
 
     Raises FileNotFoundError, OSError for whatever else cannot be read or is no such file, and UnicodeDecodeError.
     """
-    return fs.read_regular(os.path.realpath(file), MOST_BYTES).decode("utf-8")
+    return fs.read_regular(os.path.realpath(file), MOST_BYTES).decode(encoding)

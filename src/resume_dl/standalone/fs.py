@@ -154,17 +154,21 @@ def read_below(folder: _Place, *parts: str, limit: int) -> bytes:
         return read_regular(place.name(parts[-1]), limit, dir_fd=place.fd)
 
 
-def replace_below(folder: _Place, *parts: str, data: bytes, sync: bool) -> None:
+def replace_below(folder: _Place, *parts: str, data: bytes, sync: bool, mode: Optional[int] = None) -> None:
     """Write ``folder/parts`` whole or not at all; neither ``folder`` nor a folder in it may be a link.
 
     A link of that name is replaced, and what it leads to stays. With ``sync`` no power cut brings the old file back.
+    ``mode``: the permissions it has from its first byte on, where the system has any; else those of a new file.
     Raises OSError.
     """
     with _folder(folder, parts[:-1]) as place:
         new = place.name(f".{parts[-1]}.{os.urandom(8).hex()}")
-        fd = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=place.fd)
+        first = 0o666 if mode is None else 0o600
+        fd = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first, dir_fd=place.fd)
         try:
             try:
+                if mode is not None and not WINDOWS:
+                    os.fchmod(fd, mode)
                 _put(fd, data, sync=sync)
             finally:
                 os.close(fd)

@@ -45,6 +45,11 @@ class ChannelShards:
         """The indexes that the last files were made of."""
         return self._used
 
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes and shards that came over the line so far."""
+        return self._fetcher.downloaded
+
     def close(self) -> None:
         """Wait for nothing more, and remove what was written. Never raises."""
         self._fetcher.close()

@@ -6,17 +6,18 @@ CEP 16. Whatever fails here is a reason to fetch the whole index, and never an e
 from __future__ import annotations
 
 import hashlib
-import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.responses import cache_headers
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import Interrupted, SourceError
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, Note
 from resume_dl.indexes.shards.carriers import Carriers
 from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardIndex, parse_index
@@ -31,9 +32,6 @@ CONNECTIONS = 8
 """To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
 _TICK = 0.1
 """Seconds after which a wait looks whether the user has stopped it."""
-_LEAST_FRESH, _MOST_FRESH = 60.0, 3600.0
-"""Seconds that CEP 16 wants an index to be cached for."""
-_SECONDS = re.compile(r"[0-9]{1,9}")
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 
@@ -80,10 +78,10 @@ class NoIndex:
 
 
 class ShardFetcher:
-    """Fetches through ``reader``, which the caller stops; used from one thread. ``offline`` takes what is kept.
+    """Fetches through ``reader``, which it stops in the end; used from one thread. ``offline`` takes what is kept.
 
-    ``carriers`` is another Reader, for the question whether a carrier has shards. ``refresh`` and ``max_age`` (seconds)
-    say how old a kept index may be; without them its server does. ``cancelled`` is asked while answers are awaited.
+    ``carriers`` is another Reader, for the question whether a carrier has shards. ``freshness`` says
+    how old a kept index may be that is used without a request. ``cancelled`` is asked while answers are awaited.
     """
 
     def __init__(
@@ -94,8 +92,7 @@ class ShardFetcher:
         *,
         carriers: Reader | None = None,
         offline: bool = False,
-        refresh: bool = False,
-        max_age: float | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
         cancelled: Callable[[], bool] = lambda: False,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -103,15 +100,17 @@ class ShardFetcher:
         self._store = store
         self._reporter = reporter
         self._offline = offline
-        self._refresh = refresh
-        self._max_age = max_age
+        self._freshness = freshness
         self._cancelled = cancelled
         self._now = now
         self._carriers = Carriers(carriers)
         self._pool = Pool("shards", CONNECTIONS)
+        self.downloaded = 0
+        """Body bytes of indexes and shards that came over the line so far."""
 
     def close(self) -> None:
-        """Let the threads end. Never raises."""
+        """End every request and every thread. Never raises."""
+        self._reader.stop()
         self._carriers.close()
         self._pool.close()
 
@@ -134,6 +133,7 @@ class ShardFetcher:
                     raise answer
                 else:
                     found[number] = answer
+                    self.downloaded += answer.downloaded
         finally:
             pool.close()
         for number, each in found.items():
@@ -146,7 +146,9 @@ class ShardFetcher:
         kept = {source.url: self._kept(wanted, source) for source in wanted.authorities}
         for source in wanted.authorities:
             known = kept[source.url]
-            if known is not None and (self._offline or (not past_caches and self._is_fresh(known[0]))):
+            if known is not None and (
+                self._offline or (not past_caches and self._freshness.allows(known[0].note, self._now()))
+            ):
                 return _open(wanted, source, *known)
         if self._offline:
             raise _Unavailable("none is kept, and this is offline")
@@ -160,7 +162,7 @@ class ShardFetcher:
 
     def _kept(self, wanted: ShardSources, source: Source) -> tuple[KeptIndex, ShardIndex] | None:
         kept = self._store.index(source.url)
-        if kept is None or kept.source != str(source.url):
+        if kept is None or kept.note.source != str(source.url):
             return None
         try:
             return kept, parse_index(kept.data, subdir=wanted.subdir, url=source.url.reveal())
@@ -168,30 +170,25 @@ class ShardFetcher:
             self._store.forget_index(source.url)
             return None
 
-    def _is_fresh(self, kept: KeptIndex) -> bool:
-        most = self._max_age
-        if most is None:
-            most = min(_MOST_FRESH, max(_LEAST_FRESH, kept.max_age)) if kept.max_age else 0.0
-        return not self._refresh and kept.checked <= self._now() < kept.checked + most
-
     def _ask_for_index(
         self, wanted: ShardSources, source: Source, kept: tuple[KeptIndex, ShardIndex] | None, *, past_caches: bool
     ) -> OpenIndex | Refused[OpenIndex]:
-        headers = {} if kept is None else kept[0].conditions()
-        if past_caches or self._refresh:
+        headers = {} if kept is None else kept[0].note.said.conditions()
+        if past_caches or self._freshness.refresh:
             headers |= _PAST_CACHES
         answer = self._reader.file(source, headers=headers, largest=LARGEST_INDEX)
         if isinstance(answer, Failure):
             if answer.kind is FailureKind.UNCHANGED and kept is not None:
                 self._store.confirm_index(source.url)
-                return _open(wanted, source, replace(kept[0], checked=self._now()), kept[1])
+                note = replace(kept[0].note, checked=self._now())
+                return _open(wanted, source, replace(kept[0], note=note), kept[1])
             return Refused(answer)
         data, head = answer
         try:
             index = parse_index(data, subdir=wanted.subdir, url=source.url.reveal())
         except BadShardsError as error:
             return Refused(Failure(FailureKind.CONTENT, f"{FILENAME} is refused: {error}"))
-        new = KeptIndex(data, str(source.url), **_said(head.headers), checked=self._now())
+        new = KeptIndex(data, Note(str(source.url), cache_headers(head), self._now()))
         self._store.keep_index(source.url, new)
         opened = _open(wanted, source, new, index)
         opened.downloaded = len(data)
@@ -222,6 +219,7 @@ class ShardFetcher:
                 raise answer
             else:
                 each.downloaded += answer.downloaded
+                self.downloaded += answer.downloaded
                 each.carried_by |= {answer.mirror} - {""}
                 try:
                     each.shards[name] = parse_shard(answer.data, name=name)
@@ -326,22 +324,9 @@ class _Answers(Generic[K, V]):
 
 
 def _open(wanted: ShardSources, source: Source, kept: KeptIndex, index: ShardIndex) -> OpenIndex:
-    return OpenIndex(wanted, source, index, hashlib.sha256(kept.data).hexdigest(), kept.checked)
+    return OpenIndex(wanted, source, index, hashlib.sha256(kept.data).hexdigest(), kept.note.checked)
 
 
 def _many(source: Source) -> Source:
     """The source with as many connections as small files want, where the mirrors table does not say otherwise."""
     return source if source.connections is not None else replace(source, connections=CONNECTIONS)
-
-
-def _said(headers: Mapping[str, str]) -> dict[str, Any]:
-    """What an answer says of asking for its file again (RFC 9110 8.8, RFC 9111 4.2)."""
-    directives = [each.strip().lower().partition("=") for each in headers.get("cache-control", "").split(",")]
-    ages = [value.strip(' "') for name, _, value in directives if name == "max-age"]
-    max_age = float(ages[0]) if ages and _SECONDS.fullmatch(ages[0]) else None
-    age = headers.get("age", "").strip()
-    if max_age is not None and _SECONDS.fullmatch(age):
-        max_age = max(0.0, max_age - float(age))
-    if any(name in {"no-cache", "no-store"} for name, _, _ in directives):
-        max_age = 0.0
-    return {"etag": headers.get("etag", ""), "last_modified": headers.get("last-modified", ""), "max_age": max_age}

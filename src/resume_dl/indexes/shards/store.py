@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -17,10 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.errors import UntrustedFolderError
+from resume_dl.indexes.copies import Note, read_note
 from resume_dl.indexes.shards.index import LARGEST_INDEX
 from resume_dl.indexes.shards.shard import LARGEST_SHARD
 from resume_dl.model.url import RedactedUrl
@@ -39,20 +39,10 @@ _ABANDONED_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class KeptIndex:
-    """An index as it came, what its server said with it, and when it last said that it is current (Unix time)."""
+    """An index as it came, and what its server said with it."""
 
     data: bytes
-    source: str
-    """The address that gave it, redacted; what was said means nothing to others."""
-    etag: str = ""
-    last_modified: str = ""
-    max_age: float | None = None
-    checked: float = 0.0
-
-    def conditions(self) -> dict[str, str]:
-        """The headers that ask for the index only if it is another one (RFC 9110 13.1)."""
-        both = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in both.items() if value}
+    note: Note
 
 
 class ShardStore:
@@ -99,18 +89,15 @@ class ShardStore:
             data = fs.read_regular(path, LARGEST_INDEX + _LARGEST_NOTE)
             checked = path.stat().st_mtime
             line, _, body = data.partition(b"\n")
-            note = json.loads(line)
-            texts = {name: _text(note[name]) for name in ("source", "etag", "last_modified")}
-            return KeptIndex(body, max_age=_seconds(note["max_age"]), checked=checked, **texts)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return KeptIndex(body, replace(read_note(json.loads(line), checked), checked=checked))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def keep_index(self, url: RedactedUrl, index: KeptIndex) -> None:
         """Keep an index that was parsed, as of now."""
         if not self._is_usable():
             return
-        note = {name: value for name, value in asdict(index).items() if name not in {"data", "checked"}}
-        line = json.dumps(note).encode()
+        line = json.dumps(index.note.fields()).encode()
         if len(line) >= _LARGEST_NOTE:
             return
         with suppress(OSError):
@@ -175,12 +162,3 @@ class ShardStore:
             except (OSError, UntrustedFolderError):
                 self._usable = False
         return self._usable
-
-
-def _text(value: object) -> str:
-    """What may go into a request's header as it is."""
-    return value if isinstance(value, str) and value.isascii() and value.isprintable() else ""
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else None
