@@ -37,7 +37,7 @@ from support.real_channel import real_channel, write_channel
 from support.shard_mirrors import Told
 
 REQUESTS = 500 if os.environ.get("RESUME_DL_EXPLORE") else 60
-NAMES = 240
+NAMES = 150
 SUBDIRS = ("linux-64", "noarch")
 ENV = {"CONDA_OVERRIDE_CUDA": ""}
 
@@ -91,7 +91,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, worker: RattlerWorker) -> It
     store = ShardStore(folder / "kept")
     channels, records = {}, {}
     for seed, name in enumerate(("forge", "second", "plain")):
-        content = real_channel(seed, NAMES if seed == 0 else NAMES // 3, core=30, builds=40)
+        content = real_channel(seed, NAMES if seed == 0 else NAMES // 3, core=30, builds=16)
         write_channel(folder / name, content, shards=name != "plain")
         base = RedactedUrl(f"https://conda.example/{name}")
         channels[name] = Channel(name, None, base, base)
