@@ -93,6 +93,11 @@ class Engine:
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
 
+    @property
+    def transport(self) -> Transport:
+        """What it asks through; connections are shared with whatever else uses it."""
+        return self._transport
+
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
         """Fetch every job; one outcome a job, in order. ``on_done`` is told each as it ends, in this thread.
 
