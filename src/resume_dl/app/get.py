@@ -190,8 +190,10 @@ def _place(wanted: Path, *, named: bool) -> Path:
 
 
 def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
-    given = [Source(GIVEN, RedactedUrl(each)) for each in request.mirror_urls]
-    found = {source.url.reveal(): source for source in (*setup.places.of(RedactedUrl(url)), *given)}
+    found = {source.url.reveal(): source for source in setup.places.of(RedactedUrl(url))}
+    for each in dict.fromkeys(request.mirror_urls):
+        named = sum(source.mirror.partition("-")[0] == GIVEN for source in found.values())
+        found.setdefault(each, Source(f"{GIVEN}-{named + 1}" if named else GIVEN, RedactedUrl(each)))
     if not found and not setup.rules.permit_file(RedactedUrl(url)):
         raise ConfigurationError(
             f"your conda settings do not allow the channel of {redact(url)}",

@@ -241,7 +241,7 @@ class Download:
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
-            usable = usable and event.validator is not None and event.bound_source in labels
+            usable = usable and event.validator is not None and labels.count(event.bound_source or "") == 1
             if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
                 self._validator = event.validator

@@ -21,7 +21,7 @@ from resume_dl.core.sources import SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
-from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of
+from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of, labels_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.running import Running
@@ -113,9 +113,10 @@ class Engine:
             Pool("hash", HASHERS),
         )
         for job in jobs:
+            labels = labels_of(job.artifact.sources)
             sources = [
-                SourceState(str(s.url), s.url.host, s.connections, knows=s.url in job.known)
-                for s in job.artifact.sources
+                SourceState(label, s.url.host, s.connections, knows=s.url in job.known)
+                for label, s in zip(labels, job.artifact.sources, strict=True)
             ]
             download = Download(
                 size=job.artifact.size,
