@@ -27,7 +27,7 @@ from resume_dl.app.pip.wheels import WheelDir
 from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
-from resume_dl.indexes.whole import RepodataFetcher, _prefer
+from resume_dl.indexes.whole import WholeIndexes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json
@@ -392,7 +392,7 @@ class Index(Scenario):
 
     def lay(self):
         make_folder(self.root / "indexes")
-        self.fetcher = RepodataFetcher(None, None, self.root / "indexes", None, offline=False)
+        self.fetcher = WholeIndexes(None, None, self.root / "indexes", None, offline=False)
         url = RedactedUrl(f"https://example.org/c/linux-64/{self.name}")
         self.index = Artifact(kind="index", filename=self.name, url=url)
         self.texts = {"v1": b'{"packages": {"old": {}}}' * 9, "v2": b'{"packages": {"new": {}}}' * 10}
@@ -418,7 +418,7 @@ class Index(Scenario):
         self.promise("v2")
 
     def check(self, image):
-        fetcher = RepodataFetcher(None, None, image / "indexes", None, offline=False)
+        fetcher = WholeIndexes(None, None, image / "indexes", None, offline=False)
         validator, _ = fetcher._note(self.index)
         if validator is not None:
             assert fetcher._path(self.index).read_bytes() == self.texts[validator]
@@ -435,19 +435,6 @@ class PackedIndex(Index):
     """The same for an index that is unpacked."""
 
     name, old = "repodata.json.zst", True
-
-
-class BetterIndex(Index):
-    """Another source's copy takes the place of what is kept."""
-
-    old = True
-
-    def run(self):
-        copy = self.fetcher._path(self.index, copy=True)
-        copy.write_bytes(self.texts["v2"])
-        copy.with_suffix(".note").write_text(json.dumps({"source": "", "validator": "v2"}))
-        _prefer(copy, self.fetcher._path(self.index))
-        self.promise("v2")
 
 
 class Page(Scenario):
@@ -533,7 +520,7 @@ GROUPS = {
     "parts": [PublishPart, Move, PartFile, Reuse],
     "conda": [PublishArchive, Claim, PublishEntry, PublishOverStale, PublishBatch],
     "rattler": [PublishForRattler, PublishForRattlerOverStale],
-    "indexes": [Index, IndexAgain, PackedIndex, BetterIndex],
+    "indexes": [Index, IndexAgain, PackedIndex],
     "files": [Page, Wheel, Taken, BundleText],
 }
 

@@ -15,7 +15,8 @@ from resume_dl.app.index_sizes import index_sizes
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
-from resume_dl.indexes.whole import RepodataFetcher, Wanted
+from resume_dl.indexes.conda_indexes import CondaIndexes
+from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import find_record
@@ -52,7 +53,7 @@ def look_up(
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         folder = setup.paths.cache / "repodata"
         fresh, kept = (
-            RepodataFetcher(engine, setup.places, folder, reporter, offline=each, largest=setup.options.max_index_size)
+            CondaIndexes(engine, setup.places, folder, reporter, offline=each, largest=setup.options.max_index_size)
             for each in (False, True)
         )
         for index, those in wanted.items():
@@ -88,7 +89,7 @@ def _hurried(setup: Setup) -> Setup:
     return replace(setup, options=replace(setup.options, give_up_after=patience))
 
 
-def _found(indexes: RepodataFetcher, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
+def _found(indexes: CondaIndexes, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
     """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``find_record``."""
     (file,) = indexes.fetch([index])
     records = [(artifact, find_record(file.path, artifact.filename)) for artifact in artifacts]

@@ -10,7 +10,7 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.app.solver_wait import SolverWait
 from resume_dl.errors import ConfigurationError, PackageNotFoundError
-from resume_dl.indexes.whole import RepodataFetcher
+from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
@@ -20,7 +20,7 @@ from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
-from resume_dl.resolve.solve import check_specs, solve
+from resume_dl.resolve.solve import check_specs, package_names, solve
 from resume_dl.resolve.specs import channels_of_specs
 from resume_dl.resolve.virtual import defaults, target
 from resume_dl.resolve.worker import RattlerWorker
@@ -43,7 +43,7 @@ class Resolver:
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
         largest = setup.options.max_index_size
-        self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline, largest=largest)
+        self.indexes = CondaIndexes(engine, setup.places, folder, reporter, offline=self.offline, largest=largest)
 
     @property
     def offline(self) -> bool:
@@ -59,7 +59,7 @@ class Resolver:
     ) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
         """A solution for each platform, and the artifacts of explicit lists; ``fresh``: by the newest of all indexes.
 
-        ``disputes`` is for ``RepodataFetcher.fresher``: digests in the index -> those that the bytes have.
+        ``disputes`` is for ``CondaIndexes.fresher``: digests in the index -> those that the bytes have.
         Raises a ResolutionError, ConfigurationError or IntegrityError.
         """
         specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
@@ -219,13 +219,13 @@ class Resolver:
             )
         files = self._indexes(request)
         if fresh:
-            files = self._repodata.fresher(files, disputes)
+            files = self.indexes.fresher(files, disputes)
         self._reporter.message(f"solving for {request.platform}", level="info")
         try:
             return solve(request, files, worker, env=self._setup.env)
         except PackageNotFoundError:
             # perhaps only this mirror's copy lacks it
-            newer = self._repodata.fresher(files)
+            newer = self.indexes.fresher(files)
             if newer == files:
                 raise
             return solve(request, newer, worker, env=self._setup.env)
@@ -233,7 +233,8 @@ class Resolver:
     def _indexes(self, request: SolveRequest) -> list[RepodataFile]:
         subdirs = dict.fromkeys((request.platform, "noarch"))
         self._reporter.message(f"reading the index of {', '.join(c.name for c in request.channels)}", level="info")
-        return self._repodata.fetch([(channel, subdir) for channel in request.channels for subdir in subdirs])
+        wanted = [(channel, subdir) for channel in request.channels for subdir in subdirs]
+        return self.indexes.fetch(wanted, package_names(request))
 
 
 def _not_allowed(what: str) -> ConfigurationError:

@@ -1,23 +1,23 @@
-"""Channels' repodata over our own transport: from any mirror, resumable, kept, and asked for again only if changed."""
+"""Whole channel indexes of given sources, over our own transport: resumable, kept, asked for again only if changed.
+
+Which sources are believed is decided above (``conda_indexes``, ``trust``).
+"""
 
 from __future__ import annotations
 
 import errno
 import json
-import mmap
 import os
 import secrets
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     CaptivePortalError,
-    ChannelNotFoundError,
     ChannelUnavailableError,
     IntegrityError,
     NoNetworkError,
@@ -25,12 +25,10 @@ from resume_dl.errors import (
     OutOfSpaceError,
     ResumeDLError,
 )
-from resume_dl.model.artifact import Artifact
+from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
-from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import LARGEST, newest_timestamp, unpack_zst
-from resume_dl.resolve.request import RepodataFile
+from resume_dl.resolve.repodata import LARGEST, unpack_zst
 from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
 from resume_dl.transfer.places import Places
@@ -44,10 +42,30 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
+SourcesOf = Callable[[Wanted, str], tuple[Source, ...]]
+"""The sources to ask for the file of this name, in their order."""
 
 
-class RepodataFetcher:
-    """Keeps one copy of each repodata in ``folder``; ``offline`` uses what is there and asks nobody."""
+@dataclass(slots=True)
+class WholeIndex:
+    """What became of one index. Without a path and an error: every source answered that it has none."""
+
+    path: Path | None = None
+    """The uncompressed copy."""
+    error: ResumeDLError | None = None
+    """Why it cannot be had, though a source may have it (ChannelUnavailableError, CaptivePortalError)."""
+    tried: tuple[str, ...] = ()
+    """Addresses, redacted."""
+    carried_by: tuple[str, ...] = ()
+    """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    downloaded: int = 0
+    """Bytes that came in this run."""
+    kept: bool = False
+    """No body came in this run: it is unchanged, or this is ``offline``."""
+
+
+class WholeIndexes:
+    """Keeps one copy of each index and source in ``folder``; ``offline`` uses what is there and makes no request."""
 
     def __init__(
         self,
@@ -68,97 +86,51 @@ class RepodataFetcher:
         self._refused: dict[Wanted, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
-    def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
-        """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
+    def fetch(
+        self, wanted: Sequence[Wanted], sources: SourcesOf, *, past_caches: bool = False
+    ) -> dict[Wanted, WholeIndex]:
+        """What became of each index; the packed form is asked for first.
 
-        Raises ChannelNotFoundError, ChannelUnavailableError, Interrupted or StoreError.
+        ``past_caches``: the servers themselves are asked, not caches on the way. Raises Interrupted or StoreError.
         """
-        found: dict[Wanted, RepodataFile] = {}
+        results = {each: WholeIndex() for each in wanted}
         missing = list(wanted)
         self._refused.clear()
-        tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
         for name in FORMATS:
-            indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
+            indexes = {each: self._index(each, name, sources(each, name)) for each in missing}
             for each, index in indexes.items():
-                tried[each] += [str(source.url) for source in index.sources]
-            answers = self._get(indexes)
-            found |= {each: RepodataFile(each[0], each[1], path) for each, path in answers.items()}
-            missing = [each for each in missing if each not in answers]
-        have = {channel for channel, _ in found}
+                results[each].tried += tuple(str(source.url) for source in index.sources)
+            self._get(indexes, results, past_caches=past_caches)
+            missing = [each for each in missing if results[each].path is None and results[each].error is None]
         for channel, subdir in missing:
+            result = results[channel, subdir]
             if (channel, subdir) in self._refused:
-                raise self._unusable(channel, subdir, tried[channel, subdir])
-            if channel not in have:
-                places = tuple(place for each, urls in tried.items() if each[0] == channel for place in urls)
-                what = "has not been fetched before" if self._offline else "has no repodata anywhere"
-                raise ChannelNotFoundError(
-                    f"the channel {channel.name} {what} (tried {', '.join(places) or 'no address: no mirror has it'})",
-                    tried=places,
-                    hint="check its name, or run without --offline" if self._offline else "check the channel's name",
-                )
-            self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
-        return [found[each] for each in wanted if each in found]
+                result.error = self._unusable(channel, subdir, result.tried)
+        return results
 
-    def fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str] | None = None) -> list[RepodataFile]:
-        """The same files, each the best of all sources' copies; the very same list where none is better.
+    def _index(self, of: Wanted, name: str, sources: tuple[Source, ...]) -> Artifact:
+        channel, subdir = of
+        # kept by the first source's address: what one source says is never taken for what another one says
+        url = sources[0].url if sources else channel.file_url(subdir, name)
+        return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
-        A mirror or a cache that is behind serves an old index: asked for when a spec has no candidate, when an archive
-        is nowhere, or when sources agree on bytes that the index denies: ``disputes`` are those, the digest in the
-        index -> the digest that the bytes have.
-        """
+    def _get(
+        self, indexes: Mapping[Wanted, Artifact], results: Mapping[Wanted, WholeIndex], *, past_caches: bool
+    ) -> None:
+        """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
         if self._offline:
-            return list(files)
-        return [self._freshest(file, disputes or {}) for file in files]
-
-    def _freshest(self, file: RepodataFile, disputes: Mapping[str, str]) -> RepodataFile:
-        best, rank = file, _rank(file.path, disputes)
-        for source in self._places.of(file.channel.file_url(file.subdir, FORMATS[0])):
-            copy = self._copy_of(source.mirror, file)
-            if copy is None:
-                continue
-            if (found := _rank(copy.path, disputes)) <= rank:
-                _remove(copy.path)
-                continue
-            if best is not file:
-                _remove(best.path)
-            best, rank = copy, found
-            self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
-        if best is not file:
-            _prefer(best.path, file.path)
-        return best
-
-    def _copy_of(self, mirror: str, file: RepodataFile) -> RepodataFile | None:
-        """One source's copy, as it is there now and not in a cache on the way; None where it cannot be had."""
-        of = (file.channel, file.subdir)
-        for name in FORMATS:
-            for source in self._places.of(file.channel.file_url(file.subdir, name)):
-                if source.mirror == mirror:
-                    index = replace(self._index(of, source.url, name), sources=(source,))
-                    try:
-                        answers = self._get({of: index}, copies=True)
-                    except (ChannelUnavailableError, CaptivePortalError):
-                        return None
-                    if of in answers:
-                        return RepodataFile(*of, answers[of])
-        return None
-
-    def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
-        sources = self._places.of(url)
-        return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
-
-    def _get(self, indexes: Mapping[Wanted, Artifact], *, copies: bool = False) -> dict[Wanted, Path]:
-        """Paths of the uncompressed ones of those that exist; ``copies``: past caches, and beside what is kept."""
-        paths = {index.key: self._path(index, copy=copies) for index in indexes.values()}
-        if self._offline:
-            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
+            for each, index in indexes.items():
+                if self._label(index) in {str(source.url) for source in index.sources}:
+                    self._settle(results[each], index, kept=True)
+            return
         self._make_folder()
-        there: dict[Wanted, Path] = {}
         while indexes:
-            jobs = {index.key: self._job(index, copy=copies) for index in indexes.values()}
+            jobs = {index.key: self._job(index, past_caches=past_caches) for index in indexes.values()}
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
             again: dict[Wanted, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
+                results[each].downloaded += outcome.downloaded
                 if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
                     continue
                 if _is_refused(outcome):
@@ -167,10 +139,11 @@ class RepodataFetcher:
                         PartStore(self._folder / "parts").remove(index.key)
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
-                    raise self._unavailable(outcome)
+                    results[each].error = self._unavailable(outcome)
+                    continue
                 if outcome.error is None:
                     try:
-                        self._keep(index, jobs[index.key].destination, outcome, paths[index.key])
+                        self._keep(index, jobs[index.key].destination, outcome, self._path(index))
                     except IntegrityError as error:
                         served = {report.mirror for report in outcome.sources if report.bytes}
                         others = tuple(source for source in index.sources if source.mirror not in served)
@@ -181,20 +154,24 @@ class RepodataFetcher:
                         continue
                     except OSError as error:
                         raise self._unwritable(error) from error
-                there[each] = paths[index.key]
+                self._settle(results[each], index, kept=outcome.reason == "unchanged")
             indexes = again
-        return there
+
+    def _settle(self, result: WholeIndex, index: Artifact, *, kept: bool) -> None:
+        """Note where the kept copy of ``index`` is and which source gave it."""
+        result.path, result.kept, label = self._path(index), kept, self._label(index)
+        result.carried_by = tuple(source.mirror for source in index.sources if str(source.url) == label)
 
     def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
         self._refused.setdefault(of, []).append(why)
         self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
 
-    def _unusable(self, channel: Channel, subdir: str, tried: Sequence[str]) -> ChannelUnavailableError:
+    def _unusable(self, channel: Channel, subdir: str, tried: tuple[str, ...]) -> ChannelUnavailableError:
         whys = "; ".join(dict.fromkeys(self._refused[channel, subdir]))
         return ChannelUnavailableError(
             f"the index of {channel.name}/{subdir} cannot be had: {whys}",
-            tried=tuple(tried),
+            tried=tried,
             hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
         )
 
@@ -220,13 +197,12 @@ class RepodataFetcher:
             hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
         )
 
-    def _path(self, index: Artifact, *, copy: bool = False) -> Path:
-        return self._folder / f"{index.key}{'-copy' if copy else ''}.json"
+    def _path(self, index: Artifact) -> Path:
+        return self._folder / f"{index.key}.json"
 
-    def _job(self, index: Artifact, *, copy: bool) -> Job:
+    def _job(self, index: Artifact, *, past_caches: bool) -> Job:
         store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
-        if copy:
-            return Job(index, store, new, headers=_PAST_CACHES, largest=self._largest)
+        headers = _PAST_CACHES if past_caches else {}
         validator, label = self._note(index)
         if validator is not None:
             # the validator is one source's: that one is asked first, for the others it means nothing
@@ -236,7 +212,7 @@ class RepodataFetcher:
                 index = replace(index, sources=(*first, *rest))
             else:
                 validator = None
-        return Job(index, store, new, known_validator=validator, largest=self._largest)
+        return Job(index, store, new, known_validator=validator, headers=headers, largest=self._largest)
 
     def _keep(self, index: Artifact, new: Path, outcome: Outcome, target: Path) -> None:
         if index.filename.endswith(".zst"):
@@ -256,19 +232,24 @@ class RepodataFetcher:
         write_durably(note, json.dumps(said).encode())
 
     def _note(self, index: Artifact) -> tuple[str | None, str]:
+        """The validator of the kept copy and the address that gave it; None and empty where there is no copy."""
         target = self._path(index)
         try:
             note = json.loads(target.with_suffix(".note").read_text(encoding="utf-8"))
-            if target.is_file() and isinstance(note["validator"], str):
-                return note["validator"], str(note["source"])
-        except (OSError, ValueError, KeyError, TypeError):
+            if target.is_file():
+                return note["validator"] if isinstance(note["validator"], str) else None, str(note["source"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         return None, ""
 
-    def _unavailable(self, outcome: Outcome) -> Exception:
+    def _label(self, index: Artifact) -> str:
+        """The address that gave the kept copy."""
+        return self._note(index)[1]
+
+    def _unavailable(self, outcome: Outcome) -> ResumeDLError:
         error = outcome.error
         if error is None or outcome.reason in {"cancelled", "local", "locked"}:
-            return error or AssertionError("an outcome without an error")
+            raise error or AssertionError("an outcome without an error")
         if isinstance(error, CaptivePortalError):
             return error
         kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
@@ -290,30 +271,3 @@ def _is_refused(outcome: Outcome) -> bool:
     kinds = {kind for report in outcome.sources for kind in report.failures}
     answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
     return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers
-
-
-def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
-    """How good a copy is: it knows the bytes that there are, it is new, it does not insist on those that are not."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            knows = sum(data.find(actual.encode()) >= 0 for actual in disputes.values())
-            insists = sum(data.find(denied.encode()) >= 0 for denied in disputes)
-    except (OSError, ValueError):
-        return 0, 0.0, 0
-    return knows, newest_timestamp(path), -insists
-
-
-def _prefer(best: Path, usual: Path) -> None:
-    """Let the next run begin with this copy and its source: else it would be misled in the same way again."""
-    with suppress(OSError):
-        new = usual.with_suffix(f".{secrets.token_hex(4)}")
-        shutil.copyfile(best, new)
-        remove_durably(usual.with_suffix(".note"))  # never a validator beside another copy
-        replace_durably(new, usual)
-        write_durably(usual.with_suffix(".note"), best.with_suffix(".note").read_bytes())
-
-
-def _remove(copy: Path) -> None:
-    with suppress(OSError):
-        copy.unlink()
-        copy.with_suffix(".note").unlink()

@@ -21,7 +21,7 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-_MIRROR_TEXTS = ("title", "home", "note", "status")
+_MIRROR_TEXTS = ("title", "home", "note", "status", "operator")
 _MIRROR_KEYS = {"name", "connections", "carries", *_MIRROR_TEXTS}
 _T = TypeVar("_T")
 
@@ -91,10 +91,7 @@ def parse_mirrors(document: Mapping[str, Any], where: str) -> MirrorTable:
 def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
     at = f"mirror {name!r}"
     check.keys(entry, _MIRROR_KEYS, at + " ")
-    texts = {
-        key: check.typed(entry.get(key, ""), str, f"{at} {key}", "a text")
-        for key in ("title", "home", "note", "status")
-    }
+    texts = {key: check.typed(entry.get(key, ""), str, f"{at} {key}", "a text") for key in _MIRROR_TEXTS}
     if texts["status"] not in {"", ACTIVE, RETIRED}:
         raise check.error(f"{at} status", f"is {texts['status']!r}, not {ACTIVE!r} or {RETIRED!r}")
     connections = entry.get("connections")
@@ -110,6 +107,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
         status=texts["status"] or ACTIVE,
         carries=check.urls(entry.get("carries", {}), f"{at} carries"),
         note=texts["note"],
+        operator=texts["operator"],
     )
 
 
