@@ -143,6 +143,15 @@ class Adversary(RuleBasedStateMachine):
             what = next(what for what in STORE_CALLS if self._owing(what))
             self.world.local_failure(self._owing(what)[pick % len(self._owing(what))], what)
 
+    def _recording(self) -> list[str]:
+        return [key for key, file in self.world.files.items() if file.recording and file.end is None]
+
+    @precondition(lambda self: self._recording())
+    @rule(pick=picks, rarely=st.integers(0, 7))
+    def record_fails(self, pick: int, rarely: int) -> None:
+        if rarely == 7:
+            self.world.fail_record(self._recording()[pick % len(self._recording())])
+
     # ------------------------------------------------------------------ the network answers
 
     @precondition(lambda self: self._wires(answered=False, closing=False))

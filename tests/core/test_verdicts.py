@@ -470,9 +470,18 @@ def test_a_local_fault_ends_it(state: State) -> None:
     """What the store cannot do ends the download with its own error."""
     line = in_state(state)
     error = OSError(28, "full")
-    line.tell(ev.LocalFailed(error, digest=state is State.VERIFYING))
+    line.tell(ev.LocalFailed(error, digest=state is State.VERIFYING, publish=state is State.PUBLISHING))
     fail = line.of(act.Fail)[0]
     assert (fail.reason, fail.error) == ("local", error)
+
+
+def test_a_progress_record_that_fails_while_publishing() -> None:
+    """The file is verified and about to lose its journal: how publishing ends decides, and it is waited for."""
+    line = in_state(State.PUBLISHING)
+    line.tell(ev.LocalFailed(OSError(28, "full")))
+    assert (line.out, line.download.state) == ([], State.PUBLISHING)
+    line.tell(ev.Published())
+    assert line.out == [act.Finish(another=False)]
 
 
 def test_a_local_fault_waits_for_writers() -> None:

@@ -105,6 +105,8 @@ class File:
     doubled: int = 0
     mark: int = 0
     marks: set[int] = field(default_factory=set)
+    recording: int = 0
+    """Records whose end nobody waits for: they may still fail."""
     end: act.Finish | act.Fail | None = None
 
     @property
@@ -189,7 +191,12 @@ class World:
         """What was asked of the store fails."""
         self.files[key].owed.remove(owed)
         call = owed in {"check", "advance", "locate"}
-        self.tell(key, ev.LocalFailed(OSError(28, "full"), sync=owed == "sync", digest=call))
+        self.tell(key, ev.LocalFailed(OSError(28, "full"), sync=owed == "sync", digest=call, publish=owed == "publish"))
+
+    def fail_record(self, key: str) -> None:
+        """A *durable* record that was asked for earlier cannot be appended."""
+        self.files[key].recording -= 1
+        self.tell(key, ev.LocalFailed(OSError(28, "full")))
 
     def respond(self, key: str, connection: int) -> None:
         """The head is accepted."""
@@ -438,6 +445,7 @@ class World:
         elif isinstance(action, act.RecordProgress):
             assert action.mark in file.marks, "recorded durable what was never synced"
             file.marks.remove(action.mark)
+            file.recording += 1
         elif isinstance(action, act.ShortenLease):
             wire = file.wires[action.connection]
             assert not wire.closing

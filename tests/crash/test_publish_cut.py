@@ -27,7 +27,7 @@ from resume_dl.app.pip.wheels import WheelDir
 from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
-from resume_dl.indexes.whole import WholeIndexes
+from resume_dl.indexes.copies import KeptCopies, Note
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json
@@ -392,7 +392,7 @@ class Index(Scenario):
 
     def lay(self):
         make_folder(self.root / "indexes")
-        self.fetcher = WholeIndexes(None, None, self.root / "indexes", None, offline=False)
+        self.copies = KeptCopies(self.root / "indexes")
         url = RedactedUrl(f"https://example.org/c/linux-64/{self.name}")
         self.index = Artifact(kind="index", filename=self.name, url=url)
         self.texts = {"v1": b'{"packages": {"old": {}}}' * 9, "v2": b'{"packages": {"new": {}}}' * 10}
@@ -405,23 +405,23 @@ class Index(Scenario):
             import zstandard
 
             text = zstandard.compress(text)
-        new = self.root / "indexes" / f"{self.index.key}.new"
+        new = self.copies.arriving(self.index)
         new.write_bytes(text)
         with new.open("rb") as file:
             if hasattr(self, "disk"):
                 self.disk._sync_one(file.fileno())
-        outcome = SimpleNamespace(sources=(), artifact=self.index, validator=validator)
-        self.fetcher._keep(self.index, new, outcome, self.fetcher._path(self.index))
+        self.copies.keep(self.index, Note("", validator))
 
     def run(self):
         self.keep("v2")
         self.promise("v2")
 
     def check(self, image):
-        fetcher = WholeIndexes(None, None, image / "indexes", None, offline=False)
-        validator, _ = fetcher._note(self.index)
+        copies = KeptCopies(image / "indexes")
+        note = copies.note(self.index)
+        validator = None if note is None else note.validator
         if validator is not None:
-            assert fetcher._path(self.index).read_bytes() == self.texts[validator]
+            assert copies.path(self.index).read_bytes() == self.texts[validator]
         assert validator == self.promised or not self.promised
 
 

@@ -10,8 +10,13 @@ import pytest
 
 from engine.running import DATA, MIB, NAME, artifact
 from faults.behaviours import NeverAnswer, Rate, Stall
+from resume_dl.core.actions import Publish
+from resume_dl.core.download import Download
+from resume_dl.core.events import LocalFailed
+from resume_dl.errors import StoreError
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.url import RedactedUrl
+from resume_dl.store.part import JournaledPart
 from resume_dl.transport.file_transport import FileExchange
 
 GUARD = 60.0
@@ -98,3 +103,35 @@ def test_no_source_at_all(place):
     what = replace(artifact("http://127.0.0.1:9"), sources=())
     (outcome,) = place.run(what)
     assert "no source is known for it" in str(outcome.error)
+
+
+def test_a_progress_record_that_fails_while_publishing(fault_server, place, monkeypatch):
+    """The journal is of no use any more: the verified file gets its name, and its run ends well."""
+    asked, heard = threading.Event(), threading.Event()
+    publish, handle = JournaledPart.publish, Download.handle
+
+    def failing(*_):
+        assert asked.wait(GUARD)
+        raise StoreError("a bad sector")
+
+    def publishing(part, destination):
+        assert heard.wait(GUARD)
+        publish(part, destination)
+
+    def hearing(download, event, now):
+        actions = handle(download, event, now)
+        if isinstance(event, LocalFailed):
+            heard.set()
+        if any(isinstance(action, Publish) for action in actions):
+            asked.set()
+        return actions
+
+    monkeypatch.setattr(JournaledPart, "record_durable", failing)
+    monkeypatch.setattr(JournaledPart, "publish", publishing)
+    monkeypatch.setattr(Download, "handle", hearing)
+    server = fault_server()
+    server.put(f"/{NAME}", DATA)
+    server.always(0, Rate(4 * MIB))
+    (outcome,) = place.run(artifact(server.base()))
+    assert heard.is_set()
+    assert (outcome.error, place.content()) == (None, DATA)

@@ -390,6 +390,8 @@ class Download:
             self._upkeep.syncing = False
         if event.digest:
             self._upkeep.digesting = False
+        if self.state is State.PUBLISHING and not event.publish:
+            return  # a late record of a journal that is about to go: only how publishing ends decides
         self.state = State.TRANSFERRING
         self._end(act.Fail("local", error=event.error))
 

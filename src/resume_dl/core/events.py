@@ -158,12 +158,13 @@ class Published:
 class LocalFailed:
     """This machine failed (disk, permission); ``error`` goes back to the user through Fail.
 
-    ``sync``: it was SyncData that failed; ``digest``: AdvanceDigest, CheckDigest or LocateDamage.
+    ``sync``: it was SyncData that failed; ``digest``: AdvanceDigest, CheckDigest or LocateDamage; ``publish``: Publish.
     """
 
     error: Exception
     sync: bool = False
     digest: bool = False
+    publish: bool = False
 
 
 @dataclass(frozen=True, slots=True)

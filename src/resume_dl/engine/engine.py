@@ -233,7 +233,7 @@ class Engine:
         elif isinstance(action, act.LocateDamage):
             self._in_pool(self._hashing, key, lambda: ev.DamageLocated(part.locate_damage()))
         elif isinstance(action, act.Publish):
-            self._in_pool(self._storing, key, lambda: self._publish(running, part))
+            self._in_pool(self._storing, key, lambda: self._publish(running, part), publish=True)
         else:
             raise AssertionError(f"nobody knows how to do {action}")  # noqa: TRY004 - a bug of ours
 
@@ -266,9 +266,11 @@ class Engine:
         else:
             raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
 
-    def _in_pool(self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False) -> None:
+    def _in_pool(
+        self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False, publish: bool = False
+    ) -> None:
         def failed(error: Exception) -> None:
-            self._events.put((key, ev.LocalFailed(error, sync, digest=pool is self._hashing)))
+            self._events.put((key, ev.LocalFailed(error, sync, digest=pool is self._hashing, publish=publish)))
 
         pool.submit(lambda: self._events.put((key, call())), failed)
 

@@ -5,10 +5,6 @@ Which sources are believed is decided above (``conda_indexes``, ``trust``).
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,16 +17,12 @@ from resume_dl.errors import (
     ChannelUnavailableError,
     IntegrityError,
     NoNetworkError,
-    NotWritableError,
-    OutOfSpaceError,
     ResumeDLError,
 )
+from resume_dl.indexes.copies import KeptCopies, Note
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import LARGEST, unpack_zst
-from resume_dl.store.part import PartStore
-from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
 from resume_dl.transfer.places import Places
 from resume_dl.transfer.watching import WatchedEngine
 
@@ -79,10 +71,9 @@ class WholeIndexes:
     ) -> None:
         self._engine = engine
         self._places = places
-        self._folder = folder
+        self._copies = KeptCopies(folder, largest=largest)
         self._reporter = reporter
         self._offline = offline
-        self._largest = LARGEST if largest is None else largest
         self._refused: dict[Wanted, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
@@ -123,7 +114,7 @@ class WholeIndexes:
                 if self._label(index) in {str(source.url) for source in index.sources}:
                     self._settle(results[each], index, kept=True)
             return
-        self._make_folder()
+        self._copies.make_folder()
         while indexes:
             jobs = {index.key: self._job(index, past_caches=past_caches) for index in indexes.values()}
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
@@ -136,14 +127,14 @@ class WholeIndexes:
                 if _is_refused(outcome):
                     self._refuse(each, index, f"{outcome.error}")
                     with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
-                        PartStore(self._folder / "parts").remove(index.key)
+                        self._copies.parts.remove(index.key)
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
                     results[each].error = self._unavailable(outcome)
                     continue
                 if outcome.error is None:
                     try:
-                        self._keep(index, jobs[index.key].destination, outcome, self._path(index))
+                        self._copies.keep(index, _note(outcome))
                     except IntegrityError as error:
                         served = {report.mirror for report in outcome.sources if report.bytes}
                         others = tuple(source for source in index.sources if source.mirror not in served)
@@ -152,14 +143,12 @@ class WholeIndexes:
                         if others and served:
                             again[each] = replace(index, sources=others)
                         continue
-                    except OSError as error:
-                        raise self._unwritable(error) from error
                 self._settle(results[each], index, kept=outcome.reason == "unchanged")
             indexes = again
 
     def _settle(self, result: WholeIndex, index: Artifact, *, kept: bool) -> None:
         """Note where the kept copy of ``index`` is and which source gave it."""
-        result.path, result.kept, label = self._path(index), kept, self._label(index)
+        result.path, result.kept, label = self._copies.path(index), kept, self._label(index)
         result.carried_by = tuple(source.mirror for source in index.sources if str(source.url) == label)
 
     def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
@@ -175,76 +164,23 @@ class WholeIndexes:
             hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
         )
 
-    def _make_folder(self) -> None:
-        """Make the folder of indexes, and see that it can be written, before anything is asked for."""
-        try:
-            make_folder(self._folder)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        if not os.access(self._folder, os.W_OK | os.X_OK):
-            raise self._unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-
-    def _unwritable(self, error: OSError) -> ResumeDLError:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return OutOfSpaceError(
-                f"no space left in {self._folder}, where channel indexes are kept",
-                needed=0,
-                free=0,
-                hint="free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR",
-            )
-        return NotWritableError(
-            f"{self._folder}, where channel indexes are kept, cannot be written: {error.strerror or error}",
-            hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
-        )
-
-    def _path(self, index: Artifact) -> Path:
-        return self._folder / f"{index.key}.json"
-
     def _job(self, index: Artifact, *, past_caches: bool) -> Job:
-        store, new = PartStore(self._folder / "parts"), self._folder / f"{index.key}-{index.filename}.new"
-        headers = _PAST_CACHES if past_caches else {}
-        validator, label = self._note(index)
-        if validator is not None:
+        parts, new = self._copies.parts, self._copies.arriving(index)
+        note, validator = self._copies.note(index), None
+        if note is not None and note.validator is not None:
             # the validator is one source's: that one is asked first, for the others it means nothing
-            first = [source for source in index.sources if str(source.url) == label]
+            first = [source for source in index.sources if str(source.url) == note.source]
             if first:
                 rest = [source for source in index.sources if source not in first]
                 index = replace(index, sources=(*first, *rest))
-            else:
-                validator = None
-        return Job(index, store, new, known_validator=validator, headers=headers, largest=self._largest)
-
-    def _keep(self, index: Artifact, new: Path, outcome: Outcome, target: Path) -> None:
-        if index.filename.endswith(".zst"):
-            unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
-            try:
-                unpack_zst(new, unpacked, largest=self._largest)
-            finally:
-                new.unlink()
-            new = unpacked
-        note = target.with_suffix(".note")
-        remove_durably(note)  # never a validator beside another copy
-        replace_durably(new, target)
-        served = {report.mirror for report in outcome.sources if report.bytes}
-        label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
-        said = {"url": str(index.url), "source": label, "validator": outcome.validator}
-        # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
-        write_durably(note, json.dumps(said).encode())
-
-    def _note(self, index: Artifact) -> tuple[str | None, str]:
-        """The validator of the kept copy and the address that gave it; None and empty where there is no copy."""
-        target = self._path(index)
-        try:
-            note = json.loads(target.with_suffix(".note").read_text(encoding="utf-8"))
-            if target.is_file():
-                return note["validator"] if isinstance(note["validator"], str) else None, str(note["source"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            pass
-        return None, ""
+                validator = note.validator
+        headers = _PAST_CACHES if past_caches else {}
+        return Job(index, parts, new, known_validator=validator, headers=headers, largest=self._copies.largest)
 
     def _label(self, index: Artifact) -> str:
         """The address that gave the kept copy."""
-        return self._note(index)[1]
+        note = self._copies.note(index)
+        return "" if note is None else note.source
 
     def _unavailable(self, outcome: Outcome) -> ResumeDLError:
         error = outcome.error
@@ -252,7 +188,7 @@ class WholeIndexes:
             raise error or AssertionError("an outcome without an error")
         if isinstance(error, CaptivePortalError):
             return error
-        kept = (self._folder / f"{outcome.artifact.key}.json").is_file()
+        kept = self._copies.path(outcome.artifact).is_file()
         hint = "check the line and the proxy settings, then run it again: what came is kept"
         said = f"an index cannot be had: {error.message}"
         if isinstance(error, NoNetworkError):
@@ -264,6 +200,12 @@ class WholeIndexes:
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
+
+
+def _note(outcome: Outcome) -> Note:
+    served = {report.mirror for report in outcome.sources if report.bytes}
+    label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
+    return Note(label, outcome.validator)
 
 
 def _is_refused(outcome: Outcome) -> bool:

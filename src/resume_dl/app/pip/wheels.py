@@ -161,6 +161,9 @@ class WheelDir:
                     waiting.unlink()
                 result.wasted += result.downloaded
                 result.downloaded = 0
+            else:
+                with suppress(OSError):
+                    result.error.resumable_bytes = waiting.stat().st_size
         return result
 
     def _arrived(self, artifact: Artifact) -> Artifact | None:
