@@ -19,7 +19,6 @@ from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import find_record
 from resume_dl.settings.channels import expand_channels
 
 LARGEST = 8_000_000
@@ -52,8 +51,9 @@ def look_up(
     sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         folder = setup.paths.cache / "repodata"
+        largest = setup.options.max_index_size
         fresh, kept = (
-            CondaIndexes(engine, setup.places, folder, reporter, offline=each, largest=setup.options.max_index_size)
+            CondaIndexes(engine, setup.places, folder, reporter, offline=each, largest=largest, alone=True)
             for each in (False, True)
         )
         for index, those in wanted.items():
@@ -90,9 +90,9 @@ def _hurried(setup: Setup) -> Setup:
 
 
 def _found(indexes: CondaIndexes, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
-    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``find_record``."""
+    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``record``."""
     (file,) = indexes.fetch([index])
-    records = [(artifact, find_record(file.path, artifact.filename)) for artifact in artifacts]
+    records = [(artifact, indexes.record(file, artifact.filename)) for artifact in artifacts]
     return {_address(each): _completed(each, record) for each, record in records if record is not None}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.app.solver_wait import SolverWait
-from resume_dl.errors import ConfigurationError, PackageNotFoundError
+from resume_dl.errors import ConfigurationError
 from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
@@ -43,7 +43,15 @@ class Resolver:
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
         largest = setup.options.max_index_size
-        self.indexes = CondaIndexes(engine, setup.places, folder, reporter, offline=self.offline, largest=largest)
+        self.indexes = CondaIndexes(
+            engine,
+            setup.places,
+            folder,
+            reporter,
+            offline=self.offline,
+            largest=largest,
+            index_from=setup.index_from,
+        )
 
     @property
     def offline(self) -> bool:
@@ -221,14 +229,7 @@ class Resolver:
         if fresh:
             files = self.indexes.fresher(files, disputes)
         self._reporter.message(f"solving for {request.platform}", level="info")
-        try:
-            return solve(request, files, worker, env=self._setup.env)
-        except PackageNotFoundError:
-            # perhaps only this mirror's copy lacks it
-            newer = self.indexes.fresher(files)
-            if newer == files:
-                raise
-            return solve(request, newer, worker, env=self._setup.env)
+        return self.indexes.solved(files, lambda files: solve(request, files, worker, env=self._setup.env))
 
     def _indexes(self, request: SolveRequest) -> list[RepodataFile]:
         subdirs = dict.fromkeys((request.platform, "noarch"))

@@ -47,6 +47,8 @@ class Job:
     """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
     thorough: bool = False
     """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
+    replaceable: bool = False
+    """The caller has other sources in place of these: they are given up soon where nothing comes from them."""
     check_size: Callable[[int], None] = _anything
     """Told the size in bytes where an answer is the first to tell it; raises where so much cannot be taken."""
     headers: Mapping[str, str] = field(default_factory=dict)

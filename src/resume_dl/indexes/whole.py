@@ -5,7 +5,7 @@ Which sources are believed is decided above (``conda_indexes``, ``trust``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,9 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
-SourcesOf = Callable[[Wanted, str], tuple[Source, ...]]
+Asked = Wanted | tuple[Channel, str, str]
+"""What is fetched at once, each once: an index, or the copy of it that the mirror of this name has."""
+SourcesOf = Callable[[Asked, str], tuple[Source, ...]]
 """The sources to ask for the file of this name, in their order."""
 
 
@@ -74,39 +76,50 @@ class WholeIndexes:
         self._copies = KeptCopies(folder, largest=largest)
         self._reporter = reporter
         self._offline = offline
-        self._refused: dict[Wanted, list[str]] = {}
+        self._refused: dict[Asked, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
     def fetch(
-        self, wanted: Sequence[Wanted], sources: SourcesOf, *, past_caches: bool = False
-    ) -> dict[Wanted, WholeIndex]:
+        self,
+        wanted: Sequence[Asked],
+        sources: SourcesOf,
+        *,
+        past_caches: bool = False,
+        replaceable: Container[Asked] = (),
+        forms: Sequence[str] = FORMATS,
+    ) -> dict[Asked, WholeIndex]:
         """What became of each index; the packed form is asked for first.
 
-        ``past_caches``: the servers themselves are asked, not caches on the way. Raises Interrupted or StoreError.
+        ``past_caches``: the servers themselves are asked, not caches on the way. ``replaceable``: those that other
+        sources can give, if these do not answer soon. Raises Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
         missing = list(wanted)
         self._refused.clear()
-        for name in FORMATS:
+        for name in forms:
             indexes = {each: self._index(each, name, sources(each, name)) for each in missing}
             for each, index in indexes.items():
                 results[each].tried += tuple(str(source.url) for source in index.sources)
-            self._get(indexes, results, past_caches=past_caches)
+            self._get(indexes, results, past_caches=past_caches, replaceable=replaceable)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
-        for channel, subdir in missing:
-            result = results[channel, subdir]
-            if (channel, subdir) in self._refused:
-                result.error = self._unusable(channel, subdir, result.tried)
+        for each in missing:
+            if each in self._refused:
+                results[each].error = self._unusable(each, results[each].tried)
         return results
 
-    def _index(self, of: Wanted, name: str, sources: tuple[Source, ...]) -> Artifact:
-        channel, subdir = of
+    def _index(self, of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
+        channel, subdir = of[:2]
         # kept by the first source's address: what one source says is never taken for what another one says
         url = sources[0].url if sources else channel.file_url(subdir, name)
         return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
     def _get(
-        self, indexes: Mapping[Wanted, Artifact], results: Mapping[Wanted, WholeIndex], *, past_caches: bool
+        self,
+        indexes: Mapping[Asked, Artifact],
+        results: Mapping[Asked, WholeIndex],
+        *,
+        past_caches: bool,
+        replaceable: Container[Asked],
     ) -> None:
         """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
         if self._offline:
@@ -116,9 +129,12 @@ class WholeIndexes:
             return
         self._copies.make_folder()
         while indexes:
-            jobs = {index.key: self._job(index, past_caches=past_caches) for index in indexes.values()}
+            jobs = {
+                index.key: replace(self._job(index, past_caches=past_caches), replaceable=each in replaceable)
+                for each, index in indexes.items()
+            }
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
-            again: dict[Wanted, Artifact] = {}
+            again: dict[Asked, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
                 results[each].downloaded += outcome.downloaded
@@ -151,13 +167,14 @@ class WholeIndexes:
         result.path, result.kept, label = self._copies.path(index), kept, self._label(index)
         result.carried_by = tuple(source.mirror for source in index.sources if str(source.url) == label)
 
-    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
+    def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
         self._refused.setdefault(of, []).append(why)
         self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
 
-    def _unusable(self, channel: Channel, subdir: str, tried: tuple[str, ...]) -> ChannelUnavailableError:
-        whys = "; ".join(dict.fromkeys(self._refused[channel, subdir]))
+    def _unusable(self, of: Asked, tried: tuple[str, ...]) -> ChannelUnavailableError:
+        channel, subdir = of[:2]
+        whys = "; ".join(dict.fromkeys(self._refused[of]))
         return ChannelUnavailableError(
             f"the index of {channel.name}/{subdir} cannot be had: {whys}",
             tried=tried,
@@ -195,16 +212,18 @@ class WholeIndexes:
             said, hint = error.message, error.hint
         if self._places.left_out and not outcome.artifact.sources:
             hint = error.hint
-        return ChannelUnavailableError(
+        unavailable = ChannelUnavailableError(
             said,
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
+        unavailable.__cause__ = error
+        return unavailable
 
 
 def _note(outcome: Outcome) -> Note:
-    served = {report.mirror for report in outcome.sources if report.bytes}
-    label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
+    sources, served = outcome.artifact.sources, {report.mirror for report in outcome.sources if report.bytes}
+    label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
     return Note(label, outcome.validator)
 
 
