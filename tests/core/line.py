@@ -32,13 +32,14 @@ class Line:
         prepare: bool = True,
         thorough: bool = True,
         replaceable: bool = False,
+        knows: str = "",
     ) -> None:
         self.policy = policy or Policy()
         self.now = 0.0
         self.log: list[act.Action] = []
         self.download = Download(
             size=size,
-            sources=[SourceState(f"https://{host}/f", host) for host in hosts],
+            sources=[SourceState(f"https://{host}/f", host, knows=host == knows) for host in hosts],
             budget=budget or Budget(self.policy),
             policy=self.policy,
             jitter=lambda: jitter,

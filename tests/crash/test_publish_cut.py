@@ -29,6 +29,7 @@ from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import KeptCopies, Note
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json
 from resume_dl.store.cache_urls import origin_of
@@ -410,7 +411,7 @@ class Index(Scenario):
         with new.open("rb") as file:
             if hasattr(self, "disk"):
                 self.disk._sync_one(file.fileno())
-        self.copies.keep(self.index, Note("", validator))
+        self.copies.keep(self.index, Note("", CacheHeaders(etag=validator), 0.0))
 
     def run(self):
         self.keep("v2")
@@ -419,7 +420,7 @@ class Index(Scenario):
     def check(self, image):
         copies = KeptCopies(image / "indexes")
         note = copies.note(self.index)
-        validator = None if note is None else note.validator
+        validator = None if note is None else note.said.validator
         if validator is not None:
             assert copies.path(self.index).read_bytes() == self.texts[validator]
         assert validator == self.promised or not self.promised

@@ -63,6 +63,17 @@ def test_another_file_is_overwritten_only_by_force(user, server, named, digest):
     assert (user.folder / "a.bin").read_bytes() == DATA
 
 
+def test_standard_output_is_refused(user, server):
+    """`-o -` makes no file of that name, and asks for nothing; a file may still be called so."""
+    refused = user.run("get", f"{server.base()}/b.bin", "-o", "-")
+    assert refused.code == 2
+    assert "standard output is not supported" in refused.err
+    assert server.requests() == []
+    assert not (user.folder / "-").exists()
+    assert user.run("get", f"{server.base()}/b.bin", "-o", "./-").code == 0
+    assert (user.folder / "-").read_bytes() == DATA[:MIB]
+
+
 def test_a_file_that_is_right_is_done(user, server):
     """With the right digest there is nothing to do, to overwrite or to ask for."""
     (user.folder / "mine.bin").write_bytes(DATA)

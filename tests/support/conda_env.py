@@ -251,6 +251,7 @@ class TestConda:
             "PYTHONPATH": os.pathsep.join(path),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUTF8": "1",
+            "CONDA_OVERRIDE_CUDA": "",
             **(extra or {}),
         }
 

@@ -150,7 +150,15 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
     return targets
 
 
+def _refuse_others_link(path: Path, hint: str) -> None:
+    link = fs.others_link_on(path)
+    if link is not None:
+        why = "is a link that another user made: the file would be written where it leads"
+        raise NotWritableError(f"{link} {why}", hint=hint)
+
+
 def _make(folder: Path) -> None:
+    _refuse_others_link(folder, "name another folder with -o DIR/")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -163,11 +171,7 @@ def _place(wanted: Path, *, named: bool) -> Path:
 
     Raises NotWritableError.
     """
-    if fs.is_others_link(wanted):
-        raise NotWritableError(
-            f"{wanted} is a link that another user made: the file would be written where it leads",
-            hint="name another file with -o",
-        )
+    _refuse_others_link(wanted, "name another file with -o")
     try:
         path = wanted.resolve()
         kind = path.stat().st_mode if path.exists() else None
@@ -232,7 +236,7 @@ def _advise(outcome: Outcome, setup: Setup) -> None:
     if isinstance(error, DigestMismatchError):
         error.hint = f"the digest that was given may be wrong, or try another place with --mirror-url{kept}"
     elif isinstance(error, NotWritableError):
-        error.hint = "name another place with -o"
+        error.hint = error.hint.replace("choose another folder with --pkgs-dir", "name another place with -o")
     elif of_no_mirror and isinstance(error, SourcesExhaustedError) and not isinstance(error, NoNetworkError):
         first = f"{error.restarting}:" if error.restarting else "check the address, or"
         error.hint = f"{first} name another place of the same file with --mirror-url{kept}"

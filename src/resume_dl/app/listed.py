@@ -16,6 +16,7 @@ from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
 from resume_dl.indexes.conda_indexes import CondaIndexes
+from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
@@ -51,9 +52,19 @@ def look_up(
     sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         folder = setup.paths.cache / "repodata"
-        largest = setup.options.max_index_size
+        options = setup.options
+        freshness = Freshness(options.refresh, options.index_max_age)
         fresh, kept = (
-            CondaIndexes(engine, setup.places, folder, reporter, offline=each, largest=largest, alone=True)
+            CondaIndexes(
+                engine,
+                setup.places,
+                folder,
+                reporter,
+                offline=each,
+                largest=options.max_index_size,
+                freshness=freshness,
+                alone=True,
+            )
             for each in (False, True)
         )
         for index, those in wanted.items():

@@ -11,6 +11,7 @@ from resume_dl.app.setup import Setup
 from resume_dl.app.solver_wait import SolverWait
 from resume_dl.errors import ConfigurationError
 from resume_dl.indexes.conda_indexes import CondaIndexes
+from resume_dl.indexes.copies import Freshness
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
@@ -42,14 +43,15 @@ class Resolver:
         self._worker = worker
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
-        largest = setup.options.max_index_size
+        options = setup.options
         self.indexes = CondaIndexes(
             engine,
             setup.places,
             folder,
             reporter,
             offline=self.offline,
-            largest=largest,
+            largest=options.max_index_size,
+            freshness=Freshness(options.refresh, options.index_max_age),
             index_from=setup.index_from,
         )
 

@@ -50,6 +50,10 @@ class TransferOptions:
     """Where nobody could be reached from the start; else as ``give_up_after``."""
     max_index_size: int | None = None
     """Bytes of a channel index, as it comes and unpacked."""
+    refresh: bool = False
+    """Ask for channel indexes again, past caches, however young the kept ones are."""
+    index_max_age: float | None = None
+    """A kept channel index that is younger is used without a request; None: as its server says, within limits."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None

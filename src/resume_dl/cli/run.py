@@ -83,6 +83,8 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
         limit_rate=options["limit_rate"],
         give_up_after=options["give_up_after"],
         max_index_size=options["max_index_size"],
+        refresh=options["refresh"],
+        index_max_age=options["index_max_age"],
         wait=not options["no_wait"],
         offline=options["offline"],
         debug_trace=options["debug_trace"],

@@ -35,6 +35,7 @@ from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
 from resume_dl.core.upkeep import Upkeep
+from resume_dl.model.http import CacheHeaders, by_validator
 
 _OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
 
@@ -104,7 +105,7 @@ class Download:
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
-        self._cache_validator: str | None = None
+        self._said: CacheHeaders | None = None
         self._bound: int | None = None
         self._digests = ("", "")
         self._ending: act.Fail | None = None
@@ -146,9 +147,9 @@ class Download:
         return self._validator
 
     @property
-    def cache_validator(self) -> str | None:
-        """What asks later whether this file has changed, where its source gave anything for it."""
-        return self._validator or self._cache_validator
+    def said(self) -> CacheHeaders:
+        """What asks later whether this file has changed, as far as its source gave anything for it."""
+        return self._said or by_validator(self._validator)
 
     @property
     def resumed(self) -> int:
@@ -293,6 +294,7 @@ class Download:
         self._crew.settle_duplicates()
 
     def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
+        doubted = one.doubted_at is not None  # before its last bytes are counted, which it may have had for long
         self._crew.forget(event.connection, event.received, now)
         if event.size is not None and self.size is None:
             self._fix_size(event.size, one.source)
@@ -307,9 +309,9 @@ class Download:
             failure = Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
-        if one.doubted_at is not None and (failure is None or failure.kind in _OF_THE_LINE):
-            self._on_lost_in_sleep(one.source)
-        elif failure is not None:
+        if failure is None or (doubted and failure.kind in _OF_THE_LINE):
+            self._on_lost(one.source)
+        else:
             self._on_failure(one, failure, now)
 
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
@@ -322,7 +324,9 @@ class Download:
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
             self._bound = one.source
-            self._validator, self._cache_validator = event.validator, event.cache_validator
+            self._validator = event.validator
+        if not self._digest:  # one that continued was bound to the same version
+            self._said = event.said
         if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
             self._fix_size(event.size, one.source)
 
@@ -367,6 +371,7 @@ class Download:
             self._end(act.Fail("local", ((index, failure),)))
             return
         if failure.kind is FailureKind.UNCHANGED:
+            self._said = failure.said
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
         host = self._budget.host(source.host)
@@ -408,10 +413,13 @@ class Download:
         if event.seconds >= self._policy.stall_seconds:
             self._crew.doubt(now)
 
-    def _on_lost_in_sleep(self, index: int) -> None:
-        """A connection did not survive our sleep: that says nothing about its source, which is asked again at once."""
+    def _on_lost(self, index: int) -> None:
+        """A connection has ended without a failure of its source, in our sleep perhaps: it is asked again at once.
+
+        Whatever ended it, a file without a digest goes on only under a validator.
+        """
         ends = self.complete or self._ending is not None
-        broken = Failure(FailureKind.BROKEN, "lost in a sleep")
+        broken = Failure(FailureKind.BROKEN, "lost")
         if not self._digest and index == self._bound and not ends and self._must_restart(self.sources[index], broken):
             self._restart()
 
@@ -676,7 +684,7 @@ class Download:
         self._out.append(act.DiscardPieces())
         self._holdings.clear()
         self._upkeep.discarded()
-        self._bound = self._validator = self._cache_validator = None
+        self._bound = self._validator = self._said = None
         self.size = self._stated_size
 
     def _end(self, fail: act.Fail) -> None:

@@ -21,7 +21,7 @@ from resume_dl.core.sources import SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
-from resume_dl.engine.job import Job, Outcome, error_of
+from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.running import Running
@@ -108,7 +108,10 @@ class Engine:
             Pool("hash", HASHERS),
         )
         for job in jobs:
-            sources = [SourceState(str(s.url), s.url.host, s.connections) for s in job.artifact.sources]
+            sources = [
+                SourceState(str(s.url), s.url.host, s.connections, knows=s.url in job.known)
+                for s in job.artifact.sources
+            ]
             download = Download(
                 size=job.artifact.size,
                 sources=sources,
@@ -308,15 +311,17 @@ class Engine:
     def _open_range(self, key: str, running: Running, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
+        job = running.job
+        source = job.artifact.sources[action.source]
         more = {
-            "source": running.job.artifact.sources[action.source],
+            "source": source,
             "filename": running.job.artifact.filename,
             "part": running.part,
             "transport": self._transport,
             "post": lambda event: self._events.put((key, event)),
             "clock": self._clock,
             "limiter": self._limiter,
-            "known_validator": running.job.known_validator,
+            "conditions": job.known.get(source.url, NOTHING_SAID).conditions(),
             "headers": running.job.headers,
             "largest": running.job.largest,
         }
@@ -369,7 +374,7 @@ class Engine:
     def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
         failures = [source.failures for source in running.download.sources]
-        error = error_of(fail, artifact, artifact.sources, failures) if fail else None
+        error = error_of(fail, artifact, artifact.sources, failures, came=running.download.kept) if fail else None
         safe = fail.resumable_bytes if fail else None
         self._teller.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)

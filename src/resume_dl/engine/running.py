@@ -43,6 +43,6 @@ class Running:
             sources=reports,
             error=error,
             reason=fail.reason if fail else "",
-            validator=download.cache_validator,
+            said=download.said,
             agreeing=tuple(artifact.sources[index].mirror for index in fail.agreeing) if fail else (),
         )

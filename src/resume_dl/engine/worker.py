@@ -10,7 +10,7 @@ from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.leasing import NO_END
-from resume_dl.core.responses import cache_validator, check_head, check_length, check_magic
+from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
@@ -39,7 +39,7 @@ class Worker(ABC):
         post: Callable[[Event], None],
         clock: Clock,
         limiter: RateLimiter | None = None,
-        known_validator: str | None = None,
+        conditions: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         largest: int | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class Worker(ABC):
         self._post = post
         self._clock = clock
         self._limiter = limiter
-        every = {**source.headers, **(headers or {}), **(conditional(known_validator) if order.whole else {})}
+        every = {**source.headers, **(headers or {}), **((conditions or {}) if order.whole else {})}
         self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, every)
         self._exchange: Exchange = transport.exchange(self._request)
         self._fence = threading.Lock()
@@ -138,8 +138,8 @@ class Worker(ABC):
                 if verdict.end is not None:
                     self._body_end = verdict.end
             head = response.head
-            cached = cache_validator(head)
-            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, cached))
+            said = cache_headers(head)
+            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, said))
             failure = None
             try:
                 failure = self._receive(response.chunks())
@@ -217,14 +217,6 @@ class Worker(ABC):
 
     def _finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
         """The lease is here, and the connection is given back."""
-
-
-def conditional(validator: str | None) -> dict[str, str]:
-    """The headers that ask for a file only if it is not the one with ``validator`` (RFC 9110 13.1.2, 13.1.3)."""
-    if validator is None:
-        return {}
-    is_tag = validator.startswith(('"', 'W/"'))
-    return {"If-None-Match": validator} if is_tag else {"If-Modified-Since": validator}
 
 
 def failure_of(error: SourceError) -> Failure:

@@ -21,6 +21,7 @@ from resume_dl.errors import (
     no_network,
 )
 from resume_dl.indexes.agreement import Agreement
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Artifact, Source
@@ -82,6 +83,7 @@ class CondaIndexes:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
         index_from: Sequence[str] = (),
         alone: bool = False,
     ) -> None:
@@ -90,7 +92,9 @@ class CondaIndexes:
         self._offline = offline
         self._named = tuple(index_from)
         self._alone = alone
-        self._whole = WholeIndexes(engine, places, folder, reporter, offline=offline, largest=largest)
+        self._whole = WholeIndexes(
+            engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
+        )
         self._reports: dict[Wanted, IndexReport] = {}
         self._agreements: dict[Wanted, Agreement] = {}
         self._refreshed: set[tuple[Wanted, str]] = set()
@@ -98,6 +102,11 @@ class CondaIndexes:
         self._forms: dict[Wanted, str] = {}
         """The forms of authorities that turned out to be unreadable."""
         self._said: set[str] = set()
+
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes that came over the line so far."""
+        return self._whole.downloaded
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
@@ -233,7 +242,7 @@ class CondaIndexes:
         form = "kept" if result.kept else "whole"
         host = self._host_of(channel)
         self._reports[wanted] = IndexReport(
-            channel.name, subdir, host, form, vouched, result.carried_by, result.downloaded
+            channel.name, subdir, host, form, vouched, result.carried_by, result.downloaded, result.age
         )
         names = " and ".join(result.carried_by) or "an earlier run"
         if vouched is Vouched.NAMED:

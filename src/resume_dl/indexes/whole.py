@@ -5,6 +5,7 @@ Which sources are believed is decided above (``conda_indexes``, ``trust``).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,9 +20,12 @@ from resume_dl.errors import (
     NoNetworkError,
     ResumeDLError,
 )
-from resume_dl.indexes.copies import KeptCopies, Note
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, KeptCopies, Note
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
+from resume_dl.model.http import CacheHeaders
+from resume_dl.model.units import show_age
+from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.transfer.places import Places
 from resume_dl.transfer.watching import WatchedEngine
@@ -55,11 +59,18 @@ class WholeIndex:
     downloaded: int = 0
     """Bytes that came in this run."""
     kept: bool = False
-    """No body came in this run: it is unchanged, or this is ``offline``."""
+    """No body came in this run: it is unchanged, young enough, or this is ``offline``."""
+    asked: bool = True
+    """Whether a server was to be asked for it in this run."""
+    age: float | None = None
+    """Seconds since its source last said that this is its version; None without a path."""
 
 
 class WholeIndexes:
-    """Keeps one copy of each index and source in ``folder``; ``offline`` uses what is there and makes no request."""
+    """Keeps one copy of each index and source in ``folder``; ``offline`` uses what is there and makes no request.
+
+    ``clock`` gives seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -70,12 +81,18 @@ class WholeIndexes:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._places = places
         self._copies = KeptCopies(folder, largest=largest)
         self._reporter = reporter
         self._offline = offline
+        self._freshness = freshness
+        self._clock = clock
+        self.downloaded = 0
+        """Body bytes of indexes that came over the line so far, those of refused ones included."""
         self._refused: dict[Asked, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
@@ -90,17 +107,22 @@ class WholeIndexes:
     ) -> dict[Asked, WholeIndex]:
         """What became of each index; the packed form is asked for first.
 
-        ``past_caches``: the servers themselves are asked, not caches on the way. ``replaceable``: those that other
-        sources can give, if these do not answer soon. Raises Interrupted or StoreError.
+        A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
+        asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
+        not answer soon. Raises Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
-        missing = list(wanted)
         self._refused.clear()
-        for name in forms:
-            indexes = {each: self._index(each, name, sources(each, name)) for each in missing}
-            for each, index in indexes.items():
-                results[each].tried += tuple(str(source.url) for source in index.sources)
-            self._get(indexes, results, past_caches=past_caches, replaceable=replaceable)
+        found = {each: [self._index(each, name, sources(each, name)) for name in forms] for each in wanted}
+        for each, indexes in found.items():
+            results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
+            if not past_caches:
+                self._use_kept(results[each], indexes)
+        self._tell_ages(results)
+        missing = [each for each in wanted if results[each].path is None]
+        for number in range(0 if self._offline else len(forms)):
+            now = {each: found[each][number] for each in missing}
+            self._get(now, results, past_caches=past_caches, replaceable=replaceable)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
         for each in missing:
             if each in self._refused:
@@ -122,18 +144,16 @@ class WholeIndexes:
         replaceable: Container[Asked],
     ) -> None:
         """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
-        if self._offline:
-            for each, index in indexes.items():
-                if self._label(index) in {str(source.url) for source in index.sources}:
-                    self._settle(results[each], index, kept=True)
-            return
-        self._copies.make_folder()
+        if indexes:
+            self._copies.make_folder()
         while indexes:
-            jobs = {
-                index.key: replace(self._job(index, past_caches=past_caches), replaceable=each in replaceable)
+            notes = {index.key: self._copies.note(index) for index in indexes.values()}
+            jobs = [
+                replace(self._job(index, notes[index.key], past_caches=past_caches), replaceable=each in replaceable)
                 for each, index in indexes.items()
-            }
-            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
+            ]
+            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
+            self.downloaded += sum(outcome.downloaded + outcome.wasted for outcome in outcomes.values())
             again: dict[Asked, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
@@ -148,24 +168,62 @@ class WholeIndexes:
                 if outcome.error is not None and outcome.reason != "unchanged":
                     results[each].error = self._unavailable(outcome)
                     continue
-                if outcome.error is None:
-                    try:
-                        self._copies.keep(index, _note(outcome))
-                    except IntegrityError as error:
-                        served = {report.mirror for report in outcome.sources if report.bytes}
-                        others = tuple(source for source in index.sources if source.mirror not in served)
-                        who = " and ".join(sorted(served)) or "an earlier run"
-                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
-                        if others and served:
-                            again[each] = replace(index, sources=others)
-                        continue
-                self._settle(results[each], index, kept=outcome.reason == "unchanged")
+                try:
+                    note = self._taken(index, outcome, notes[index.key])
+                except IntegrityError as error:
+                    served = {report.mirror for report in outcome.sources if report.bytes}
+                    others = tuple(source for source in index.sources if source.mirror not in served)
+                    who = " and ".join(sorted(served)) or "an earlier run"
+                    self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                    if others and served:
+                        again[each] = replace(index, sources=others)
+                    continue
+                self._settle(results[each], index, note, kept=outcome.reason == "unchanged")
             indexes = again
 
-    def _settle(self, result: WholeIndex, index: Artifact, *, kept: bool) -> None:
-        """Note where the kept copy of ``index`` is and which source gave it."""
-        result.path, result.kept, label = self._copies.path(index), kept, self._label(index)
-        result.carried_by = tuple(source.mirror for source in index.sources if str(source.url) == label)
+    def _taken(self, index: Artifact, outcome: Outcome, note: Note | None) -> Note:
+        """Keep what came, or the copy of ``note`` that its source calls unchanged; what is noted of it from now on.
+
+        Raises IntegrityError or StoreError.
+        """
+        now = self._clock()
+        if outcome.reason == "unchanged" and note is not None:
+            self._copies.confirm(index, note, outcome.said, now)
+            return replace(note, checked=now)
+        served = {report.mirror for report in outcome.sources if report.bytes}
+        sources = outcome.artifact.sources
+        label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
+        note = Note(label, outcome.said, now)
+        self._copies.keep(index, note)
+        return note
+
+    def _use_kept(self, result: WholeIndex, forms: Sequence[Artifact]) -> None:
+        """Settle ``result`` with the youngest kept copy of its sources that may be used without a request."""
+        now = self._clock()
+        for index in forms:
+            note = self._copies.note(index)
+            if note is None or _source_of(note, index) is None:
+                continue
+            younger = result.age is None or note.age(now) < result.age
+            if younger and (self._offline or self._freshness.allows(note, now)):
+                self._settle(result, index, note, kept=True)
+                result.asked = False
+
+    def _tell_ages(self, results: Mapping[Asked, WholeIndex]) -> None:
+        """One line a channel whose index is used as it is kept, with the age of its oldest."""
+        ages: dict[str, float] = {}
+        for (channel, *_), result in results.items():
+            if result.age is not None:
+                ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
+        for name, age in ages.items():
+            why = "" if self._offline else "; --refresh asks for a newer one"
+            self._reporter.message(f"index of {name}, {show_age(age)} old{why}", level="info")
+
+    def _settle(self, result: WholeIndex, index: Artifact, note: Note, *, kept: bool) -> None:
+        """Say where the copy of ``index`` is, how old, and which source gave it."""
+        source = _source_of(note, index)
+        result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
+        result.carried_by = () if source is None else (source.mirror,)
 
     def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
@@ -181,23 +239,14 @@ class WholeIndexes:
             hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
         )
 
-    def _job(self, index: Artifact, *, past_caches: bool) -> Job:
-        parts, new = self._copies.parts, self._copies.arriving(index)
-        note, validator = self._copies.note(index), None
-        if note is not None and note.validator is not None:
-            # the validator is one source's: that one is asked first, for the others it means nothing
-            first = [source for source in index.sources if str(source.url) == note.source]
-            if first:
-                rest = [source for source in index.sources if source not in first]
-                index = replace(index, sources=(*first, *rest))
-                validator = note.validator
-        headers = _PAST_CACHES if past_caches else {}
-        return Job(index, parts, new, known_validator=validator, headers=headers, largest=self._copies.largest)
-
-    def _label(self, index: Artifact) -> str:
-        """The address that gave the kept copy."""
-        note = self._copies.note(index)
-        return "" if note is None else note.source
+    def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
+        source = None if note is None else _source_of(note, index)
+        known: dict[RedactedUrl, CacheHeaders] = {}
+        if note is not None and source is not None and note.said.validator is not None:
+            known[source.url] = note.said  # for the others it means nothing: this one is asked first
+        headers = _PAST_CACHES if past_caches or self._freshness.refresh else {}
+        copies = self._copies
+        return Job(index, copies.parts, copies.arriving(index), known=known, headers=headers, largest=copies.largest)
 
     def _unavailable(self, outcome: Outcome) -> ResumeDLError:
         error = outcome.error
@@ -221,10 +270,9 @@ class WholeIndexes:
         return unavailable
 
 
-def _note(outcome: Outcome) -> Note:
-    sources, served = outcome.artifact.sources, {report.mirror for report in outcome.sources if report.bytes}
-    label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
-    return Note(label, outcome.validator)
+def _source_of(note: Note, index: Artifact) -> Source | None:
+    """The source that the kept copy came from, where it is one of this index's."""
+    return next((source for source in index.sources if str(source.url) == note.source), None)
 
 
 def _is_refused(outcome: Outcome) -> bool:

@@ -26,6 +26,14 @@ def show_bytes(count: float) -> str:
     return f"{count / scale:.0f} B" if unit == "B" else f"{count / scale:.1f} {unit}"
 
 
+def show_age(seconds: float) -> str:
+    """How old something is, for people, in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
+    units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+    name, length = next((each for each in units if seconds >= each[1]), units[-1])
+    count = max(0, int(seconds // length))
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
 def unit_of(count: float) -> tuple[str, int]:
     """The unit in which people read a count of this size, and how many bytes it has."""
     for unit, scale in (("B", 1), ("kB", 1000), ("MB", 1000**2)):

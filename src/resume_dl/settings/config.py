@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.settings.own_file import read_own
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,12 +18,12 @@ else:
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
-    "verbose", "debug", "offline", "allow_sdist", "pre",
+    "verbose", "debug", "offline", "refresh", "allow_sdist", "pre",
 )  # fmt: skip
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
-    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "cuda"), "text or number"),
+    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
@@ -56,14 +57,14 @@ def load_config(file: Path) -> dict[str, Any]:
     ``limit_rate`` are the same. Raises ConfigurationError naming the file and the key.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_own(file))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {file}: {error.strerror or error}", hint="check its permissions"
+            f"cannot read {file}: {error.strerror or error}", hint="a text file is needed there, which you may read"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
     options: dict[str, Any] = {}
     for table, key, value in _entries(document, file):
