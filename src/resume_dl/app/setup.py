@@ -40,6 +40,8 @@ class TransferOptions:
     mirrors_file: Path | None = None
     mirrors: tuple[str, ...] = ()
     upstream: bool = True
+    index_from: tuple[str, ...] = ()
+    """Mirrors whose indexes the user believes, in their order."""
     connections: int | None = None
     per_host: int | None = None
     limit_rate: float | None = None

@@ -1,36 +1,69 @@
-"""Index and find-links pages from whoever has them, as files under canonical addresses."""
+"""Index and find-links pages, by the rule of docs/indexes.md: from the index's authority, else as carriers agree."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit, urlunsplit
 
-from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.index_notes import IndexNotes
+from resume_dl.app.pip.kept import KeptPage, KeptPages
+from resume_dl.app.pip.metadata import SILENT
+from resume_dl.app.pip.page_sources import PATIENCE, PageSources, PageStanding, WheelSources
 from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.responses import cache_headers
+from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
-from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
+from resume_dl.indexes.page_agreement import Agreement, Dispute, Statement, agree
+from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
+from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source, safe_filename
-from resume_dl.model.mirror import UPSTREAM
+from resume_dl.model.channel import has_credentials
+from resume_dl.model.http import CacheHeaders, ResponseHead
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
+from resume_dl.resolve.index_page import ACCEPT, ListedFile, PageError, parse_page
 from resume_dl.transfer.places import Places
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
 """Names that are safe everywhere for certain: most are, and the thorough look is slow."""
-
+_FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
+"""Origins on an object store that answers 403, not 404, for what is not there."""
+_UNREACHED = OF_THE_HOST | {FailureKind.REFUSED, FailureKind.BLOCKED, FailureKind.PORTAL, FailureKind.FATAL}
+"""Failures after which an authority is not asked for other pages either; any other one concerns a page."""
 _TRIES_OF_EACH = 2
-"""Of a place whose copy is read beside the others': it can be done without."""
+"""Of a carrier, which is asked beside others."""
+_WITNESSES = 2
+"""Operators that have to agree."""
+_PAST_CACHES = {"cache-control": "no-cache", "pragma": "no-cache"}
+
+
+@dataclass(slots=True)
+class _Said:
+    """What carriers were asked and answered."""
+
+    statements: list[Statement] = field(default_factory=list)
+    failures: list[tuple[Source, Failure]] = field(default_factory=list)
+    more: bool = False
+    """Operators are left that were not asked."""
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the statements so far come to."""
+        return agree(self.statements)
 
 
 class Pages:
     """Reads pages, from any number of threads.
 
-    ``thorough``: every place's copy of a page, for what one that is behind does not list yet. ``kept`` takes what was
-    read, and gives it back where we are offline.
+    ``thorough``: past caches, and every carrier's copy of a page that carriers vouch for. ``kept`` takes what was read,
+    and gives it back where it is still fresh, unchanged, or where we are offline. ``named`` are the mirrors of
+    ``--index-from``.
     """
 
     def __init__(
@@ -41,83 +74,137 @@ class Pages:
         offline: bool = False,
         thorough: bool = False,
         kept: KeptPages | None = None,
+        named: Sequence[str] = (),
+        freshness: Freshness = AS_SERVERS_SAY,
+        notes: IndexNotes | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.reader = reader
         self.table = places.table
-        self._places = places
+        self.notes = notes or IndexNotes()
+        self.sources = PageSources(places, tuple(named), offline, self.notes.silent, patience)
         self._offline = offline
         self._thorough = thorough
         self._kept = kept
+        self._freshness = freshness
         self._folders: dict[str, str] = {}
         """Address of a folder -> its canonical one."""
+        self._lock = threading.Lock()
+        self._disputes: dict[str, Dispute] = {}
+        """Address of a file -> how carriers contradict each other."""
         self.read = 0
         """How many were read so far; a wheel's metadata counts as one."""
         self.has_more = False
-        """Whether a page has other copies, which may list more."""
+        """Whether asking again, thoroughly, might list more."""
 
-    def sources(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The places of an address: the mirror that it names first, the origin last; offline only this machine."""
-        found = [source for source in self._places.of(url) if not self._offline or source.url.reveal()[:5] == "file:"]
-        return tuple(sorted(found, key=lambda source: source.url != url or source.mirror == UPSTREAM))
+    def page(self, url: RedactedUrl, *, index: RedactedUrl | None = None) -> list[ListedFile] | None:
+        """The files of a page of ``index``; None where that has no such page.
 
-    def page(self, url: RedactedUrl) -> list[ListedFile] | None:
-        """The files of a page; None where a kept one says that its index has none. Raises Unanswered, Interrupted."""
-        sources = self.sources(url)
-        if self._kept is not None and self._offline and not sources:
-            with suppress(KeyError):
-                kept = self._kept.page(url)
-                return None if kept is None else [replace(f, url=_with_login(f.url, url.reveal())) for f in kept]
-        files = self._read_page(sources)
-        self.keep(url, files)
-        return files
-
-    def keep(self, url: RedactedUrl, files: list[ListedFile] | None) -> None:
-        """Keep what a page came to; None: its index says that there is none."""
-        if self._kept is not None and not self._offline:
-            self._kept.keep_page(url, files)
-
-    def _read_page(self, sources: Sequence[Source]) -> list[ListedFile]:
-        if not self._thorough:
-            self.has_more |= len(sources) > 1
-            return self._copy_of_page(sources)
-        found: dict[object, ListedFile] = {}
+        Raises Unanswered, Interrupted, and ChannelUnavailableError where carriers alone are not enough.
+        """
+        standing = self.sources.standing(url)
+        if self._offline and not any(self.sources.is_asked(source) for source, _ in standing.believed):
+            return self._kept_page(url, standing, index or url)
         failures: list[tuple[Source, Failure]] = []
-        answered = False
-        for source in sources:
+        for source, vouched in standing.believed:
             try:
-                files = self._copy_of_page([source], tries=_TRIES_OF_EACH if len(sources) > 1 else TRIES)
+                return self._stated(source, index or url, vouched, alone=not standing.carriers)
             except Unanswered as unanswered:
                 failures += unanswered.failures
-            else:
-                answered = True
-                for file in files:  # one file has another address at each mirror of an origin without a base
-                    found.setdefault(self.table.origin_of(file.url) or file.url, file)
-        if not answered:
+        if not standing.carriers:
             raise Unanswered(failures)
-        return list(found.values())
+        return self._agreed(url, index or url, standing.carriers, failures)
 
-    def _copy_of_page(self, sources: Sequence[Source], *, tries: int = TRIES) -> list[ListedFile]:
-        read: dict[int, IndexPage] = {}  # two sources may have given theirs at once
+    def dispute(self, file: ListedFile) -> Dispute | None:
+        """How carriers contradict each other about a file; None where they do not."""
+        return self._disputes.get(file.url)
 
-        def check(body: Body) -> Failure | None:
-            try:
-                page = parse_page(body.content_type, body.data, body.url.reveal())
-            except PageError as error:
-                return Failure(FailureKind.CONTENT, str(error))
-            if not page.files and not page.is_index:
-                return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
-            read[id(body)] = page
+    def of_wheel(self, file: ListedFile) -> WheelSources:
+        """Where its METADATA may be asked for."""
+        return WheelSources(self.sources, file)
+
+    # ------------------------------------------------------------------ one source's page
+
+    def _stated(self, source: Source, index: RedactedUrl, vouched: Vouched, *, alone: bool) -> list[ListedFile] | None:
+        """What an authority states; None for a page that it does not have. Raises Unanswered, Interrupted."""
+        kept = self._look(source)
+        if kept is not None and not self._thorough and not _is_private(source) and kept.is_fresh(self._freshness):
+            self.has_more = True
+            self.notes.add(index, source, vouched, age=kept.age)
+            return self._taken(kept.files or (), source.url)
+        body: Body | None = None
+        try:
+            body, files = self._ask(source, kept, within=None if alone else self.sources.patience)
+        except Unanswered as unanswered:
+            if not self._says_no(source, unanswered):
+                if not alone and unanswered.kinds & _UNREACHED:
+                    self.sources.silent.add(source.url.host)
+                raise
+            files = None
+        age = 0.0 if body is not None and body.unchanged else None
+        self.notes.add(index, source, vouched, received=body.received if body else 0, age=age)
+        if body is not None and body.headers.get("age", "0").strip() not in {"", "0"}:
+            self.has_more = True  # a cache on the way has given it
+        if self._kept is not None and body is not None and body.unchanged:
+            self._kept.confirm(source.url)
+        elif self._kept is not None:
+            said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
+            self._kept.keep_page(source.url, files, said)
+        return None if files is None else self._taken(files, source.url)
+
+    def _look(self, source: Source) -> KeptPage | None:
+        if self._kept is None or source.url.reveal()[:5] == "file:":
+            return None
+        try:
+            return self._kept.page(source.url)
+        except KeyError:
             return None
 
-        body = self.reader.whole(sources, accept=ACCEPT, check=check, tries=tries)
-        self.read += 1
-        return [
-            replace(file, url=self._canonical(file.url, body.url)) for file in read[id(body)].files if _is_safe(file)
-        ]
+    def _ask(
+        self, source: Source, kept: KeptPage | None = None, *, within: float | None, tries: int = TRIES
+    ) -> tuple[Body, tuple[ListedFile, ...]]:
+        """A source's answer and the files that it lists. Raises Unanswered, Interrupted.
 
-    def _canonical(self, link: str, page: RedactedUrl) -> str:
-        """The file's address at its origin; with the page's own login where it lies at the same place."""
-        link = _with_login(link, page.reveal())
+        ``within``: a host that was waited for in vain, for this page or another one, is asked no more.
+        """
+        headers = dict(_PAST_CACHES) if self._thorough or self._freshness.refresh else {}
+        if kept is not None and kept.files is not None:
+            headers |= kept.note.said.conditions()
+
+        def attempt(
+            source: Source,
+        ) -> tuple[Body, tuple[ListedFile, ...]] | Refused[tuple[Body, tuple[ListedFile, ...]]]:
+            if within is not None and source.url.host in self.sources.silent:
+                raise Unanswered([(source, SILENT)])
+            body = self.reader.get(source, accept=ACCEPT, headers=headers)
+            if isinstance(body, Failure):
+                return Refused(body)
+            if body.unchanged and kept is not None:
+                return body, kept.files or ()
+            files = _files_of(body)
+            return Refused(files) if isinstance(files, Failure) else (body, files)
+
+        found = self.reader.ask([source], attempt, tries=tries, within=within)
+        self.read += 1
+        return found
+
+    def _says_no(self, source: Source, unanswered: Unanswered) -> bool:
+        """Whether the source knows that it has no such page."""
+        if FailureKind.LACKS in unanswered.kinds:
+            return True
+        found = self.table.origin_of(source.url.reveal())
+        return found is not None and found[0] in _FORBIDS_WHAT_IT_LACKS and FailureKind.REFUSED in unanswered.kinds
+
+    def _taken(self, files: Sequence[ListedFile], page: RedactedUrl) -> list[ListedFile]:
+        """The files of a page at their origins' addresses; without a digest each stays where its page has it."""
+        taken = []
+        for file in files:
+            stated = _with_login(file.url, page.reveal())
+            url = self._canonical(stated) if file.is_identified else stated
+            taken.append(replace(file, url=url, stated=None if url == stated else stated))
+        return taken
+
+    def _canonical(self, link: str) -> str:
         folder, _, name = link.rpartition("/")
         if "?" in link:
             return self.table.canonical(link)
@@ -125,21 +212,111 @@ class Pages:
             self._folders[folder] = self.table.canonical(f"{folder}/-").removesuffix("/-")
         return f"{self._folders[folder]}/{name}"
 
-    def kept_metadata(self, beside: RedactedUrl) -> bytes | None:
-        """The METADATA at an address (a wheel's with its ending), where we are offline and have it."""
-        if self._kept is not None and self._offline and not self.sources(beside):
+    # ------------------------------------------------------------------ carriers' pages
+
+    def _agreed(
+        self, url: RedactedUrl, index: RedactedUrl, carriers: Sequence[Source], failures: list[tuple[Source, Failure]]
+    ) -> list[ListedFile] | None:
+        """The files that two carriers of different operators state; None where two say that there is no such page."""
+        why = str(Unanswered(failures)) if failures else "--mirror or --no-upstream forbids to ask it"
+        found = self._statements(carriers, index, why)
+        said = found.agreement
+        self.has_more |= found.more
+        if said.exists is None:
+            raise _unvouched(url, why, found.statements, [*failures, *found.failures])
+        self.notes.pass_over(said.alone)
+        files = [replace(file, stated="") for file in self._taken(said.files, url)]
+        with self._lock:
+            for file in files:
+                if file.filename in said.disputes:
+                    self._disputes[file.url] = said.disputes[file.filename]
+        if self._kept is not None:
+            undisputed = [file for file in files if file.filename not in said.disputes]
+            self._kept.keep_page(_agreed_key(url), undisputed if said.exists else None)
+        return files if said.exists else None
+
+    def _statements(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> _Said:
+        """What carriers say: as many as it takes for two operators to agree; ``thorough``: one of each operator."""
+        said = _Said()
+        waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
+        with ThreadPoolExecutor(_WITNESSES) as pool:
+            while True:
+                enough = not self._thorough and said.agreement.exists is not None
+                room = _WITNESSES - len(asked) if self._thorough or not said.statements else int(not asked)
+                taken = {each.operator for each in said.statements}
+                taken |= {self.sources.operator(source) for source in asked.values()}
+                for source in [] if enough else list(waiting):
+                    operator = self.sources.operator(source)
+                    if room > 0 and operator not in taken:
+                        taken.add(operator)
+                        waiting.remove(source)
+                        asked[pool.submit(self._statement, source)] = source
+                        room -= 1
+                if not asked:
+                    break
+                for future in wait(asked, return_when=FIRST_COMPLETED).done:
+                    source = asked.pop(future)
+                    try:
+                        statement, received = future.result()
+                    except Unanswered as unanswered:
+                        said.failures += unanswered.failures
+                    else:
+                        said.statements.append(statement)
+                        self.notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
+        said.more = any(self.sources.operator(source) not in taken for source in waiting)
+        return said
+
+    def _statement(self, source: Source) -> tuple[Statement, int]:
+        """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
+        operator, within = self.sources.operator(source), self.sources.patience
+        try:
+            body, files = self._ask(source, within=within, tries=_TRIES_OF_EACH)
+        except Unanswered as unanswered:
+            if self._says_no(source, unanswered):
+                return Statement(source.mirror, operator, None), 0
+            if unanswered.kinds & OF_THE_HOST:
+                self.sources.silent.add(source.url.host)
+            raise
+        return Statement(source.mirror, operator, files), body.received
+
+    # ------------------------------------------------------------------ what is kept
+
+    def _kept_page(self, url: RedactedUrl, standing: PageStanding, index: RedactedUrl) -> list[ListedFile] | None:
+        """The copy of an earlier run: the authority's, else what carriers agreed on. Raises Unanswered."""
+        if self._kept is None:
+            raise Unanswered(())
+        for source, vouched in standing.believed:
             with suppress(KeyError):
-                return self._kept.read(beside)
+                kept = self._kept.page(source.url)
+                self.notes.add(index, source, vouched, age=kept.age)
+                return None if kept.files is None else self._taken(kept.files, source.url)
+        with suppress(KeyError):
+            kept = self._kept.page(_agreed_key(url))
+            files = None if kept.files is None else self._taken(kept.files, url)
+            return None if files is None else [replace(file, stated="") for file in files]
+        raise Unanswered(())
+
+    def kept_metadata(self, file: ListedFile) -> bytes | None:
+        """A wheel's METADATA of an earlier run, where the digest that its index gives says that it is this wheel's.
+
+        Offline that of a wheel without a digest, too.
+        """
+        if self._kept is None or (not file.is_identified and not self._offline):
+            return None
+        with suppress(KeyError):
+            return self._kept.read(_metadata_key(file))
         return None
 
-    def keep_metadata(self, beside: RedactedUrl, data: bytes) -> None:
+    def keep_metadata(self, file: ListedFile, data: bytes) -> None:
         """Keep it for ``kept_metadata``."""
         self.read += 1
         if self._kept is not None:
-            self._kept.keep(beside, data)
+            self._kept.keep(_metadata_key(file), data)
+
+    # ------------------------------------------------------------------ errors
 
     def unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError:
-        """The error for ``what``, which nobody gave."""
+        """The error for ``what``, which no source gave."""
         if unanswered.kinds == {FailureKind.PORTAL}:
             return ChannelUnavailableError(
                 f"{what} cannot be had: web pages come instead: this looks like the login page of this network "
@@ -157,6 +334,65 @@ class Pages:
             if refused
             else "check the line and the proxy settings, then run it again",
         )
+
+
+def _unvouched(
+    url: RedactedUrl,
+    why: str,
+    statements: Sequence[Statement],
+    failures: Sequence[tuple[Source, Failure]],
+) -> ChannelUnavailableError:
+    """The error where the authority is silent and carriers are too few, or do not agree that there is such a page."""
+    tried = tuple(str(source.url) for source in dict.fromkeys(source for source, _ in failures))
+    if not statements:
+        return ChannelUnavailableError(
+            f"the index page {url} cannot be had: {Unanswered(failures)}",
+            tried=tried,
+            hint="check the line and the proxy settings, then run it again",
+        )
+    names = " and ".join(statement.mirror for statement in statements)
+    if len(statements) > 1:
+        having = " and ".join(each.mirror for each in statements if each.files is not None)
+        said = f"of the mirrors {names} only {having} has it"
+    else:
+        said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
+    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
+    return ChannelUnavailableError(
+        f"the index page {url} cannot be had from its authority ({why}), and {said}",
+        tried=tried,
+        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
+    )
+
+
+def _files_of(body: Body) -> tuple[ListedFile, ...] | Failure:
+    """The files that a body lists, as its page states them."""
+    try:
+        page = parse_page(body.content_type, body.data, body.url.reveal())
+    except PageError as error:
+        return Failure(FailureKind.CONTENT, str(error))
+    files = tuple(file for file in page.files if _is_safe(file))
+    if not page.files and page.refused:
+        return Failure(FailureKind.CONTENT, f"no link of its page can be followed: {'; '.join(page.refused)}")
+    if not page.files and not page.is_index:
+        return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
+    if page.files and not files:
+        return Failure(FailureKind.CONTENT, "every file of its page has a name that is not safe on all systems")
+    return files
+
+
+def _is_private(source: Source) -> bool:
+    """Whether what it gives may be for one login alone."""
+    return bool(source.headers) or has_credentials(source.url)
+
+
+def _agreed_key(url: RedactedUrl) -> RedactedUrl:
+    """Under what carriers' common page is kept, apart from the authority's own."""
+    return RedactedUrl(f"{url.reveal().partition('#')[0]}?carriers-agree")
+
+
+def _metadata_key(file: ListedFile) -> RedactedUrl:
+    digests = "&".join(f"{kind}={value}" for kind, value in sorted(file.hashes.items()))
+    return RedactedUrl(f"{file.url}.metadata?{digests}")
 
 
 def _is_safe(file: ListedFile) -> bool:
