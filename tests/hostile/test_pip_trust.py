@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
 from resume_dl.transport.client import HttpxTransport
+from support.fetching import User
+from support.installable import venv_with_pip
+from support.pip_index import build_wheel, write_index
 
 
 def digest(word: str) -> str:
@@ -224,6 +228,20 @@ def test_a_page_that_is_kept_counts_for_its_own_source_alone(world: World) -> No
     assert len(world.server.requests()) == before
 
 
+def test_metadata_that_a_named_mirror_gave_is_not_used_without_the_name(world: World) -> None:
+    """It may have stated the right digest of a wheel, and other METADATA."""
+    kept = KeptPages(world.kept)
+    wheel = ListedFile(GOOD["1.0"][0], "https://origin.example/f.whl", hashes={"sha256": GOOD["1.0"][1]})
+    places = Places(world.table("first"))
+    pages = Pages(Reader(world.transport), places, kept=kept)
+    pages.keep_metadata(replace(wheel, stated="https://evil.example/f.whl"), b"Requires-Dist: trojan")
+    assert pages.kept_metadata(wheel) is None
+    assert pages.kept_metadata(replace(wheel, stated="")) is None
+    pages.keep_metadata(wheel, b"right")
+    assert pages.kept_metadata(wheel) == b"right"
+    assert pages.kept_metadata(replace(wheel, metadata={"sha256": EVIL})) is None
+
+
 def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     lie(world, "newer version")
     table = world.table("first")
@@ -233,3 +251,33 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     pages = Pages(Reader(world.transport), Places(MirrorTable(table.origins, mirrors)), notes=notes)
     with pytest.raises(ResumeDLError, match="only one mirror"):
         pages.page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
+
+
+# --- real processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.nginx
+@pytest.mark.parametrize("command", ["fetch", "pip install"])
+def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, command: str) -> None:
+    """It stands first, with other bytes of the wheel and a newer one; neither counts, and no page is asked of it."""
+    good = build_wheel(tmp_path / "good", "demo", "1.0")
+    evil = [build_wheel(tmp_path / "evil", "demo", version, files={"evil.py": b""}) for version in ("1.0", "9.9")]
+    write_index(tmp_path / "index", [good])
+    write_index(tmp_path / "hostile", evil)
+    nginx = nginx_mirrors([tmp_path / "index", tmp_path / "hostile"])
+    user = User(tmp_path / "user")
+    places = [{"pypi:simple": f"{nginx.base(n)}/simple", "pypi:files": f"{nginx.base(n)}/packages"} for n in (0, 1)]
+    table = user.write_mirrors({"hostile": places[1]}, origins=places[0])
+    common = ["--mirrors", table, "--give-up-after", "20s", "--index-url", f"{nginx.base(0)}/simple"]
+    if command == "fetch":
+        done = user.run("fetch", *common, "--pip", "demo", "--json")
+        assert done.code == 0, done.err
+        assert [(each["version"], each["sha256"]) for each in done.report["artifacts"]] == [("1.0", good.sha256)]
+    else:
+        python = venv_with_pip(user.folder / "venv")
+        done = user.run("pip", "install", *common, "demo", env={"VIRTUAL_ENV": str(user.folder / "venv")})
+        assert done.code == 0, done.err
+        code = "import demo, importlib.util; print(demo.VERSION, importlib.util.find_spec('evil'))"
+        shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        assert shown.stdout.split() == ["1.0", "None"]
+    assert not [request for request in nginx.requests(1) if "/simple/" in request.uri]

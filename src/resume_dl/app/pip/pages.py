@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
+from resume_dl.app.pip.carrier_pages import CarrierPages, unvouched
 from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPage, KeptPages
-from resume_dl.app.pip.metadata import SILENT
+from resume_dl.app.pip.page_request import PageRequests
 from resume_dl.app.pip.page_sources import PATIENCE, PageSources, PageStanding, WheelSources
-from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.responses import cache_headers
 from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
-from resume_dl.indexes.page_agreement import Agreement, Dispute, Statement, agree
-from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
+from resume_dl.indexes.page_agreement import Dispute
+from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
 from resume_dl.indexes.trust import Vouched
-from resume_dl.model.artifact import Source, safe_filename
+from resume_dl.model.artifact import Source
 from resume_dl.model.channel import has_credentials
 from resume_dl.model.http import CacheHeaders, ResponseHead
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.index_page import ACCEPT, ListedFile, PageError, parse_page
+from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
-
-_PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
-"""Names that are safe everywhere for certain: most are, and the thorough look is slow."""
-_FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
-"""Origins on an object store that answers 403, not 404, for what is not there."""
-_UNREACHED = OF_THE_HOST | {FailureKind.REFUSED, FailureKind.BLOCKED, FailureKind.PORTAL, FailureKind.FATAL}
-"""Failures after which an authority is not asked for other pages either; any other one concerns a page."""
-_TRIES_OF_EACH = 2
-"""Of a carrier, which is asked beside others."""
-_WITNESSES = 2
-"""Operators that have to agree."""
-_PAST_CACHES = {"cache-control": "no-cache", "pragma": "no-cache"}
-
-
-@dataclass(slots=True)
-class _Said:
-    """What carriers were asked and answered."""
-
-    statements: list[Statement] = field(default_factory=list)
-    failures: list[tuple[Source, Failure]] = field(default_factory=list)
-    more: bool = False
-    """Operators are left that were not asked."""
-
-    @property
-    def agreement(self) -> Agreement:
-        """What the statements so far come to."""
-        return agree(self.statements)
 
 
 class Pages:
@@ -83,6 +54,7 @@ class Pages:
         self.table = places.table
         self.notes = notes or IndexNotes()
         self.sources = PageSources(places, tuple(named), offline, self.notes.silent, patience)
+        self._requests = PageRequests(reader, self.sources, past_caches=thorough or freshness.refresh)
         self._offline = offline
         self._thorough = thorough
         self._kept = kept
@@ -92,10 +64,14 @@ class Pages:
         self._lock = threading.Lock()
         self._disputes: dict[str, Dispute] = {}
         """Address of a file -> how carriers contradict each other."""
-        self.read = 0
-        """How many were read so far; a wheel's metadata counts as one."""
+        self._metadata = 0
         self.has_more = False
         """Whether asking again, thoroughly, might list more."""
+
+    @property
+    def read(self) -> int:
+        """How many were read so far; a wheel's metadata counts as one."""
+        return self._requests.answered + self._metadata
 
     def page(self, url: RedactedUrl, *, index: RedactedUrl | None = None) -> list[ListedFile] | None:
         """The files of a page of ``index``; None where that has no such page.
@@ -134,10 +110,10 @@ class Pages:
             return self._taken(kept.files or (), source.url)
         body: Body | None = None
         try:
-            body, files = self._ask(source, kept, within=None if alone else self.sources.patience)
+            body, files = self._requests.ask(source, kept, within=None if alone else self.sources.patience)
         except Unanswered as unanswered:
-            if not self._says_no(source, unanswered):
-                if not alone and unanswered.kinds & _UNREACHED:
+            if not self._requests.says_no(source, unanswered):
+                if not alone and unanswered.kinds & OF_THE_HOST:
                     self.sources.silent.add(source.url.host)
                 raise
             files = None
@@ -147,7 +123,7 @@ class Pages:
             self.has_more = True  # a cache on the way has given it
         if self._kept is not None and body is not None and body.unchanged:
             self._kept.confirm(source.url)
-        elif self._kept is not None:
+        elif self._kept is not None and source.url.reveal()[:5] != "file:":
             said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
             self._kept.keep_page(source.url, files, said)
         return None if files is None else self._taken(files, source.url)
@@ -159,41 +135,6 @@ class Pages:
             return self._kept.page(source.url)
         except KeyError:
             return None
-
-    def _ask(
-        self, source: Source, kept: KeptPage | None = None, *, within: float | None, tries: int = TRIES
-    ) -> tuple[Body, tuple[ListedFile, ...]]:
-        """A source's answer and the files that it lists. Raises Unanswered, Interrupted.
-
-        ``within``: a host that was waited for in vain, for this page or another one, is asked no more.
-        """
-        headers = dict(_PAST_CACHES) if self._thorough or self._freshness.refresh else {}
-        if kept is not None and kept.files is not None:
-            headers |= kept.note.said.conditions()
-
-        def attempt(
-            source: Source,
-        ) -> tuple[Body, tuple[ListedFile, ...]] | Refused[tuple[Body, tuple[ListedFile, ...]]]:
-            if within is not None and source.url.host in self.sources.silent:
-                raise Unanswered([(source, SILENT)])
-            body = self.reader.get(source, accept=ACCEPT, headers=headers)
-            if isinstance(body, Failure):
-                return Refused(body)
-            if body.unchanged and kept is not None:
-                return body, kept.files or ()
-            files = _files_of(body)
-            return Refused(files) if isinstance(files, Failure) else (body, files)
-
-        found = self.reader.ask([source], attempt, tries=tries, within=within)
-        self.read += 1
-        return found
-
-    def _says_no(self, source: Source, unanswered: Unanswered) -> bool:
-        """Whether the source knows that it has no such page."""
-        if FailureKind.LACKS in unanswered.kinds:
-            return True
-        found = self.table.origin_of(source.url.reveal())
-        return found is not None and found[0] in _FORBIDS_WHAT_IT_LACKS and FailureKind.REFUSED in unanswered.kinds
 
     def _taken(self, files: Sequence[ListedFile], page: RedactedUrl) -> list[ListedFile]:
         """The files of a page at their origins' addresses; without a digest each stays where its page has it."""
@@ -219,11 +160,11 @@ class Pages:
     ) -> list[ListedFile] | None:
         """The files that two carriers of different operators state; None where two say that there is no such page."""
         why = str(Unanswered(failures)) if failures else "--mirror or --no-upstream forbids to ask it"
-        found = self._statements(carriers, index, why)
+        found = CarrierPages(self._requests, self.notes, every=self._thorough).said(carriers, index, why)
         said = found.agreement
         self.has_more |= found.more
         if said.exists is None:
-            raise _unvouched(url, why, found.statements, [*failures, *found.failures])
+            raise unvouched(url, why, found.statements, [*failures, *found.failures])
         self.notes.pass_over(said.alone)
         files = [replace(file, stated="") for file in self._taken(said.files, url)]
         with self._lock:
@@ -234,50 +175,6 @@ class Pages:
             undisputed = [file for file in files if file.filename not in said.disputes]
             self._kept.keep_page(_agreed_key(url), undisputed if said.exists else None)
         return files if said.exists else None
-
-    def _statements(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> _Said:
-        """What carriers say: as many as it takes for two operators to agree; ``thorough``: one of each operator."""
-        said = _Said()
-        waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
-        with ThreadPoolExecutor(_WITNESSES) as pool:
-            while True:
-                enough = not self._thorough and said.agreement.exists is not None
-                room = _WITNESSES - len(asked) if self._thorough or not said.statements else int(not asked)
-                taken = {each.operator for each in said.statements}
-                taken |= {self.sources.operator(source) for source in asked.values()}
-                for source in [] if enough else list(waiting):
-                    operator = self.sources.operator(source)
-                    if room > 0 and operator not in taken:
-                        taken.add(operator)
-                        waiting.remove(source)
-                        asked[pool.submit(self._statement, source)] = source
-                        room -= 1
-                if not asked:
-                    break
-                for future in wait(asked, return_when=FIRST_COMPLETED).done:
-                    source = asked.pop(future)
-                    try:
-                        statement, received = future.result()
-                    except Unanswered as unanswered:
-                        said.failures += unanswered.failures
-                    else:
-                        said.statements.append(statement)
-                        self.notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
-        said.more = any(self.sources.operator(source) not in taken for source in waiting)
-        return said
-
-    def _statement(self, source: Source) -> tuple[Statement, int]:
-        """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
-        operator, within = self.sources.operator(source), self.sources.patience
-        try:
-            body, files = self._ask(source, within=within, tries=_TRIES_OF_EACH)
-        except Unanswered as unanswered:
-            if self._says_no(source, unanswered):
-                return Statement(source.mirror, operator, None), 0
-            if unanswered.kinds & OF_THE_HOST:
-                self.sources.silent.add(source.url.host)
-            raise
-        return Statement(source.mirror, operator, files), body.received
 
     # ------------------------------------------------------------------ what is kept
 
@@ -309,7 +206,7 @@ class Pages:
 
     def keep_metadata(self, file: ListedFile, data: bytes) -> None:
         """Keep it for ``kept_metadata``."""
-        self.read += 1
+        self._metadata += 1
         if self._kept is not None:
             self._kept.keep(_metadata_key(file), data)
 
@@ -336,50 +233,6 @@ class Pages:
         )
 
 
-def _unvouched(
-    url: RedactedUrl,
-    why: str,
-    statements: Sequence[Statement],
-    failures: Sequence[tuple[Source, Failure]],
-) -> ChannelUnavailableError:
-    """The error where the authority is silent and carriers are too few, or do not agree that there is such a page."""
-    tried = tuple(str(source.url) for source in dict.fromkeys(source for source, _ in failures))
-    if not statements:
-        return ChannelUnavailableError(
-            f"the index page {url} cannot be had: {Unanswered(failures)}",
-            tried=tried,
-            hint="check the line and the proxy settings, then run it again",
-        )
-    names = " and ".join(statement.mirror for statement in statements)
-    if len(statements) > 1:
-        having = " and ".join(each.mirror for each in statements if each.files is not None)
-        said = f"of the mirrors {names} only {having} has it"
-    else:
-        said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
-    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
-    return ChannelUnavailableError(
-        f"the index page {url} cannot be had from its authority ({why}), and {said}",
-        tried=tried,
-        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
-    )
-
-
-def _files_of(body: Body) -> tuple[ListedFile, ...] | Failure:
-    """The files that a body lists, as its page states them."""
-    try:
-        page = parse_page(body.content_type, body.data, body.url.reveal())
-    except PageError as error:
-        return Failure(FailureKind.CONTENT, str(error))
-    files = tuple(file for file in page.files if _is_safe(file))
-    if not page.files and page.refused:
-        return Failure(FailureKind.CONTENT, f"no link of its page can be followed: {'; '.join(page.refused)}")
-    if not page.files and not page.is_index:
-        return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
-    if page.files and not files:
-        return Failure(FailureKind.CONTENT, "every file of its page has a name that is not safe on all systems")
-    return files
-
-
 def _is_private(source: Source) -> bool:
     """Whether what it gives may be for one login alone."""
     return bool(source.headers) or has_credentials(source.url)
@@ -391,17 +244,13 @@ def _agreed_key(url: RedactedUrl) -> RedactedUrl:
 
 
 def _metadata_key(file: ListedFile) -> RedactedUrl:
-    digests = "&".join(f"{kind}={value}" for kind, value in sorted(file.hashes.items()))
-    return RedactedUrl(f"{file.url}.metadata?{digests}")
+    """Under what METADATA is kept: for this wheel, and for the source whose word it rests on.
 
-
-def _is_safe(file: ListedFile) -> bool:
-    if _PLAIN.fullmatch(file.filename):
-        return True
-    try:
-        return bool(safe_filename(file.filename))
-    except ValueError:
-        return False
+    A mirror that was named once may have stated other METADATA for the same bytes.
+    """
+    stated = file.url if file.stated is None else file.stated or "carriers-agree:" + file.url
+    digests = [*sorted(file.hashes.items()), *sorted((file.metadata or {}).items())]
+    return RedactedUrl(f"{stated}.metadata?" + "&".join(f"{kind}={value}" for kind, value in digests))
 
 
 def _with_login(link: str, page: str) -> str:
