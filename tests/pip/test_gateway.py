@@ -249,7 +249,7 @@ def test_what_each_place_counts_for():
 
     assert told("https://origin/simple/a/") == [["upstream"], ["one", "two"]]
     assert told("http://two/simple/a/") == [["two"], ["one", "upstream"]]
-    assert told("https://origin/simple/a/", "two") == [["two"], ["one", "upstream"]]
+    assert told("https://origin/simple/a/", "two") == [["two", "upstream"], ["one"]]
     assert told("https://private/simple/a/", "two") == [["upstream"], []]
 
 

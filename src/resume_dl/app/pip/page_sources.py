@@ -55,8 +55,12 @@ class PageSources:
             return PageStanding(tuple((source, Vouched.AUTHORITY) for source in sources))
         mirror = self.table.mirror_at(page.reveal())
         name = mirror.name if mirror is not None and mirror.active else UPSTREAM
-        found = standing(sources, name, RedactedUrl(self.table.canonical(page.reveal())), self.named)
-        return PageStanding(tuple((source, found.vouched) for source in found.authority), found.carriers)
+        named = [source for word in self.named for source in sources if source.mirror == word]
+        others = [source for source in sources if source not in named]
+        found = standing(others, name, RedactedUrl(self.table.canonical(page.reveal())))
+        believed = [*((source, Vouched.NAMED) for source in named)]
+        believed += [(source, Vouched.AUTHORITY) for source in found.authority]
+        return PageStanding(tuple(believed), found.carriers)
 
     def operator(self, source: Source) -> str:
         """Who runs a source."""
