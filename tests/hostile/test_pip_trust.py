@@ -19,6 +19,8 @@ from resume_dl.app.pip.pages import Pages
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.small_fetch import Reader
+from resume_dl.indexes.trust import Vouched
+from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
@@ -240,6 +242,15 @@ def test_metadata_that_a_named_mirror_gave_is_not_used_without_the_name(world: W
     pages.keep_metadata(wheel, b"right")
     assert pages.kept_metadata(wheel) == b"right"
     assert pages.kept_metadata(replace(wheel, metadata={"sha256": EVIL})) is None
+
+
+def test_an_index_over_plain_http_is_said_once() -> None:
+    said: list[str] = []
+    notes = IndexNotes(lambda text, _: said.append(text))
+    for url in ("http://10.0.0.7/simple", "http://127.0.0.1:1/simple", "https://10.0.0.7/simple") * 2:
+        index = RedactedUrl(url)
+        notes.add(index, Source("upstream", index), Vouched.AUTHORITY)
+    assert said == ["10.0.0.7 is asked for an index over plain http: others on the way can change it"]
 
 
 def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
