@@ -467,3 +467,20 @@ def test_a_page_whose_links_are_all_refused_is_no_login_page(catalogue, fault_se
         catalogue(f"{server.base()}/simple").project(0, "demo")
     assert why in caught.value.message
     assert "login page" not in caught.value.message
+
+
+class BrokenJson:
+    """JSON that is no page, unless HTML alone is asked for."""
+
+    def apply(self, answer):
+        if "json" in answer.asked.get("accept", ""):
+            answer.headers["Content-Type"] = JSON_TYPE
+            answer.replace_body(b'{"meta": {}}')
+
+
+def test_a_page_whose_json_is_broken_is_read_as_html(catalogue, offered, demo):
+    """Both are the same source's word: no other place has to be asked."""
+    offered.always(0, BrokenJson(), path="/simple/*")
+    (file,) = catalogue(f"{offered.base()}/simple").project(0, "demo")
+    assert file.hashes == {"sha256": demo.sha256}
+    assert len(offered.requests()) == 2

@@ -54,6 +54,7 @@ def test_a_fresh_page_is_not_asked_for(index, user):
     index.reset_log()
     user.resolve("demo", **wanted)
     assert index.requests() == []
+    assert any("kept pages of up to" in line for line in user.told.lines)
     user.options["refresh"] = True
     user.resolve("demo", **wanted)
     assert {request.uri for request in index.requests()} == {"/simple/demo/", "/simple/other/"}

@@ -10,6 +10,7 @@ from resume_dl.indexes.conda_indexes import IndexReport
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import is_loopback
+from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
 
 _MOST = 5
@@ -89,8 +90,11 @@ class IndexNotes:
         return "; ".join(told)
 
     def tell_each(self) -> None:
-        """One line of each index, for ``--verbose``."""
+        """The age of pages that were used as they are kept; and one line of each index, for ``--verbose``."""
         for report in self.reports:
+            if report.age:
+                text = f"index of {report.channel}, kept pages of up to {show_age(report.age)}"
+                self._say(f"{text}; --refresh asks for newer ones", "info")
             by = f", carried by {', '.join(report.carried_by)}" if report.carried_by else ""
             reason = {
                 Vouched.AUTHORITY: "which the settings name",

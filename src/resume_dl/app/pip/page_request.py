@@ -11,7 +11,7 @@ from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
 from resume_dl.model.artifact import Source, safe_filename
-from resume_dl.resolve.index_page import ACCEPT, ListedFile, PageError, parse_page
+from resume_dl.resolve.index_page import ACCEPT, HTML_TYPE, ListedFile, PageError, parse_page
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
 """Names that are safe everywhere for certain: most are, and the thorough look is slow."""
@@ -19,6 +19,8 @@ _FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
 """Origins on an object store that answers 403, not 404, for what is not there."""
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
+_HTML = f"{HTML_TYPE}, application/vnd.pypi.simple.v1+html;q=0.9"
+"""The other form of a page, where the JSON that came is none."""
 _Answer = tuple[Body, tuple[ListedFile, ...]]
 
 
@@ -41,18 +43,23 @@ class PageRequests:
         if kept is not None and kept.files is not None:
             headers |= kept.note.said.conditions()
 
-        def attempt(
-            source: Source,
-        ) -> _Answer | Refused[_Answer]:
+        def attempt(source: Source) -> _Answer | Refused[_Answer]:
             if within is not None and source.url.host in self.sources.silent:
                 raise Unanswered([(source, SILENT)])
-            body = self._reader.get(source, accept=ACCEPT, headers=headers)
-            if isinstance(body, Failure):
-                return Refused(body)
-            if body.unchanged and kept is not None:
-                return body, kept.files or ()
-            files = files_of(body)
-            return Refused(files) if isinstance(files, Failure) else (body, files)
+            refused: Failure | None = None
+            for accept in (ACCEPT, _HTML):
+                body = self._reader.get(source, accept=accept, headers=headers)
+                if isinstance(body, Failure):
+                    return Refused(refused or body)
+                if body.unchanged and kept is not None:
+                    return body, kept.files or ()
+                files = files_of(body)
+                if not isinstance(files, Failure):
+                    return body, files
+                refused = refused or files
+                if "json" not in body.content_type:
+                    break
+            return Refused(refused or Failure(FailureKind.CONTENT, "no page came"))
 
         found = self._reader.ask([source], attempt, tries=tries, within=within)
         self.answered += 1

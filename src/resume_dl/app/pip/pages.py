@@ -28,6 +28,8 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
 
+_NOT_ASKED = "it may not be asked: --mirror, --no-upstream or a remembered block leaves it out"
+
 
 class Pages:
     """Reads pages, from any number of threads.
@@ -159,7 +161,7 @@ class Pages:
         self, url: RedactedUrl, index: RedactedUrl, carriers: Sequence[Source], failures: list[tuple[Source, Failure]]
     ) -> list[ListedFile] | None:
         """The files that two carriers of different operators state; None where two say that there is no such page."""
-        why = str(Unanswered(failures)) if failures else "--mirror or --no-upstream forbids to ask it"
+        why = str(Unanswered(failures)) if failures else _NOT_ASKED
         found = CarrierPages(self._requests, self.notes, every=self._thorough).said(carriers, index, why)
         said = found.agreement
         self.has_more |= found.more
