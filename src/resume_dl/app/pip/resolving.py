@@ -423,9 +423,13 @@ class _Resolving:
 
 
 def _sources_of(artifact: Artifact, sources: PageSources) -> tuple[Source, ...]:
+    """Where it may be asked for; its own address first where the engine knows no digest of it before its end."""
     known = {**artifact.record.get("hashes", {}), **dict(each.split(":", 1) for each in artifact.record["allowed"])}
     file = ListedFile(artifact.filename, artifact.url.reveal(), hashes=known)
-    return sources.places.of(artifact.url) if file.is_identified else sources.own(file)
+    own, every = sources.own(file), sources.places.of(artifact.url)
+    if not file.is_identified:
+        return own
+    return every if artifact.digest is not None else (*own, *(source for source in every if source not in own))
 
 
 def _named(ask: Callable[[ListedFile], _T], file: ListedFile) -> _T:
