@@ -39,6 +39,7 @@ class ChannelShards:
         self._subsets: Subsets[Wanted] | None = None
         self._names: Collection[str] = ()
         self._used: dict[Wanted, OpenIndex] = {}
+        self._has_asked = False
 
     @property
     def used(self) -> Mapping[Wanted, OpenIndex]:
@@ -99,10 +100,18 @@ class ChannelShards:
         self._used = {each: subset.index for each, subset in written.items()}
         return {each: RepodataFile(*each, subset.path, subset.names) for each, subset in written.items()}
 
+    def leave(self, those: Collection[Wanted]) -> None:
+        """Use the shards of these no more in this run."""
+        self._without |= set(those)
+
     def has_newer(self) -> bool:
-        """Whether a server has another index than the one that was used, caches on the way passed over."""
-        if not self._used:
+        """Whether a server has another index than the one that was used, caches on the way passed over.
+
+        It is asked once: what it has then is kept, and used from the next ``begin`` on.
+        """
+        if not self._used or self._has_asked:
             return False
+        self._has_asked = True
         asked = [self._sources[each] for each in self._used]
         answers = self._fetcher.open(asked, past_caches=True)
         return any(
