@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from resume_dl.app.pip.arguments import read_arguments
+from resume_dl.app.pip.install import PipInstall
 from resume_dl.app.pip.said import wants_anew
+from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.settings.pip_find import find_python, install_help
 from support.fetching import User
 from support.installable import venv_with_pip
 from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
+from support.pip_resolving import Told
 
 pytestmark = pytest.mark.nginx
 MIB = 1 << 20
@@ -193,6 +196,21 @@ def test_a_wrong_hash(tmp_path, nginx_mirrors, user, built):
     file.write_text(f"-i {index}\napp==1.0 --hash=sha256:{'0' * 64}\n")
     done = install(user, "-r", file)
     assert (done.code, done.out) == (4, "")
+
+
+@pytest.mark.usefixtures("own_pip")
+def test_a_wheel_that_is_replaced_before_pip_runs(tmp_path, nginx_mirrors, user, built):
+    """pip gets each file with its digest, and compares it itself."""
+    write_index(tmp_path / "root", [build_wheel(built, "demo", "1.0")])
+    index = f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"
+    environment = user.environment({"VIRTUAL_ENV": str(user.folder / "venv")})
+    setup = load_setup(TransferOptions(mirrors_file=user.write_mirrors({})), environment)
+    job = PipInstall(["demo", "--index-url", index], setup, wheel_dir=tmp_path / "wheels")
+    assert job.fetch(Told(), lambda: False).exit_code == 0
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    wheel.write_bytes(build_wheel(tmp_path / "evil", "demo", "1.0", files={"evil.py": b""}).path.read_bytes())
+    assert job.install() != 0
+    assert versions(user, "demo") == []
 
 
 @pytest.mark.usefixtures("own_pip")
