@@ -102,5 +102,5 @@ def test_an_environment_that_exists(shard_user: ShardUser) -> None:
     assert done.code == 0, done.err
     assert len(shard_user.asked()) == 1 + len({"app", "lib", "python", "far7", "data", "base", "pip"})
     chosen = shard_user.chosen(done)
-    assert names(chosen) == {"app", "python", "data", "base", "pip"}, "lib and far7 stay as they are"
+    assert names(chosen) == {"app", "python", "pip"}, "lib and far7 stay as they are"
     assert chosen == shard_user.chosen(shard_user.fetch("app", "-p", shard_user.folder / "env", "--no-shards"))

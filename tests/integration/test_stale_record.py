@@ -53,7 +53,7 @@ def serve(user, served, *, mirrors, origin=None):
 
 
 def is_index(request):
-    return "/repodata" in request.uri and "/pytorch/linux-64/" in request.uri
+    return "repodata.json" in request.uri and "/pytorch/linux-64/" in request.uri
 
 
 @pytest.mark.parametrize("fresh", ["origin", "mirror"])
