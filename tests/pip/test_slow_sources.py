@@ -16,6 +16,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.transport.client import HttpxTransport
 from support.fetching import User
+from support.own_time import OwnTime
 from support.pip_index import build_wheel, write_index
 
 _PAGE = b"<html>" + b"x" * 4096
@@ -33,10 +34,12 @@ def server(fault_server):
 
 @pytest.fixture
 def reader():
-    """A reader whose policy has these numbers."""
+    """A reader whose policy has these numbers, and whose clock waits for a busy machine."""
     transport = HttpxTransport(NetworkSettings())
-    yield lambda **numbers: Reader(transport, Policy(**numbers))
+    clock = OwnTime()
+    yield lambda **numbers: Reader(transport, Policy(**numbers), clock=clock)
     transport.close()
+    clock.close()
 
 
 def sources(server, count: int, path: str = "/page") -> list[Source]:

@@ -122,7 +122,7 @@ class _Fetch:
             check_lock(request.lock.absolute())
         self._planned: set[str] = set()
         """The keys of the plan that the reporter was told last."""
-        self.resolver = Resolver(request, setup, reporter, engine, worker)
+        self.resolver = Resolver(request, setup, reporter, engine, worker, cancelled=cancelled)
         self.transfer = Transfer(
             self.folder,
             engine,
@@ -175,7 +175,8 @@ class _Fetch:
                 )
 
     def tidy(self) -> None:
-        """Leave no empty folder of ours among the user's plain files, or rattler's."""
+        """Leave no empty folder of ours among the user's plain files, or rattler's, and no subset of an index."""
+        self.resolver.close()
         if not self._is_condas:
             with suppress(OSError):  # not there, or not empty: something is unfinished
                 (self.folder / FOLDER).rmdir()

@@ -241,7 +241,7 @@ class Download:
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
-            usable = usable and event.validator is not None and event.bound_source in labels
+            usable = usable and event.validator is not None and labels.count(event.bound_source or "") == 1
             if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
                 self._validator = event.validator
@@ -605,12 +605,18 @@ class Download:
             longest = min(self._policy.silent_give_up, patience) if silent else 0.0
             patience = max(self._policy.unreached_give_up, longest)
         ends = self._patience.ends(patience)
-        return min(ends, self._budget.network.ends(self._policy)) if self._no_network else ends
+        network = self._budget.network
+        return min(ends, network.ends(self._policy)) if network.is_unreachable(self._hosts) else ends
+
+    @property
+    def _hosts(self) -> set[str]:
+        """Of the sources that may still be asked."""
+        return {source.host for source in self.sources if source.usable}
 
     @property
     def _no_network(self) -> bool:
         """Whether no host of this file can be resolved, and nothing has answered in this run."""
-        return self._budget.network.is_missing({source.host for source in self.sources if source.usable})
+        return self._budget.network.is_missing(self._hosts)
 
     @property
     def _reached(self) -> bool:

@@ -139,8 +139,8 @@ class Policy:
     silent_give_up: float = 150.0
     """... which is no dead line: it has its 20, 40 and 60 s, and the rests between them."""
     unresolved_give_up: float = 1.0
-    """When no host name resolved, and nothing has answered in this run, there is no network: after one more try, said
-    within the three seconds that a user waits for a first word. Not where --give-up-after asks for more patience."""
+    """When no host name resolves, no literal address has a route, and nothing has answered in this run: after one more
+    try, said within the three seconds that a user waits for. Not where --give-up-after asks for more patience."""
     longest_step: float = 2.0
     """The engine looks at the clock five times a second. A longer step between two looks is a stopped process, a closed
     lid or a paused machine, and counts as no more than this: nothing could have made progress in it."""

@@ -229,4 +229,6 @@ def failure_of(error: SourceError) -> Failure:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.BROKEN
-    return Failure(kind, error.message, unresolved=error.unresolved if isinstance(error, NetworkError) else "")
+    if not isinstance(error, NetworkError):
+        return Failure(kind, error.message)
+    return Failure(kind, error.message, unresolved=error.unresolved, no_route=error.no_route)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from resume_dl.errors import ChannelNotFoundError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
+from resume_dl.indexes.shards.channels import ChannelShards
+from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Source
@@ -67,20 +70,23 @@ class CondaIndexes:
         largest: int | None = None,
         freshness: Freshness = AS_SERVERS_SAY,
         index_from: Sequence[str] = (),
+        shards: ChannelShards | None = None,
     ) -> None:
         self._places = places
         self._reporter = reporter
         self._offline = offline
         self._named = tuple(index_from)
+        self._shards = shards
         self._whole = WholeIndexes(
             engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
         )
         self._reports: dict[Wanted, IndexReport] = {}
+        self._asked_for: tuple[Sequence[Wanted], Collection[str] | None] = (), None
 
     @property
     def downloaded(self) -> int:
         """Body bytes of indexes that came over the line so far."""
-        return self._whole.downloaded
+        return self._whole.downloaded + (0 if self._shards is None else self._shards.downloaded)
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
@@ -94,12 +100,17 @@ class CondaIndexes:
         than these and what they depend on; None for all. Raises ChannelNotFoundError, ChannelUnavailableError,
         CaptivePortalError, Interrupted or StoreError.
         """
-        found = self._from_shards(wanted, names)
-        missing = [each for each in wanted if each not in found]
-        results = self._whole.fetch(missing, self._authorities)
-        silent = [each for each in missing if self._is_silent(each, results[each])]
-        results |= self._whole.fetch(silent, self._carriers)
-        return [*found.values(), *self._present(results)]
+        self._asked_for = wanted, names
+        while True:
+            found = self._with_shards(wanted, names)
+            missing = [each for each in wanted if each not in found]
+            results = self._whole.fetch(missing, self._authorities)
+            silent = [each for each in missing if self._is_silent(each, results[each])]
+            results |= self._whole.fetch(silent, self._carriers)
+            files = self._present(results, {channel for channel, _ in found})
+            subsets = self._from_shards(files)
+            if subsets is not None:
+                return [*subsets, *files]
 
     def fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str] | None = None) -> list[RepodataFile]:
         """The same files, as the authority has them now and not in a cache on the way; the same list if unchanged.
@@ -111,23 +122,50 @@ class CondaIndexes:
         del disputes
         if self._offline:
             return list(files)
-        results = self._whole.fetch(
-            [(each.channel, each.subdir) for each in files], self._authorities, past_caches=True
-        )
+        sharded = {} if self._shards is None else self._shards.used
+        whole = [(each.channel, each.subdir) for each in files if (each.channel, each.subdir) not in sharded]
+        results = self._whole.fetch(whole, self._authorities, past_caches=True)
+        if self._shards is not None and self._shards.has_newer():
+            return self.fetch(*self._asked_for)
         changed = any(not result.kept for result in results.values())
-        return self._present(results) if changed else list(files)
+        subsets = [each for each in files if (each.channel, each.subdir) in sharded]
+        return [*subsets, *self._present(results, {each.channel for each in subsets})] if changed else list(files)
 
-    def _from_shards(self, wanted: Sequence[Wanted], names: Collection[str] | None) -> dict[Wanted, RepodataFile]:
-        """SHARDS PLUG IN HERE: the subsets of those whose authority has shards, each with an entry in ``_reports``."""
-        del wanted, names
-        return {}
+    def _with_shards(
+        self, wanted: Sequence[Wanted], names: Collection[str] | None, *, past_caches: bool = False
+    ) -> list[Wanted]:
+        """Those whose authority has shards."""
+        if self._shards is None or names is None:
+            return []
+        stands = {each: self.standing(each, SHARD_INDEX) for each in wanted}
+        sources = {each: (stand.authority, stand.carriers) for each, stand in stands.items() if stand.authority}
+        return self._shards.begin(sources, names, past_caches=past_caches)
 
-    def _present(self, results: Mapping[Wanted, WholeIndex]) -> list[RepodataFile]:
+    def _from_shards(self, whole: Sequence[RepodataFile]) -> list[RepodataFile] | None:
+        """The subsets of those that have shards; None where one of them has not, and its whole index is needed."""
+        files = {} if self._shards is None else self._shards.complete(whole)
+        if self._shards is None or files is None:
+            return [] if files is not None else None
+        for (channel, subdir), index in self._shards.used.items():
+            stand = self.standing((channel, subdir), SHARD_INDEX)
+            self._reports[channel, subdir] = IndexReport(
+                channel.name,
+                subdir,
+                index.source.url.host,
+                "shards",
+                stand.vouched,
+                tuple(sorted(index.carried_by)),
+                index.downloaded,
+                max(0.0, time.time() - index.checked),
+            )
+        return list(files.values())
+
+    def _present(self, results: Mapping[Wanted, WholeIndex], others: Collection[Channel] = ()) -> list[RepodataFile]:
         """The files that there are. Raises for what cannot be had, and for a channel that is nowhere."""
         for result in results.values():
             if result.error is not None:
                 raise result.error
-        have = {each[0] for each, result in results.items() if result.path is not None}
+        have = {each[0] for each, result in results.items() if result.path is not None} | set(others)
         files = []
         for (channel, subdir), result in results.items():
             if result.path is not None:

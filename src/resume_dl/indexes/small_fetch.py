@@ -10,7 +10,7 @@ import queue
 import random
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, Generic, TypeVar
 
@@ -18,19 +18,21 @@ from resume_dl.core.asking import TRIES, Ask, Drop, SmallRequest, next_step
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
-from resume_dl.core.responses import check_head
+from resume_dl.core.responses import check_head, check_length
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.engine.clock import AwakeClock
+from resume_dl.engine.pool import Pool
 from resume_dl.engine.worker import failure_of
 from resume_dl.errors import Interrupted, SourceError, no_network
 from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Clock, Exchange, Response, Transport
-from resume_dl.threads import start_thread
 
 MOST = 64 * 1024 * 1024
 """Bytes of one page or metadata file; the largest that are known have a tenth. What is longer is no such thing."""
+
+NO_HEADERS: Mapping[str, str] = {}
 
 T = TypeVar("T")
 
@@ -96,6 +98,7 @@ class Reader:
         self._best: float | None = None
         self._answers: set[_Answers] = set()
         self._here = _Here()
+        self._pool = Pool("read")
 
     def stop(self) -> None:
         """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
@@ -106,6 +109,7 @@ class Reader:
             exchange.abort()
         for answers in waiting:
             answers.put((None, None))
+        self._pool.close()
 
     def ask(
         self,
@@ -206,11 +210,10 @@ class Reader:
             self._lost(one, states[one.request.source], found.failure)
 
     def _start(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> None:
-        """Make one attempt in a thread of its own: however it ends, ``answers`` gets it."""
-        start_thread(
+        """Make one attempt in another thread: however it ends, ``answers`` gets it."""
+        self._pool.submit(
             lambda: answers.put((one, self._attempted(one, attempt, answers))),
             lambda error: answers.put((one, error)),  # raised where the answer is waited for
-            name=f"read-{one.source.url.host}",
         )
 
     def _attempted(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> Any:
@@ -283,6 +286,29 @@ class Reader:
             if data is None:
                 return Failure(FailureKind.CONTENT, "the body is far longer than such a file, or cannot be unpacked")
             return Body(data, head.headers.get("content-type", ""), head.final_url or source.url, source)
+
+    def file(
+        self, source: Source, *, headers: Mapping[str, str] = NO_HEADERS, largest: int = MOST
+    ) -> tuple[bytes, ResponseHead] | Failure:
+        """One request for the whole file as it lies there, at most ``largest`` bytes; and the answer's head.
+
+        Where ``headers`` ask for it only if it changed, an unchanged one is a failure of that kind. Raises SourceError.
+        """
+        request = RangeRequest(source.url, whole=True, headers={**source.headers, **headers})
+        with self._opened(request) as (response, head):
+            verdict = check_head(request, head, None)
+            if isinstance(verdict, Failure):
+                return verdict
+            failure = check_length(verdict.size, largest)
+            parts: list[bytes] = []
+            length = 0
+            for chunk in () if failure else self._chunks(response):
+                parts.append(chunk)
+                length += len(chunk)
+                if failure := check_length(length, largest):
+                    break
+            self._check()
+            return failure or (b"".join(parts), head)
 
     def size(self, sources: Sequence[Source]) -> int:
         """The length of a file in bytes; who does not answer is not asked again. Raises Unanswered, Interrupted."""

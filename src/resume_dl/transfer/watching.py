@@ -9,7 +9,7 @@ from resume_dl.core.failures import FailureKind
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import CaptivePortalError, SourcesExhaustedError
-from resume_dl.ports import Reporter
+from resume_dl.ports import Reporter, Transport
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.remember import Remember
 
@@ -35,6 +35,11 @@ class WatchedEngine:
         self._remember = remember or Remember()
         self._blocks = blocks
         self._reporter = reporter
+
+    @property
+    def transport(self) -> Transport:
+        """The engine's, for small requests beside it."""
+        return self._engine.transport
 
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
         """As ``Engine.run``."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from resume_dl.indexes.shards.closure import name_of
 from resume_dl.indexes.shards.index import digest_bytes
 from resume_dl.indexes.shards.packed import NOTHING, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import safe_filename
+from resume_dl.model.spec_name import name_of
 
 LARGEST_SHARD = 16 << 20
 """Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
