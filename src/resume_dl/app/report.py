@@ -107,6 +107,8 @@ class RunResult:
     next_command: str = ""
     """The conda command that uses exactly these files."""
     resolved: Resolved = field(default_factory=Resolved)
+    index_bytes: int = 0
+    """Body bytes of channel indexes that came."""
 
     @property
     def exit_code(self) -> int:
@@ -135,6 +137,7 @@ class RunResult:
             "artifacts": [result.as_json() for result in self.artifacts],
             "notes": list(self.notes),
             "next_command": self.next_command,
+            "index_bytes": self.index_bytes,
         }
 
 
