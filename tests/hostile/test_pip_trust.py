@@ -292,3 +292,17 @@ def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, co
         shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
         assert shown.stdout.split() == ["1.0", "None"]
     assert not [request for request in nginx.requests(1) if "/simple/" in request.uri]
+
+
+@pytest.mark.nginx
+def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None:
+    """The index does not answer, and one mirror has it: exit 6 with the way out, and not a byte of a wheel."""
+    write_index(tmp_path / "hostile", [build_wheel(tmp_path / "evil", "demo", "9.9")])
+    nginx = nginx_mirrors([tmp_path / "hostile"])
+    user = User(tmp_path / "user")
+    carries = {"pypi:simple": f"{nginx.base(0)}/simple", "pypi:files": f"{nginx.base(0)}/packages"}
+    table = user.write_mirrors({"hostile": carries}, origins={"pypi:simple": "http://127.0.0.1:9/simple"})
+    done = user.run("fetch", "--mirrors", table, "--give-up-after", "2s", "--pip", "demo")
+    assert done.code == 6, done.err
+    assert "--index-from hostile" in done.err
+    assert not [request for request in nginx.requests() if request.uri.endswith(".whl")]
