@@ -143,7 +143,8 @@ def test_the_authority_says_404(world: World, position: str) -> None:
 def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
     """What both mirrors state counts, and nothing that one of them adds; a contradiction ends it if it is chosen."""
     name = lie(world, row)
-    catalogue = world.catalogue(position, unreachable=True)
+    notes = IndexNotes()
+    catalogue = world.catalogue(position, unreachable=True, notes=notes)
     if row == "typo's name":
         with pytest.raises(ChannelUnavailableError, match="only evil has it") as caught:
             catalogue.project(0, name)
@@ -151,6 +152,9 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
         return
     found = world.listed(catalogue)
     assert found is not None
+    hint = notes.hint({"demo"})
+    assert (NEWER in hint) == (row == "newer version")
+    assert "--index-from" in hint or row == "same name, other digest"
     both = {"page rolled back", "hash removed"}
     assert set(found) == {GOOD["1.0"][0], *([] if row in both else [GOOD["2.0"][0]])}
     if row == "same name, other digest":
