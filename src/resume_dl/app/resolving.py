@@ -64,8 +64,8 @@ class Resolver:
             offline=self.offline,
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
-            shards=self._shards,
             index_from=setup.index_from,
+            shards=self._shards,
         )
 
     def close(self) -> None:

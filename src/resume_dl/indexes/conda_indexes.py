@@ -561,6 +561,16 @@ class CondaIndexes:
         for channel, subdir in wanted:
             if channel not in have:
                 raise self._not_found(channel, results)
+            if (
+                self._offline
+                and (channel, subdir) not in files
+                and self._shards
+                and (channel, subdir) in self._shards.left
+            ):
+                raise ChannelNotFoundError(
+                    f"of the index of {channel.name}/{subdir} other packages were fetched before than this needs",
+                    hint="run it without --offline",
+                )
             if (channel, subdir) not in files and (channel, subdir) not in others:
                 self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
         return [files[each] for each in wanted if each in files]

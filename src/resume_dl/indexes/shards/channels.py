@@ -36,6 +36,7 @@ class ChannelShards:
         self._sources: dict[Wanted, ShardSources] = {}
         self._without: set[Wanted] = set()
         """Those whose shards cannot be used: not asked for again in this run."""
+        self._left: set[Wanted] = set()
         self._subsets: Subsets[Wanted] | None = None
         self._names: Collection[str] = ()
         self._used: dict[Wanted, OpenIndex] = {}
@@ -45,6 +46,11 @@ class ChannelShards:
     def used(self) -> Mapping[Wanted, OpenIndex]:
         """The indexes that the last files were made of."""
         return self._used
+
+    @property
+    def left(self) -> Collection[Wanted]:
+        """Those that have a shard index, and of which a shard cannot be had."""
+        return self._left
 
     @property
     def downloaded(self) -> int:
@@ -77,7 +83,7 @@ class ChannelShards:
         self._names, self._used = names, {}
         self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder(), add_pip=self._add_pip)
         self._without |= subsets.open(self._sources, past_caches=past_caches).keys()
-        self._without |= set(subsets.extend(names))
+        self.leave(subsets.extend(names))
         return subsets.keys
 
     def complete(self, whole: Sequence[RepodataFile]) -> dict[Wanted, RepodataFile] | None:
@@ -92,7 +98,7 @@ class ChannelShards:
         while whole:
             before = subsets.names
             if broken := subsets.extend(self._mentioned(whole, before)):
-                self._without |= set(broken)
+                self.leave(broken)
                 return None
             if subsets.names == before:
                 break
@@ -103,6 +109,7 @@ class ChannelShards:
     def leave(self, those: Collection[Wanted]) -> None:
         """Use the shards of these no more in this run."""
         self._without |= set(those)
+        self._left |= set(those)
 
     def has_newer(self) -> bool:
         """Whether a server has another index than the one that was used, caches on the way passed over.
