@@ -143,7 +143,8 @@ def test_the_authority_says_404(world: World, position: str) -> None:
 def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
     """What both mirrors state counts, and nothing that one of them adds; a contradiction ends it if it is chosen."""
     name = lie(world, row)
-    catalogue = world.catalogue(position, unreachable=True)
+    notes = IndexNotes()
+    catalogue = world.catalogue(position, unreachable=True, notes=notes)
     if row == "typo's name":
         with pytest.raises(ChannelUnavailableError, match="only evil has it") as caught:
             catalogue.project(0, name)
@@ -151,6 +152,9 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
         return
     found = world.listed(catalogue)
     assert found is not None
+    hint = notes.hint({"demo"})
+    assert (NEWER in hint) == (row == "newer version")
+    assert "--index-from" in hint or row == "same name, other digest"
     both = {"page rolled back", "hash removed"}
     assert set(found) == {GOOD["1.0"][0], *([] if row in both else [GOOD["2.0"][0]])}
     if row == "same name, other digest":
@@ -292,3 +296,17 @@ def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, co
         shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
         assert shown.stdout.split() == ["1.0", "None"]
     assert not [request for request in nginx.requests(1) if "/simple/" in request.uri]
+
+
+@pytest.mark.nginx
+def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None:
+    """The index does not answer, and one mirror has it: exit 6 with the way out, and not a byte of a wheel."""
+    write_index(tmp_path / "hostile", [build_wheel(tmp_path / "evil", "demo", "9.9")])
+    nginx = nginx_mirrors([tmp_path / "hostile"])
+    user = User(tmp_path / "user")
+    carries = {"pypi:simple": f"{nginx.base(0)}/simple", "pypi:files": f"{nginx.base(0)}/packages"}
+    table = user.write_mirrors({"hostile": carries}, origins={"pypi:simple": "http://127.0.0.1:9/simple"})
+    done = user.run("fetch", "--mirrors", table, "--give-up-after", "2s", "--pip", "demo")
+    assert done.code == 6, done.err
+    assert "--index-from hostile" in done.err
+    assert not [request for request in nginx.requests() if request.uri.endswith(".whl")]

@@ -34,6 +34,11 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.store.pins import Pins
 
 
+def index_notes(reporter: Reporter) -> IndexNotes:
+    """Notes on the indexes of one run, told by ``reporter``."""
+    return IndexNotes(lambda text, level: reporter.message(text, level=level))
+
+
 def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
     left = "; ".join(each.shown for each in wanted.left if not each.constraint)
     if not left:
@@ -58,8 +63,11 @@ class FetchPip:
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
+        notes: IndexNotes | None = None,
     ) -> None:
         """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
+
+        ``notes``: what the run knows of indexes, where it has several of these.
 
         ``leave_out``: what is not to be fetched, because the machine that it is for has it. ``begin`` is called
         before the first file is put into the wheel dir.
@@ -84,7 +92,7 @@ class FetchPip:
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
         self._asked: Asked | None = None
-        self._notes = IndexNotes(lambda text, level: reporter.message(text, level=level))
+        self._notes = notes or index_notes(reporter)
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
         self._left: list[Artifact] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from resume_dl.indexes.conda_indexes import IndexReport
@@ -12,6 +12,7 @@ from resume_dl.model.artifact import Source
 from resume_dl.model.network import is_loopback
 from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve.index_page import normalized
 
 _MOST = 5
 """So many names of passed-over files are told."""
@@ -78,15 +79,15 @@ class IndexNotes:
         with self._lock:
             return tuple(self._reports.values())
 
-    @property
-    def hint(self) -> str:
-        """What was passed over, for a request that has no answer without it; empty for nothing."""
+    def hint(self, projects: Collection[str]) -> str:
+        """What was passed over of these projects (normalized), for a request without an answer; empty for nothing."""
+        told = []
         with self._lock:
-            told = [
-                f"{mirror} alone lists {', '.join([*names][-_MOST:])}, which does not count unless it is named with "
-                f"--index-from {mirror}"
-                for mirror, names in self._alone.items()
-            ]
+            for mirror, files in self._alone.items():
+                names = [name for name in files if normalized(name.partition("-")[0]) in projects][-_MOST:]
+                if names:
+                    text = f"{mirror} lists {', '.join(names)}, and no second mirror states the same digest"
+                    told.append(f"{text}: that counts with --index-from {mirror} only")
         return "; ".join(told)
 
     def tell_each(self) -> None:

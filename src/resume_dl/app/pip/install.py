@@ -17,7 +17,7 @@ from pathlib import Path
 
 from resume_dl.app.pip.arguments import read_arguments
 from resume_dl.app.pip.building import is_built, tools_of
-from resume_dl.app.pip.fetch import FetchPip
+from resume_dl.app.pip.fetch import FetchPip, index_notes
 from resume_dl.app.pip.said import files_said, wants_anew
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest, PipOptions
@@ -67,14 +67,15 @@ class PipInstall:
 
     def fetch(self, reporter: Reporter, cancelled: Callable[[], bool]) -> RunResult:
         """Resolve, and bring what is not installed already. Raises what ``FetchPip`` does."""
-        arguments, result = self.arguments, RunResult(COMMAND)
+        arguments, result, notes = self.arguments, RunResult(COMMAND), index_notes(reporter)
         for word in arguments.unfetched:
             text = f"{scrub(word)}: pip takes it from where it is; what it needs is not fetched"
             reporter.message(text, level="warning")
         jobs: list[FetchPip] = []
         indexes: PipIndexes | None = None
         if arguments.requirements or self._files or arguments.constraints:
-            pip = FetchPip(self._request(arguments.requirements, self._files), self._setup, reporter, cancelled)
+            request = self._request(arguments.requirements, self._files)
+            pip = FetchPip(request, self._setup, reporter, cancelled, notes=notes)
             wanted = pip.read()
             self._left, indexes = wanted.left, wanted.indexes
             if wanted.solvable:
@@ -87,7 +88,7 @@ class PipInstall:
                 for note in wanted.notes:
                     reporter.message(note, level="warning")
         for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
-            pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes)
+            pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes, notes=notes)
             try:
                 pip.resolve()
             except (PackageNotFoundError, UnsatisfiableError) as error:

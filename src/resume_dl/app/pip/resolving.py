@@ -389,7 +389,7 @@ class _Resolving:
         told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
         if told:
             return told[0]
-        silent = self._notes.hint
+        silent = self._notes.hint(self._asked.names)
         if gateway.stray:
             strays = ", ".join(sorted(gateway.stray))
             silent = "; ".join(filter(None, (silent, f"{strays}: addresses count only in the request itself")))
