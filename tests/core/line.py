@@ -31,6 +31,7 @@ class Line:
         resumed: ev.Prepared | None = None,
         prepare: bool = True,
         thorough: bool = True,
+        replaceable: bool = False,
         knows: str = "",
     ) -> None:
         self.policy = policy or Policy()
@@ -44,6 +45,7 @@ class Line:
             jitter=lambda: jitter,
             bound_by_digest=digest,
             thorough=thorough,
+            replaceable=replaceable,
         )
         self.keep(self.download.start(0.0))
         if prepare:

@@ -162,6 +162,8 @@ def outcome(request: SolveRequest, files: list[RepodataFile], worker: RattlerWor
     try:
         return solve(request, files, worker, env=ENV)
     except ResumeDLError as error:
+        if request.use_only_tar_bz2:  # an index has names and no formats: one like it may exist as .conda alone
+            return type(error).__name__, error.message
         return type(error).__name__, error.message, error.hint, *getattr(error, "nearest", ())
 
 

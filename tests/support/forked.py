@@ -1,7 +1,8 @@
-"""Runs of ``resume-dl`` forked from a process that has imported it: half of what a short run costs is imports.
+"""Runs of ``resume-dl`` and conda forked from a process that has imported much of them: half of a short run's cost.
 
 A forked run is a process of its own with the arguments, environment, folder and streams that it is given, from the
-first line of ``resume_dl.__main__`` to the interpreter's end. A run that a test signals or watches is started as users
+first line of its ``__main__`` to the interpreter's end. Of conda only the libraries are imported before: its own
+modules look at the environment when they are. A run that a test signals or watches is started as users
 start it, and all of them are with ``RESUME_DL_TEST_FRESH=1`` (``make test-long``), or where ``environment`` sets what
 an interpreter reads when it starts.
 """
@@ -25,21 +26,37 @@ from typing import IO
 FRESH = "RESUME_DL_TEST_FRESH"
 STARTED_WITH = {"PYTHONUTF8": "1", **{name: os.environ[name] for name in ("LANG",) if name in os.environ}}
 
-_SERVER = r"""
-import gc, importlib, json, os, pkgutil, runpy, signal, socket, sys
-
+RESUME_DL = r"""
+import importlib, pkgutil
 import resume_dl
 
 for found in pkgutil.walk_packages(resume_dl.__path__, "resume_dl."):
     if found.name.split(".")[1] not in ("__main__", "conda_plugin", "rattler_worker"):
         importlib.import_module(found.name)
 import cyclonedx.output.json, encodings.idna, http.cookiejar, tqdm, uuid, yaml, zstandard
+"""
+CONDA = r"""
+import importlib
+
+for name in (
+    "argparse bz2 concurrent.futures ctypes email.parser encodings.idna http.client importlib.metadata json lzma "
+    "multiprocessing.context sqlite3 ssl tarfile uuid zipfile "
+    "archspec.cpu boltons.setutils conda_package_handling.api pluggy requests ruamel.yaml tqdm zstandard"
+).split():
+    try:
+        importlib.import_module(name)
+    except ImportError:  # another conda than the one of the tests has others
+        pass
+"""
+
+_SERVER = r"""
+import gc, json, os, runpy, signal, socket, sys
 
 asked = socket.socket(fileno=int(sys.argv[1]))
 gc.freeze()
 while True:
     try:
-        data, fds, _, _ = socket.recv_fds(asked, 1, 4)
+        data, fds, _, _ = socket.recv_fds(asked, 1, 5)
     except KeyboardInterrupt:
         os._exit(130)
     if not data:
@@ -51,7 +68,7 @@ while True:
         continue
     if os.fork():  # the process that waits for the run is reaped by the system
         os._exit(0)
-    request, out, err, reply = fds
+    request, answer, out, err, reply = fds
     child = os.fork()
     if child:
         for fd in (out, err):
@@ -67,45 +84,68 @@ os.dup2(out, 1)
 os.dup2(err, 2)
 with open(request, "rb") as file:
     wanted = json.load(file)
-for fd in (out, err, reply):
+os.dup2(answer, 0)
+for fd in (answer, out, err, reply):
     os.close(fd)
 os.environ.clear()
 os.environ.update(wanted["environment"])
 os.umask(wanted["umask"])
 os.chdir(wanted["folder"])
-sys.path[0] = wanted["folder"]
+sys.path[:1] = [wanted["folder"], *filter(None, wanted["environment"].get("PYTHONPATH", "").split(":"))]
+sys.path_importer_cache.clear()
 sys.argv[1:] = wanted["arguments"]
-del request, out, err, reply, child, fds, data, asked, file, found, wanted
-runpy.run_module("resume_dl", run_name="__main__", alter_sys=True)
+if wanted["obey"]:  # file permissions hold, for root too: CAP_DAC_OVERRIDE goes, here and in what is run from here
+    import ctypes
+
+    head, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc = ctypes.CDLL(None)
+    libc.prctl(24, 1, 0, 0, 0)
+    libc.capget(head, sets)
+    sets[0], sets[1] = sets[0] & ~2, sets[1] & ~2
+    libc.capset(head, sets)
+module = sys.argv.pop(1)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
-def possible(environment: Mapping[str, str]) -> bool:
+def possible(environment: Mapping[str, str], *, conda: bool = False) -> bool:
     """Whether a run with this environment may be forked."""
+    more = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": environment.get("PYTHONPATH")} if conda else {}
     read_at_start = {
         name: value for name, value in environment.items() if name.startswith(("PYTHON", "LANG", "LC_", "LD_", "TQDM_"))
     }
-    return sys.platform == "linux" and not os.environ.get(FRESH) and read_at_start == STARTED_WITH
+    return sys.platform == "linux" and not os.environ.get(FRESH) and read_at_start == {**STARTED_WITH, **more}
 
 
 def run(
-    arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path, timeout: float
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    timeout: float,
+    conda: Path | None = None,
+    answer: str = "",
+    obey: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """``python -m resume_dl`` with nothing on stdin, to its end; raises TimeoutExpired as ``subprocess.run`` does."""
+    """``python -m resume_dl`` to its end, or ``-m conda`` of the interpreter ``conda``; ``answer`` is on stdin.
+
+    With ``obey`` file permissions hold, for root too. Raises TimeoutExpired as ``subprocess.run`` does.
+    """
     out, their_out = os.pipe()
     err, their_err = os.pipe()
     reply, their_reply = os.pipe()
-    request = os.memfd_create("request")
     wanted = {
-        "arguments": list(arguments),
+        "arguments": ["resume_dl" if conda is None else "conda", *arguments],
         "environment": dict(environment),
         "folder": str(folder),
         "umask": _umask(),
+        "obey": obey,
     }
-    os.write(request, json.dumps(wanted).encode())
-    os.lseek(request, 0, os.SEEK_SET)
-    theirs = [request, their_out, their_err, their_reply]
-    socket.send_fds(_server(), [b"."], theirs)
+    request = _holding(json.dumps(wanted))
+    their_in = _holding(answer) if answer else os.open(os.devnull, os.O_RDONLY)
+    theirs = [request, their_in, their_out, their_err, their_reply]
+    server = _server(Path(sys.executable), RESUME_DL) if conda is None else _server(conda, CONDA)
+    socket.send_fds(server, [b"."], theirs)
     for fd in theirs:
         os.close(fd)
     with os.fdopen(out, "rb") as first, os.fdopen(err, "rb") as second, os.fdopen(reply, "rb") as third:
@@ -113,6 +153,14 @@ def run(
     status = int(found[2].split()[1])
     texts = [data.decode().replace("\r\n", "\n").replace("\r", "\n") for data in found[:2]]
     return subprocess.CompletedProcess(list(arguments), os.waitstatus_to_exitcode(status), *texts)
+
+
+def _holding(text: str) -> int:
+    """A file in memory, at its beginning."""
+    fd = os.memfd_create("forked")
+    os.write(fd, text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _read(files: Sequence[IO[bytes]], timeout: float, arguments: Sequence[str]) -> list[bytes]:
@@ -129,8 +177,10 @@ def _read(files: Sequence[IO[bytes]], timeout: float, arguments: Sequence[str]) 
                 if not data:
                     waiting.unregister(key.fileobj)
             if time.monotonic() >= deadline and waiting.get_map():
-                if pid := bytes(found[-1]).split():
-                    os.kill(int(pid[0]), signal.SIGKILL)
+                while not found[-1].count(b"\n"):  # the server imports still
+                    found[-1] += os.read(files[-1].fileno(), 1 << 16) or b"0\n"
+                if pid := int(found[-1].split()[0]):
+                    os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(list(arguments), timeout, bytes(found[0]), bytes(found[1]))
     return [bytes(each) for each in found]
 
@@ -141,14 +191,18 @@ def _umask() -> int:
 
 
 @functools.cache
-def _server() -> socket.socket:
+def _server(python: Path, imports: str) -> socket.socket:
     """The socket of the process that forks; it ends when the socket is closed, with this process at the latest."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER, str(theirs.fileno())],
+            [str(python), "-c", imports + _SERVER, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
-            env={**{name: os.environ[name] for name in ("PATH",) if name in os.environ}, **STARTED_WITH},
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "PYTHONDONTWRITEBYTECODE": "1" if imports is CONDA else "",
+                **STARTED_WITH,
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )

@@ -18,10 +18,13 @@ Archives = dict[str, dict[str, Any]]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
-def real_channel(seed: int, names: int, *, core: int = 120, builds: int = 160) -> dict[str, Archives]:
+def real_channel(
+    seed: int, names: int, *, core: int = 120, builds: int = 160, easy: bool = False
+) -> dict[str, Archives]:
     """Subdir -> file name -> record, for linux-64 and noarch.
 
-    The first ``core`` names have about ``builds`` builds each, the others four to twelve.
+    The first ``core`` names have about ``builds`` builds each, the others four to twelve. ``easy``: everything can be
+    installed together.
     """
     chance = random.Random(seed)
     found: dict[str, Archives] = {"linux-64": {}, "noarch": {}}
@@ -34,11 +37,16 @@ def real_channel(seed: int, names: int, *, core: int = 120, builds: int = 160) -
         wanted = _dependencies(chance, number, core)
         many = builds if number < core else chance.randint(4, 12)
         versions[name] = sorted({f"{chance.randint(0, 3)}.{chance.randint(0, 9)}" for _ in range(max(2, many // 8))})
-        kind = chance.choice(("python", "python", "noarch", "plain"))
+        kind = chance.choice(("noarch", "plain", "plain") if easy else ("python", "python", "noarch", "plain"))
         for build in range(many):
             version = chance.choice(versions[name])
             depends = [_spec(chance, each, versions[each]) for each in wanted if chance.random() < 0.9]
-            constrains = [_spec(chance, f"p{chance.randrange(names)}", ["1.0", "2.0"])] if chance.random() < 0.1 else []
+            depends = [f"{spec.split()[0]} >=0" for spec in depends] if easy else depends
+            constrains = (
+                [_spec(chance, f"p{chance.randrange(names)}", ["1.0", "2.0"])]
+                if chance.random() < 0.1 and not easy
+                else []
+            )
             if kind == "noarch":
                 depends.append("python >=3.10")
                 _add(found["noarch"], chance, name, version, depends, build, constrains, noarch="python")

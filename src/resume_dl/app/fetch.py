@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resume_dl.app.caches import CondaCache, RattlerCache
-from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, write_list
+from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, refuse_others_link, write_list
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, Resolved, RunResult
@@ -192,7 +192,9 @@ class _Fetch:
             return check_folder(rattler_packages_dir(self.setup.env, root), "--rattler-cache"), True
         create = not self.request.dry_run
         if self.request.pkgs_dir is not None:
-            return check_pkgs_dir(self.request.pkgs_dir.absolute(), create=create), True
+            pkgs_dir = self.request.pkgs_dir.absolute()
+            refuse_others_link(pkgs_dir, "choose another folder with --pkgs-dir")
+            return check_pkgs_dir(pkgs_dir, create=create), True
         return first_writable_pkgs_dir(self.setup.conda, create=create), True
 
     def _place(self, artifact: Artifact) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from resume_dl.app.destination import refuse_others_link
 from resume_dl.app.plan import Planned, measured, plan_folder, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
@@ -28,7 +29,6 @@ from resume_dl.model.mirror import GIVEN
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.ports import ArtifactProgress, Reporter
-from resume_dl.standalone import fs
 from resume_dl.store.part import FOLDER, PartStore, hash_file
 
 FIRST_WORD = 0.8
@@ -153,15 +153,8 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
     return targets
 
 
-def _refuse_others_link(path: Path, hint: str) -> None:
-    link = fs.others_link_on(path)
-    if link is not None:
-        why = "is a link that another user made: the file would be written where it leads"
-        raise NotWritableError(f"{link} {why}", hint=hint)
-
-
 def _make(folder: Path) -> None:
-    _refuse_others_link(folder, "name another folder with -o DIR/")
+    refuse_others_link(folder, "name another folder with -o DIR/")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -174,7 +167,7 @@ def _place(wanted: Path, *, named: bool) -> Path:
 
     Raises NotWritableError.
     """
-    _refuse_others_link(wanted, "name another file with -o")
+    refuse_others_link(wanted, "name another file with -o")
     try:
         path = wanted.resolve()
         kind = path.stat().st_mode if path.exists() else None
@@ -183,7 +176,8 @@ def _place(wanted: Path, *, named: bool) -> Path:
         raise NotWritableError(f"{wanted} is no place for a file: {error}", hint="name a file with -o") from error
     hint = "name another file with -o" if named else "name a file with -o"
     if not parent:
-        raise NotWritableError(f"{path.parent} is not there", hint=hint)
+        missing = "is not a folder" if path.parent.exists() else "is not there"
+        raise NotWritableError(f"{path.parent} {missing}", hint=hint)
     if kind is not None and not (stat.S_ISREG(kind) and kind & stat.S_IWUSR):
         raise NotWritableError(f"{path} is no regular file that may be written", hint=hint)
     return path

@@ -24,7 +24,6 @@ from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import find_record
 from resume_dl.settings.channels import expand_channels
 
 LARGEST = 8_000_000
@@ -69,6 +68,7 @@ def look_up(
                 offline=each,
                 largest=options.max_index_size,
                 freshness=freshness,
+                alone=True,
             )
             for each in (False, True)
         )
@@ -112,9 +112,9 @@ def _hurried(setup: Setup) -> Setup:
 
 
 def _found(indexes: CondaIndexes, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
-    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``find_record``."""
+    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``record``."""
     (file,) = indexes.fetch([index])
-    records = [(artifact, find_record(file.path, artifact.filename)) for artifact in artifacts]
+    records = [(artifact, indexes.record(file, artifact.filename)) for artifact in artifacts]
     return {_address(each): _completed(each, record) for each, record in records if record is not None}
 
 

@@ -10,7 +10,7 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
 from resume_dl.app.shards import channel_shards
 from resume_dl.app.solver_wait import SolverWait
-from resume_dl.errors import ConfigurationError, PackageNotFoundError
+from resume_dl.errors import ConfigurationError
 from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.channels import ChannelShards
@@ -64,6 +64,7 @@ class Resolver:
             offline=self.offline,
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
+            index_from=setup.index_from,
             shards=self._shards,
         )
 
@@ -248,14 +249,7 @@ class Resolver:
         if fresh:
             files = self.indexes.fresher(files, disputes)
         self._reporter.message(f"solving for {request.platform}", level="info")
-        try:
-            return solve(request, files, worker, env=self._setup.env)
-        except PackageNotFoundError:
-            # perhaps only this mirror's copy lacks it
-            newer = self.indexes.fresher(files)
-            if newer == files:
-                raise
-            return solve(request, newer, worker, env=self._setup.env)
+        return self.indexes.solved(files, lambda files: solve(request, files, worker, env=self._setup.env))
 
     def _indexes(self, request: SolveRequest) -> list[RepodataFile]:
         subdirs = dict.fromkeys((request.platform, "noarch"))

@@ -80,6 +80,9 @@ _TRANSFER = (
     option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own."),
     option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable."),
     option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins."),
+    option(
+        "--index-from", "index_from", multiple=True, metavar="NAME", help="Trust this mirror's indexes; repeatable."
+    ),
     option("--connections", type=click.IntRange(1, 64), metavar="N", help="Connections in all.  [default: 8]"),
     option("--per-host", "per_host", type=click.IntRange(1, 16), metavar="N", help="To one host.  [default: 2]"),
     option("--limit-rate", "limit_rate", type=Rate(), help="Over everything, as 500k or 2M bytes a second."),

@@ -77,6 +77,7 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
         mirrors_file=options["mirrors"],
         mirrors=tuple(options["mirror"]),
         upstream=not options["no_upstream"],
+        index_from=tuple(options["index_from"]),
         connections=options["connections"],
         per_host=options["per_host"],
         limit_rate=options["limit_rate"],

@@ -60,7 +60,8 @@ class Download:
 
     ``size`` None where no record gave one; ``bound_by_digest`` False where no digest will judge the bytes: then one
     source and its validator bind the whole file. ``thorough``: where sources agree against the record, compare them on
-    every byte. ``jitter`` gives numbers in [0, 1).
+    every byte. ``replaceable``: the caller has others in its sources' place, and waits for their first byte no longer
+    than ``authority_give_up``. ``jitter`` gives numbers in [0, 1).
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Download:
         jitter: Callable[[], float],
         bound_by_digest: bool = True,
         thorough: bool = True,
+        replaceable: bool = False,
     ) -> None:
         self.size = size
         self.sources = list(sources)
@@ -98,6 +100,8 @@ class Download:
             size_is_stated=size is not None,
         )
         self._patience = Patience()
+        self._replaceable = replaceable
+        self._came = False
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
@@ -354,6 +358,9 @@ class Download:
             self._upkeep.gained(gained)
             source.progressed()
             self._budget.progressed(one.host)
+        if came > 0 and not self._came:
+            self._came = True
+            self._budget.network.came(one.host)
         self._patience.moved(now, done=self.done.total, came=came, position=position)
 
     def _on_failure(self, one: Connection, failure: Failure, now: float) -> None:
@@ -432,6 +439,8 @@ class Download:
         self._note_room(now)
         self._crew.watch(now)
         if now >= self._give_up_at():
+            if self._is_hurried:
+                self._budget.network.give_up(self._hosts)
             if self._no_network:
                 self._end(act.Fail("no network", self._unresolved()))
             else:
@@ -612,6 +621,9 @@ class Download:
             silent = any(self._budget.host(source.host).silent for source in self.sources if source.usable)
             longest = min(self._policy.silent_give_up, patience) if silent else 0.0
             patience = max(self._policy.unreached_give_up, longest)
+        if self._is_hurried:
+            replaced = self._budget.network.is_given_up(self._hosts)
+            patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
         ends = self._patience.ends(patience)
         network = self._budget.network
         return min(ends, network.ends(self._policy)) if network.is_unreachable(self._hosts) else ends
@@ -620,6 +632,11 @@ class Download:
     def _hosts(self) -> set[str]:
         """Of the sources that may still be asked."""
         return {source.host for source in self.sources if source.usable}
+
+    @property
+    def _is_hurried(self) -> bool:
+        """Whether others can answer in its sources' place, which have brought nothing in this run."""
+        return self._replaceable and not self._came
 
     @property
     def _no_network(self) -> bool:

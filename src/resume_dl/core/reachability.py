@@ -27,6 +27,7 @@ class Reachability:
         self._unresolved: dict[str, Failure] = {}
         self._no_route: set[str] = set()
         self._since = 0.0
+        self._given_up: set[str] = set()
 
     def answered(self, host: str) -> None:
         """Something came from ``host``: from now on the line is one that breaks, not one that is missing."""
@@ -48,6 +49,18 @@ class Reachability:
         elif failure.kind is FailureKind.UNREACHABLE:  # refused, or no route: but it has an address
             self._unresolved.pop(host, None)
             self._no_route.discard(host)
+
+    def give_up(self, hosts: Collection[str]) -> None:
+        """Nothing came from these in the time that a replaceable source has."""
+        self._given_up.update(hosts)
+
+    def came(self, host: str) -> None:
+        """Bytes of a file came from ``host``."""
+        self._given_up.discard(host)
+
+    def is_given_up(self, hosts: Collection[str]) -> bool:
+        """Whether all of ``hosts`` were given up: the wait for them is paid once a command, not once a file."""
+        return bool(hosts) and self._given_up.issuperset(hosts)
 
     def is_missing(self, hosts: Collection[str]) -> bool:
         """Whether none of ``hosts``, all that a file could come from, resolves, and nothing has answered so far."""

@@ -126,6 +126,7 @@ class Engine:
                 jitter=self._jitter,
                 bound_by_digest=job.artifact.digest is not None,
                 thorough=job.thorough,
+                replaceable=job.replaceable,
             )
             self._running[job.artifact.key] = Running(job, download)
             session.add(job.artifact.key, download)

@@ -6,12 +6,13 @@ Which source is asked, when another one as well, and when it is over, is decided
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import random
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Generic, TypeVar
 
 from resume_dl.core.asking import TRIES, Ask, Drop, SmallRequest, next_step
@@ -45,6 +46,12 @@ class Body:
     content_type: str
     url: RedactedUrl
     source: Source
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the answer, their names in lower case."""
+    received: int = 0
+    """Bytes of the body as they came, packed or not."""
+    unchanged: bool = False
+    """The server says that the copy which the caller has is still the right one (304); ``data`` is empty."""
 
 
 class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an error of, with words for people
@@ -118,19 +125,22 @@ class Reader:
         *,
         tries: int = TRIES,
         hedged: bool = True,
+        within: float | None = None,
     ) -> T:
         """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
 
         It may raise SourceError, which says the same as ``Refused``. It runs in threads of its own; with ``hedged`` in
-        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, no source is
-        asked again; an answer that is coming may still come. Raises Unanswered, Interrupted.
+        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, or
+        ``within`` seconds if these are fewer, no source is asked again; an answer that is coming may still come.
+        Raises Unanswered, Interrupted.
         """
         answers: _Answers = queue.SimpleQueue()
         under_way: list[_UnderWay] = []
         with self._lock:
             self._answers.add(answers)
         try:
-            return self._answer(sources, attempt, answers, under_way, tries=tries, hedged=hedged)
+            patience = min(self._policy.give_up_after, math.inf if within is None else within)
+            return self._answer(sources, attempt, answers, under_way, tries=tries, hedged=hedged, patience=patience)
         finally:
             for one in under_way:
                 one.cancel()
@@ -146,15 +156,16 @@ class Reader:
         *,
         tries: int,
         hedged: bool,
+        patience: float,
     ) -> T:
         states = [SourceState(str(source.url), source.url.host) for source in sources]
         self._clock.beat()  # a request may wait longer than the longest step
-        ends, slept = self._clock.now() + self._policy.give_up_after, self._clock.slept
+        ends, slept = self._clock.now() + patience, self._clock.slept
         while True:
             self._check()
             now = self._clock.now()
             if self._clock.slept > slept:  # nothing could have answered in a sleep: all patience anew
-                ends, slept = now + self._policy.give_up_after, self._clock.slept
+                ends, slept = now + patience, self._clock.slept
             requests = [one.request for one in under_way]
             with self._lock:
                 step = next_step(
@@ -269,23 +280,28 @@ class Reader:
 
         return self.ask(sources, attempt, tries=tries)
 
-    def get(self, source: Source, *, accept: str = "*/*") -> Body | Failure:
-        """One request for the whole file. Raises SourceError."""
+    def get(self, source: Source, *, accept: str = "*/*", headers: Mapping[str, str] = NO_HEADERS) -> Body | Failure:
+        """One request for the whole file, with further ``headers`` (conditional ones). Raises SourceError."""
         # In gzip a page of links shrinks to an eighth.
-        request = RangeRequest(source.url, whole=True, headers={"accept": accept}, packed=True)
+        request = RangeRequest(source.url, whole=True, headers={"accept": accept, **headers}, packed=True)
         with self._opened(request) as (response, head):
             if head.status != 200:
-                return _failure_of_status(request, head)
+                failure = _failure_of_status(request, head)
+                if failure.kind is FailureKind.UNCHANGED:
+                    return Body(b"", "", head.final_url or source.url, source, head.headers, unchanged=True)
+                return failure
             encoding = head.headers.get("content-encoding", "").strip().lower()
             if encoding not in {"", "identity", "gzip"}:
                 return Failure(
                     FailureKind.CONTENT, f"the body is encoded in a way that was not asked for: {encoding[:20]}"
                 )
-            data = _joined(self._chunks(response), packed=encoding == "gzip")
+            received = _Count()
+            data = _joined(received.of(self._chunks(response)), packed=encoding == "gzip")
             self._check()  # a body that was stopped ends as if it were whole
             if data is None:
                 return Failure(FailureKind.CONTENT, "the body is far longer than such a file, or cannot be unpacked")
-            return Body(data, head.headers.get("content-type", ""), head.final_url or source.url, source)
+            kind, url = head.headers.get("content-type", ""), head.final_url or source.url
+            return Body(data, kind, url, source, head.headers, received.bytes)
 
     def file(
         self, source: Source, *, headers: Mapping[str, str] = NO_HEADERS, largest: int = MOST
@@ -460,6 +476,18 @@ def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     if isinstance(verdict, Failure):
         return verdict
     return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")
+
+
+class _Count:
+    """How many bytes have passed."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.bytes += len(chunk)
+            yield chunk
 
 
 def _joined(chunks: Iterable[bytes], *, packed: bool) -> bytes | None:

@@ -6,7 +6,7 @@ Which sources are believed is decided above (``conda_indexes``, ``trust``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,9 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
-SourcesOf = Callable[[Wanted, str], tuple[Source, ...]]
+Asked = Wanted | tuple[Channel, str, str]
+"""What is fetched at once, each once: an index, or the copy of it that the mirror of this name has."""
+SourcesOf = Callable[[Asked, str], tuple[Source, ...]]
 """The sources to ask for the file of this name, in their order."""
 
 
@@ -91,53 +93,68 @@ class WholeIndexes:
         self._clock = clock
         self.downloaded = 0
         """Body bytes of indexes that came over the line so far, those of refused ones included."""
-        self._refused: dict[Wanted, list[str]] = {}
+        self._refused: dict[Asked, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
     def fetch(
-        self, wanted: Sequence[Wanted], sources: SourcesOf, *, past_caches: bool = False
-    ) -> dict[Wanted, WholeIndex]:
+        self,
+        wanted: Sequence[Asked],
+        sources: SourcesOf,
+        *,
+        past_caches: bool = False,
+        replaceable: Container[Asked] = (),
+        forms: Sequence[str] = FORMATS,
+    ) -> dict[Asked, WholeIndex]:
         """What became of each index; the packed form is asked for first.
 
         A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
-        asked in any case, and not caches on the way. Raises Interrupted or StoreError.
+        asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
+        not answer soon. Raises Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
         self._refused.clear()
-        forms = {each: [self._index(each, name, sources(each, name)) for name in FORMATS] for each in wanted}
-        for each, indexes in forms.items():
+        found = {each: [self._index(each, name, sources(each, name)) for name in forms] for each in wanted}
+        for each, indexes in found.items():
             results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
             if not past_caches:
                 self._use_kept(results[each], indexes)
         self._tell_ages(results)
         missing = [each for each in wanted if results[each].path is None]
-        for number in range(0 if self._offline else len(FORMATS)):
-            self._get({each: forms[each][number] for each in missing}, results, past_caches=past_caches)
+        for number in range(0 if self._offline else len(forms)):
+            now = {each: found[each][number] for each in missing}
+            self._get(now, results, past_caches=past_caches, replaceable=replaceable)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
-        for channel, subdir in missing:
-            result = results[channel, subdir]
-            if (channel, subdir) in self._refused:
-                result.error = self._unusable(channel, subdir, result.tried)
+        for each in missing:
+            if each in self._refused:
+                results[each].error = self._unusable(each, results[each].tried)
         return results
 
-    def _index(self, of: Wanted, name: str, sources: tuple[Source, ...]) -> Artifact:
-        channel, subdir = of
+    def _index(self, of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
+        channel, subdir = of[:2]
         # kept by the first source's address: what one source says is never taken for what another one says
         url = sources[0].url if sources else channel.file_url(subdir, name)
         return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
     def _get(
-        self, indexes: Mapping[Wanted, Artifact], results: Mapping[Wanted, WholeIndex], *, past_caches: bool
+        self,
+        indexes: Mapping[Asked, Artifact],
+        results: Mapping[Asked, WholeIndex],
+        *,
+        past_caches: bool,
+        replaceable: Container[Asked],
     ) -> None:
         """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
         if indexes:
             self._copies.make_folder()
         while indexes:
             notes = {index.key: self._copies.note(index) for index in indexes.values()}
-            jobs = [self._job(index, notes[index.key], past_caches=past_caches) for index in indexes.values()]
+            jobs = [
+                replace(self._job(index, notes[index.key], past_caches=past_caches), replaceable=each in replaceable)
+                for each, index in indexes.items()
+            ]
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
             self.downloaded += sum(outcome.downloaded + outcome.wasted for outcome in outcomes.values())
-            again: dict[Wanted, Artifact] = {}
+            again: dict[Asked, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
                 results[each].downloaded += outcome.downloaded
@@ -174,7 +191,8 @@ class WholeIndexes:
             self._copies.confirm(index, note, outcome.said, now)
             return replace(note, checked=now)
         served = {report.mirror for report in outcome.sources if report.bytes}
-        label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
+        sources = outcome.artifact.sources
+        label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
         note = Note(label, outcome.said, now)
         self._copies.keep(index, note)
         return note
@@ -191,10 +209,10 @@ class WholeIndexes:
                 self._settle(result, index, note, kept=True)
                 result.asked = False
 
-    def _tell_ages(self, results: Mapping[Wanted, WholeIndex]) -> None:
+    def _tell_ages(self, results: Mapping[Asked, WholeIndex]) -> None:
         """One line a channel whose index is used as it is kept, with the age of its oldest."""
         ages: dict[str, float] = {}
-        for (channel, _), result in results.items():
+        for (channel, *_), result in results.items():
             if result.age is not None:
                 ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
         for name, age in ages.items():
@@ -207,13 +225,14 @@ class WholeIndexes:
         result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
         result.carried_by = () if source is None else (source.mirror,)
 
-    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
+    def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
         self._refused.setdefault(of, []).append(why)
         self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
 
-    def _unusable(self, channel: Channel, subdir: str, tried: tuple[str, ...]) -> ChannelUnavailableError:
-        whys = "; ".join(dict.fromkeys(self._refused[channel, subdir]))
+    def _unusable(self, of: Asked, tried: tuple[str, ...]) -> ChannelUnavailableError:
+        channel, subdir = of[:2]
+        whys = "; ".join(dict.fromkeys(self._refused[of]))
         return ChannelUnavailableError(
             f"the index of {channel.name}/{subdir} cannot be had: {whys}",
             tried=tried,
@@ -242,11 +261,13 @@ class WholeIndexes:
             said, hint = error.message, error.hint
         if self._places.left_out and not outcome.artifact.sources:
             hint = error.hint
-        return ChannelUnavailableError(
+        unavailable = ChannelUnavailableError(
             said,
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
             hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
         )
+        unavailable.__cause__ = error
+        return unavailable
 
 
 def _source_of(note: Note, index: Artifact) -> Source | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,13 @@ OPTIONS: Mapping[str, str] = {
         ("channel", "platform", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"), "list"
     ),
     **dict.fromkeys(("file", "lock"), "list of paths"),
+    "index_from": "list",
 }
 """The long options that may stand in config.toml, with underscores for hyphens, and what each takes."""
 
+_TABLES = {"trust": frozenset({"index_from"})}
+"""The options that stand in a table of their own, and nowhere else."""
+_TABLED = {name: table for table, names in _TABLES.items() for name in names}
 _OF_ONE_FILE = frozenset({"output", "sha256", "md5", "mirror_url"})
 _WANTED = {
     "flag": "true or false",
@@ -46,7 +50,7 @@ _WANTED = {
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Option name (underscores) -> default value, from one flat TOML file; empty if there is no such file.
+    """Option name (underscores) -> default value, from one TOML file; empty if there is no such file.
 
     A value is a text, a number, true or false, or a list of texts for an option that may be repeated (or one
     text); ``~`` in a path is the home folder. What a text says is for the command line to judge. ``limit-rate`` and
@@ -63,13 +67,15 @@ def load_config(file: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
     options: dict[str, Any] = {}
-    for key, value in document.items():
+    for table, key, value in _entries(document, file):
         name = key.replace("-", "_")
         if name in _OF_ONE_FILE:
             raise ConfigurationError(
                 f"{file}: {key!r} cannot be set for every download",
                 hint=f"give it with the one file it belongs to: resume-dl get URL --{name.replace('_', '-')} …",
             )
+        if name in _TABLED and not table:
+            raise ConfigurationError(f"{file}: {key!r} is not an option", hint=f"it belongs below [{_TABLED[name]}]")
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, n=1)
             hint = (
@@ -85,6 +91,19 @@ def load_config(file: Path) -> dict[str, Any]:
             )
         options[name] = _converted(kind, value)
     return options
+
+
+def _entries(document: Mapping[str, Any], file: Path) -> Iterator[tuple[str, str, Any]]:
+    """Table (empty for none), key and value of each entry. Raises ConfigurationError for what no table has."""
+    for key, value in document.items():
+        if key not in _TABLES or not isinstance(value, dict):
+            yield "", key, value
+            continue
+        for inner, content in value.items():
+            if inner.replace("-", "_") not in _TABLES[key]:
+                known = ", ".join(sorted(_TABLES[key]))
+                raise ConfigurationError(f"{file}: {inner!r} is not a key of [{key}]", hint=f"known there: {known}")
+            yield key, inner, content
 
 
 def _fits(kind: str, value: Any) -> bool:

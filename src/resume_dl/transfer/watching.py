@@ -84,5 +84,5 @@ def _is_portal(outcome: Outcome) -> bool:
     kinds = [set(report.failures) for report in outcome.sources]
     pages = [_PORTAL in each for each in kinds]
     # Where bytes came before, it must be all of them: one mirror with odd pages is no network.
-    enough = all(pages) if outcome.downloaded else any(pages)
+    enough = all(pages) if any(report.bytes for report in outcome.sources) else any(pages)
     return any(pages) and enough and all(each <= {_PORTAL} | _NO_ANSWER for each in kinds)

@@ -36,14 +36,21 @@ class ChannelShards:
         self._sources: dict[Wanted, ShardSources] = {}
         self._without: set[Wanted] = set()
         """Those whose shards cannot be used: not asked for again in this run."""
+        self._left: set[Wanted] = set()
         self._subsets: Subsets[Wanted] | None = None
         self._names: Collection[str] = ()
         self._used: dict[Wanted, OpenIndex] = {}
+        self._has_asked = False
 
     @property
     def used(self) -> Mapping[Wanted, OpenIndex]:
         """The indexes that the last files were made of."""
         return self._used
+
+    @property
+    def left(self) -> Collection[Wanted]:
+        """Those that have a shard index, and of which a shard cannot be had."""
+        return self._left
 
     @property
     def downloaded(self) -> int:
@@ -76,7 +83,7 @@ class ChannelShards:
         self._names, self._used = names, {}
         self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder(), add_pip=self._add_pip)
         self._without |= subsets.open(self._sources, past_caches=past_caches).keys()
-        self._without |= set(subsets.extend(names))
+        self.leave(subsets.extend(names))
         return subsets.keys
 
     def complete(self, whole: Sequence[RepodataFile]) -> dict[Wanted, RepodataFile] | None:
@@ -91,7 +98,7 @@ class ChannelShards:
         while whole:
             before = subsets.names
             if broken := subsets.extend(self._mentioned(whole, before)):
-                self._without |= set(broken)
+                self.leave(broken)
                 return None
             if subsets.names == before:
                 break
@@ -99,10 +106,19 @@ class ChannelShards:
         self._used = {each: subset.index for each, subset in written.items()}
         return {each: RepodataFile(*each, subset.path, subset.names) for each, subset in written.items()}
 
+    def leave(self, those: Collection[Wanted]) -> None:
+        """Use the shards of these no more in this run."""
+        self._without |= set(those)
+        self._left |= set(those)
+
     def has_newer(self) -> bool:
-        """Whether a server has another index than the one that was used, caches on the way passed over."""
-        if not self._used:
+        """Whether a server has another index than the one that was used, caches on the way passed over.
+
+        It is asked once: what it has then is kept, and used from the next ``begin`` on.
+        """
+        if not self._used or self._has_asked:
             return False
+        self._has_asked = True
         asked = [self._sources[each] for each in self._used]
         answers = self._fetcher.open(asked, past_caches=True)
         return any(
