@@ -177,8 +177,10 @@ def _read(files: Sequence[IO[bytes]], timeout: float, arguments: Sequence[str]) 
                 if not data:
                     waiting.unregister(key.fileobj)
             if time.monotonic() >= deadline and waiting.get_map():
-                if pid := bytes(found[-1]).split():
-                    os.kill(int(pid[0]), signal.SIGKILL)
+                while not found[-1].count(b"\n"):  # the server imports still
+                    found[-1] += os.read(files[-1].fileno(), 1 << 16) or b"0\n"
+                if pid := int(found[-1].split()[0]):
+                    os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(list(arguments), timeout, bytes(found[0]), bytes(found[1]))
     return [bytes(each) for each in found]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,18 @@ def test_two_at_once_and_one_that_takes_too_long(tmp_path: Path) -> None:
 def test_what_an_interpreter_reads_when_it_starts_needs_one() -> None:
     assert not forked.possible({**forked.STARTED_WITH, "PYTHONHASHSEED": "1"})
     assert not forked.possible({**forked.STARTED_WITH, "LC_ALL": "C"})
+
+
+def test_files_that_may_not_be_written(tmp_path: Path) -> None:
+    """Root is refused too where file permissions are to hold; stdin is what is given."""
+    program = tmp_path / "conda.py"
+    program.write_text("import sys; print(sys.stdin.read()); open('closed/file', 'w')\n", encoding="utf-8")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    environment = {**forked.STARTED_WITH, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    assert forked.possible(environment, conda=True)
+    interpreter = Path(sys.executable)
+    done = forked.run(
+        [], environment=environment, folder=tmp_path, timeout=60, conda=interpreter, answer="yes", obey=True
+    )
+    assert (done.returncode, done.stdout) == (1, "yes\n")
+    assert done.stderr.endswith("PermissionError: [Errno 13] Permission denied: 'closed/file'\n")

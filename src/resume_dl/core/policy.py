@@ -55,6 +55,9 @@ class Policy:
     rebalance: bool = True
     """Whether connections take over each others' work. Not under --limit-rate: there each is slow by our own will, and
     what the kernel has already received for it would be paid twice."""
+    split_seconds: float = 3.0
+    """A file without a digest, whose one connection needs so much longer, gets more of them to the same source, under
+    the same strong validator: servers that limit each connection are common. Sooner, a request costs what it brings."""
     steal_gain: float = 0.1
     """An idle connection takes over the tail of a lease where that ends it so much sooner, the new request's latency
     counted: less would be eaten by the connection that the loser has to drop."""
