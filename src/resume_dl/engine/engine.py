@@ -318,6 +318,7 @@ class Engine:
             "known_validator": running.job.known_validator,
             "headers": running.job.headers,
             "largest": running.job.largest,
+            "on_head": running.job.on_head,
         }
         label = running.download.sources[action.source].label
         worker: Worker

@@ -19,6 +19,7 @@ from resume_dl.errors import (
     internal_error,
 )
 from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.http import ResponseHead
 from resume_dl.ports import PartStore
 
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
@@ -30,6 +31,10 @@ def _never() -> bool:
 
 def _anything(_: int) -> None:
     """Every size is right."""
+
+
+def _unheard(_: ResponseHead) -> None:
+    """Most callers need nothing but the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class Job:
     """Sent with every request for it (``Cache-Control`` for a copy that is newer than caches')."""
     largest: int | None = None
     """Bytes; a source whose file is longer is refused. For files whose size no record says."""
+    on_head: Callable[[ResponseHead], None] = _unheard
+    """Called with the head of each answer whose body is taken, from the connection's own thread; must not block."""
 
 
 @dataclass(frozen=True, slots=True)

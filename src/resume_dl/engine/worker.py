@@ -14,7 +14,7 @@ from resume_dl.core.responses import cache_validator, check_head, check_length, 
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
-from resume_dl.model.http import RangeRequest
+from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.ports import Clock, Exchange, PartFile, Transport
 
 REPORT_BYTES = 1024 * 1024
@@ -42,11 +42,13 @@ class Worker(ABC):
         known_validator: str | None = None,
         headers: Mapping[str, str] | None = None,
         largest: int | None = None,
+        on_head: Callable[[ResponseHead], None] = lambda _: None,
     ) -> None:
         self._order = order
         self._id = order.connection
         self._filename = filename
         self._largest = largest
+        self._on_head = on_head
         self._part = part
         self._post = post
         self._clock = clock
@@ -138,6 +140,7 @@ class Worker(ABC):
                 if verdict.end is not None:
                     self._body_end = verdict.end
             head = response.head
+            self._on_head(head)
             cached = cache_validator(head)
             self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, cached))
             failure = None
