@@ -50,7 +50,7 @@ def test_a_mirror_never_decides_what_conda_solves(root, fault_server, test_conda
 
     missing = test_conda.run("create", "-p", test_conda.folder / "typo", "tol")
     assert missing.returncode == 1
-    assert "PackagesNotFoundError" in missing.stdout + missing.stderr
+    assert "PackagesNotFound" in missing.stdout + missing.stderr
 
     server.always(HONEST, Status(503))
     test_conda.configure(pkgs_dirs=[str(test_conda.folder / "other-pkgs")])
