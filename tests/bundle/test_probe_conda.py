@@ -28,7 +28,9 @@ def environment(conda: TestConda, **more: str) -> dict[str, str]:
     """A user's, for whom this is the conda; conda says no other platform than the machine has."""
     conda.configure(channels=[*CHANNELS, (conda.folder / "own channel").as_uri()], subdir=None)
     places = {f"RESUME_DL_{kind}_DIR": str(conda.folder / kind.lower()) for kind in ("CONFIG", "CACHE", "STATE")}
-    return {**conda.environment(), **places, "RESUME_DL_CONDA": str(conda.python), **more}
+    environment = conda.environment()
+    del environment["CONDA_OVERRIDE_CUDA"]  # the probe asks without it
+    return {**environment, **places, "RESUME_DL_CONDA": str(conda.python), **more}
 
 
 def ours(env: dict[str, str], *arguments: str, text: bool = True) -> subprocess.CompletedProcess[str]:

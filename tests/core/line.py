@@ -31,18 +31,21 @@ class Line:
         resumed: ev.Prepared | None = None,
         prepare: bool = True,
         thorough: bool = True,
+        replaceable: bool = False,
+        knows: str = "",
     ) -> None:
         self.policy = policy or Policy()
         self.now = 0.0
         self.log: list[act.Action] = []
         self.download = Download(
             size=size,
-            sources=[SourceState(f"https://{host}/f", host) for host in hosts],
+            sources=[SourceState(f"https://{host}/f", host, knows=host == knows) for host in hosts],
             budget=budget or Budget(self.policy),
             policy=self.policy,
             jitter=lambda: jitter,
             bound_by_digest=digest,
             thorough=thorough,
+            replaceable=replaceable,
         )
         self.keep(self.download.start(0.0))
         if prepare:

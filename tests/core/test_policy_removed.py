@@ -330,9 +330,9 @@ def asked_again_at(policy: Policy) -> float:
     return line.now
 
 
-def given_up_at(policy: Policy, *, reached: bool) -> float:
+def given_up_at(policy: Policy, *, reached: bool, replaceable: bool = False) -> float:
     """When a file ends whose connections all fail, the first perhaps after an answer."""
-    line = Line(policy=policy)
+    line = Line(policy=policy, replaceable=replaceable)
     if reached:
         line.respond()
     while line.now < 2000.0:
@@ -544,6 +544,7 @@ CASES: dict[str, Case] = {
     "retry_after_most": Case(asked_again_at, 120.0, math.inf, 3600.0),
     "give_up_after": Case(lambda p: given_up_at(p, reached=True), 600.0, math.inf, math.inf, value=600.0),
     "unreached_give_up": Case(lambda p: given_up_at(p, reached=False), 25.0, math.inf, math.inf, value=25.0),
+    "authority_give_up": Case(lambda p: given_up_at(p, reached=True, replaceable=True), 8.0, math.inf, math.inf),
     "unresolved_give_up": Case(no_network_at, 1.0, math.inf, 25.0, Policy(per_host=1)),
     "silent_give_up": Case(lambda p: len(waits(p, 9)), 4, 0.0, 2, Policy(per_host=1)),
     "lock_retry": Case(lambda p: busy(p).download.next_deadline(), 0.5, math.inf, math.inf),

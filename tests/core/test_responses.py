@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.responses import (
     Accepted,
-    cache_validator,
+    cache_headers,
     check_head,
     check_length,
     check_magic,
     retry_after,
     strong_validator,
 )
-from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.model.http import CacheHeaders, RangeRequest, ResponseHead
 from resume_dl.model.url import RedactedUrl
 
 URL = RedactedUrl("https://mirror.example/file.conda")
@@ -277,16 +277,24 @@ def test_validators(headers: dict[str, str], validator: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "validator"),
+    ("headers", "said"),
     [
-        ({"etag": 'W/"one"', "last-modified": MODIFIED}, 'W/"one"'),
-        ({"last-modified": MODIFIED, "date": MODIFIED}, MODIFIED),
-        ({}, None),
+        ({"etag": 'W/"one"', "last-modified": MODIFIED}, CacheHeaders('W/"one"', MODIFIED)),
+        ({"last-modified": MODIFIED, "date": MODIFIED}, CacheHeaders(last_modified=MODIFIED)),
+        ({}, CacheHeaders()),
+        ({"cache-control": "public, Max-Age=60"}, CacheHeaders(max_age=60.0)),
+        ({"cache-control": 'max-age="60"', "age": "50"}, CacheHeaders(max_age=10.0)),
+        ({"cache-control": "max-age=60", "age": "90"}, CacheHeaders(max_age=0.0)),
+        ({"cache-control": "max-age=60", "age": "old"}, CacheHeaders(max_age=60.0)),
+        ({"cache-control": "max-age=-1"}, CacheHeaders()),
+        ({"cache-control": "max-age=soon, s-maxage=9"}, CacheHeaders()),
+        ({"cache-control": "max-age=60, no-cache"}, CacheHeaders(max_age=0.0)),
+        ({"cache-control": "no-store", "etag": '"one"'}, CacheHeaders('"one"', max_age=0.0)),
     ],
 )
-def test_cache_validators(headers: dict[str, str], validator: str | None) -> None:
-    """Whether a whole file has changed is asked by weak validators too."""
-    assert cache_validator(ResponseHead(200, headers)) == validator
+def test_what_asks_again(headers: dict[str, str], said: CacheHeaders) -> None:
+    """Whether a whole file has changed is asked by weak validators too, and not before it may have."""
+    assert cache_headers(ResponseHead(200, headers)) == said
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,20 @@ def test_without_a_digest_only_a_validator_continues_what_slept(validator: str |
     assert line.of(act.DiscardPieces) == ([act.DiscardPieces()] if validator is None else [])
 
 
+@pytest.mark.parametrize("validator", [None, '"v"'])
+def test_bytes_that_are_told_only_as_it_is_closed(validator: str | None) -> None:
+    """Written after the sleep, told with the last word of a connection that was closed for its silence: as above."""
+    line = Line(digest=False, policy=ONE)
+    line.respond(validator=validator)
+    line.tell(ev.Awoke(NIGHT))
+    line.wait_until(ONE.awake_seconds)
+    assert line.of(act.CloseConnection, ever=True) == [act.CloseConnection(0)]
+    line.close(0, MIB)
+    (order,) = line.of(act.OpenRange)
+    assert (order.start, order.if_range) == ((0, None) if validator is None else (MIB, validator))
+    assert line.of(act.DiscardPieces) == ([act.DiscardPieces()] if validator is None else [])
+
+
 def test_patience_begins_anew_and_ends() -> None:
     """A file that made no progress before the sleep has its whole patience after it, and not for ever."""
     line = Line(policy=Policy(per_host=1, give_up_after=30.0, stall_seconds=1e6, sync_seconds=1e9))

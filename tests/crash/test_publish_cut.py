@@ -28,8 +28,8 @@ from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import KeptCopies, Note
-from resume_dl.indexes.whole import _prefer
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.cache_record import RECORD, client_url, read_json
 from resume_dl.store.cache_urls import origin_of
@@ -411,7 +411,7 @@ class Index(Scenario):
         with new.open("rb") as file:
             if hasattr(self, "disk"):
                 self.disk._sync_one(file.fileno())
-        self.copies.keep(self.index, Note("", validator))
+        self.copies.keep(self.index, Note("", CacheHeaders(etag=validator), 0.0))
 
     def run(self):
         self.keep("v2")
@@ -420,7 +420,7 @@ class Index(Scenario):
     def check(self, image):
         copies = KeptCopies(image / "indexes")
         note = copies.note(self.index)
-        validator = None if note is None else note.validator
+        validator = None if note is None else note.said.validator
         if validator is not None:
             assert copies.path(self.index).read_bytes() == self.texts[validator]
         assert validator == self.promised or not self.promised
@@ -436,19 +436,6 @@ class PackedIndex(Index):
     """The same for an index that is unpacked."""
 
     name, old = "repodata.json.zst", True
-
-
-class BetterIndex(Index):
-    """Another source's copy takes the place of what is kept."""
-
-    old = True
-
-    def run(self):
-        copy = self.copies.path(self.index, aside=True)
-        copy.write_bytes(self.texts["v2"])
-        copy.with_suffix(".note").write_text(json.dumps({"source": "", "validator": "v2"}))
-        _prefer(copy, self.copies.path(self.index))
-        self.promise("v2")
 
 
 class Page(Scenario):
@@ -534,7 +521,7 @@ GROUPS = {
     "parts": [PublishPart, Move, PartFile, Reuse],
     "conda": [PublishArchive, Claim, PublishEntry, PublishOverStale, PublishBatch],
     "rattler": [PublishForRattler, PublishForRattlerOverStale],
-    "indexes": [Index, IndexAgain, PackedIndex, BetterIndex],
+    "indexes": [Index, IndexAgain, PackedIndex],
     "files": [Page, Wheel, Taken, BundleText],
 }
 

@@ -11,6 +11,7 @@ from resume_dl.core.actions import Action
 from resume_dl.core.download import State
 from resume_dl.core.events import Event
 from resume_dl.core.ranges import RangeSet
+from resume_dl.model.http import CacheHeaders
 
 Answer = Callable[[str, Event], Iterable[tuple[str, Action]]]
 
@@ -60,5 +61,6 @@ class _Download:
         self.over = False
         self.done = RangeSet()
         self.resumed = self.kept = self.wasted = 0
-        self.validator = self.cache_validator = None
+        self.validator = None
+        self.said = CacheHeaders()
         self.lock_owner = ""

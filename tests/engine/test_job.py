@@ -9,8 +9,10 @@ import pytest
 from engine.running import artifact
 from resume_dl.core.actions import Fail
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.engine.job import error_of
-from resume_dl.errors import DigestMismatchError, SourcesExhaustedError
+from resume_dl.engine.job import error_of, labels_of
+from resume_dl.errors import DigestMismatchError, Interrupted, SourcesExhaustedError
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl
 
 RECORD, CAME = "a" * 64, "b" * 64
 WRONG = Failure(FailureKind.CONTENT, f"its bytes have digest {CAME}")
@@ -83,7 +85,34 @@ def test_a_mirror_without_ranges(kind):
     assert "continue" not in exhausted("exhausted", [ordinary, {kind.value: 1}, ordinary])
 
 
+def stopped(what, failures=(), kept=0, came=0):
+    error = error_of(Fail("cancelled", (), kept), what, what.sources, failures, came=came)
+    assert (type(error), error.resumable_bytes) == (Interrupted, kept)
+    return error.hint
+
+
+def test_stopped():
+    """What the next run can use of it decides what is said: all of it, or that it begins at the first byte."""
+    unbound = dataclasses.replace(WHAT, sha256=None, size=None)
+    ignored = {FailureKind.RANGE_IGNORED.value: 1}
+    assert stopped(WHAT, kept=5, came=5).endswith("what is on disk is kept")
+    assert stopped(unbound).endswith("what is on disk is kept")
+    assert "begins at the first byte" in stopped(unbound, came=5)
+    assert "m0 and m1 and m2 cannot continue" in stopped(WHAT, [ignored] * 3, kept=5, came=5)
+    assert "cannot continue" not in stopped(WHAT, [ignored, {}, ignored], kept=5, came=5)
+
+
 def test_lacking():
     """Bytes of an earlier run are not lost with their source, and that is said; without any nothing is."""
     assert "what is on disk is kept" in exhausted("lacking", kept=7)
     assert "kept" not in exhausted("lacking")
+
+
+def test_labels_tell_all_sources_apart():
+    """Where the redacted addresses are equal, a hash of the whole one does; and no secret stands in any."""
+    urls = [f"https://h.example/f?token={token}" for token in ("s3cret", "0ther")]
+    one, two, three = labels_of([Source("given", RedactedUrl(url)) for url in [*urls, "https://i.example/f?token=x"]])
+    assert one != two
+    assert three == "https://i.example/f?token=***"
+    assert labels_of([Source("given", RedactedUrl(urls[1]))]) == ["https://h.example/f?token=***"]
+    assert not any(secret in label for secret in ("s3cret", "0ther") for label in (one, two))

@@ -323,7 +323,7 @@ def test_without_a_digest(fault_server, place):
     assert (outcome.error, place.content()) == (None, DATA)
     first, second = server.requests()
     assert (first.port, second.port) == (0, 0)
-    assert second.headers["if-range"] == outcome.validator
+    assert second.headers["if-range"] == outcome.said.validator
     assert second.range.startswith(f"bytes={MIB}-")
     assert server.body_bytes() == len(DATA)
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from engine.running import DATA, MIB, NAME, artifact
-from faults.behaviours import NeverAnswer, Rate, Stall
+from faults.behaviours import Headers, NeverAnswer, Rate, Stall
 from resume_dl.core.actions import Publish
 from resume_dl.core.download import Download
 from resume_dl.core.events import LocalFailed
 from resume_dl.errors import StoreError
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.part import JournaledPart
+from resume_dl.store.part import JournaledPart, PartStore
 from resume_dl.transport.file_transport import FileExchange
 
 GUARD = 60.0
@@ -103,6 +103,20 @@ def test_no_source_at_all(place):
     what = replace(artifact("http://127.0.0.1:9"), sources=())
     (outcome,) = place.run(what)
     assert "no source is known for it" in str(outcome.error)
+
+
+def test_a_stream_that_cannot_be_continued(fault_server, place):
+    """No digest, no ETag: a stopped run says that the next one begins at the first byte, and leaves nothing."""
+    server = fault_server()
+    server.put(f"/{NAME}", DATA)
+    server.always(0, Headers({"ETag": None, "Last-Modified": None}), Rate(4 * MIB))
+    what = artifact(server.base(), digest=False, sized=False)
+    (stopped,) = place.run(what, cancelled=lambda: any(state.done for state in place.told.states))
+    assert stopped.error.resumable_bytes == place.told.states[-1].done == 0
+    assert (stopped.downloaded, stopped.resumed) == (0, 0)
+    assert stopped.wasted > 0
+    assert "begins at the first byte" in stopped.error.hint
+    assert PartStore(place.folder / ".resume-dl").unfinished() == []
 
 
 def test_a_progress_record_that_fails_while_publishing(fault_server, place, monkeypatch):

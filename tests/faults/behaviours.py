@@ -312,6 +312,18 @@ class Headers:
 
 
 @dataclass(frozen=True)
+class NotModified:
+    """304 without a body to a request that knows this version, as servers of channels answer."""
+
+    def apply(self, answer: Answer) -> None:
+        tag, date = answer.asked.get("if-none-match"), answer.asked.get("if-modified-since")
+        if answer.status in {200, 206} and (tag or date) in {answer.headers["ETag"], answer.headers["Last-Modified"]}:
+            answer.status, answer.body = 304, b""
+            answer.headers["Content-Length"] = "0"
+            answer.headers.pop("Content-Range", None)
+
+
+@dataclass(frozen=True)
 class Rate:
     """So many body bytes a second."""
 

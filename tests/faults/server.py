@@ -10,9 +10,10 @@
     server.requests()                                  # [Received(port=0, path=..., range=..., sent=...)]
 
 Behaviours (``faults.behaviours``): Ok, Drop, Stall, NeverAnswer, IgnoreRange, WrongContentRange, WrongContentLength,
-Truncate, Page, Status, RangeNotSatisfiable, RefuseRange, Flip, Gzip, Multipart, Redirect, ChangingETag, Headers, Rate,
-Quota, Latency, Demand; ``times(k, behaviour)`` repeats a step. The first script whose path pattern (fnmatch) and port
-fit is used, the newest first; ``port`` None means every port (each port then walks through its own copy of the script).
+Truncate, Page, Status, RangeNotSatisfiable, RefuseRange, Flip, Gzip, Multipart, Redirect, ChangingETag, NotModified,
+Headers, Rate, Quota, Latency, Demand; ``times(k, behaviour)`` repeats a step. The first script whose path pattern
+(fnmatch) and port fit is used, the newest first; ``port`` None means every port (each port then walks through its own
+copy of the script).
 Without any script a file is served as a good mirror does: ranges, If-Range, keep-alive, a strong ETag. With ``tls`` it
 speaks HTTPS, to those whom that context lets in.
 """

@@ -52,13 +52,26 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def get(user: int, common: Path, home: Path) -> tuple[int, str]:
+def get(
+    user: int, common: Path, home: Path, output: Path | str | None = None, group: int | None = None
+) -> tuple[int, str]:
     """``resume-dl get --sha256`` by this user, from a file that can be read, into the common folder."""
     source = common / "source"
     source.write_bytes(DATA)
     source.chmod(0o644)
-    words = ("-m", "resume_dl", "get", source.as_uri(), "--sha256", SHA256, "-o", common / "out", "--force", "--quiet")
-    done = as_user(user, *words, cwd=home)
+    words = (
+        "-m",
+        "resume_dl",
+        "get",
+        source.as_uri(),
+        "--sha256",
+        SHA256,
+        "-o",
+        output or common / "out",
+        "--force",
+        "--quiet",
+    )
+    done = as_user(user, *words, cwd=home, group=group)
     return done.returncode, done.stderr
 
 
@@ -161,6 +174,24 @@ def test_a_group_shares_a_cache(common: Path, home: Path) -> None:
     (pkgs / FOLDER).chmod(0o2777)  # now a third user could have written there
     refused = as_user(BOB, "-c", BEGIN, pkgs / FOLDER, "4000", group=GROUP, umask=0o002)
     assert "UntrustedFolderError" in refused.stderr
+
+
+@needs_users
+def test_a_group_with_the_wrong_umask_is_told_so(common: Path, home: Path) -> None:
+    """022 keeps what one began from the others: whose file it is, and what both have to do."""
+    pkgs = common / "pkgs"
+    pkgs.mkdir()
+    give(pkgs, 0, GROUP, 0o2775)
+    begun = as_user(ALICE, "-c", BEGIN, pkgs / FOLDER, "0", group=GROUP)
+    assert begun.returncode == 0, begun.stderr
+    (common / "bob").mkdir()
+    code, told = get(BOB, common, give(common / "bob", BOB), pkgs / "out", group=GROUP)
+    assert code == 5, told
+    assert f"{KEY}.lock belongs to {ALICE}, and the group that shares this folder cannot write to it" in told
+    assert "umask 002" in told
+    assert f"chmod -R g+w {pkgs / FOLDER}" in told
+    assert "with -o" in told
+    assert "--pkgs-dir" not in told
 
 
 @needs_users
@@ -272,6 +303,36 @@ def test_another_users_link_in_the_place_of_the_file(common: Path, home: Path) -
     give(common / "out", ALICE)
     assert get(ALICE, common, home)[0] == 0
     assert (home / "thesis.txt").read_bytes() == DATA
+
+
+@needs_users
+@pytest.mark.parametrize("output", ["link/", "link", "link/out", "link/new/"])
+def test_another_users_link_on_the_way_to_the_file(common: Path, home: Path, output: str) -> None:
+    """A folder that is such a link is not followed either, wherever on the way it stands; one's own is."""
+    (common / "link").symlink_to(home)
+    give(common / "link", MALLORY)
+    code, told = get(ALICE, common, home, f"{common}/{output}")
+    assert code == 5, told
+    assert f"{common / 'link'} is a link that another user made" in told
+    assert sorted(path.name for path in home.glob("[!.]*")) == ["thesis.txt"]
+    give(common / "link", ALICE)
+    code, told = get(ALICE, common, home, f"{common}/{output}")
+    assert code == 0, told
+
+
+@needs_users
+@pytest.mark.parametrize("option", ["--dest", "--pkgs-dir", "--rattler-cache"])
+def test_a_folder_that_is_another_users_link(common: Path, home: Path, option: str) -> None:
+    """Refused before anything is asked for, wherever packages are to go."""
+    (common / "link").symlink_to(home)
+    give(common / "link", MALLORY)
+    line = ("-m", "resume_dl", "fetch", "--file", common / "list.txt", option, common / "link")
+    (common / "list.txt").write_text(f"@EXPLICIT\nhttp://127.0.0.1:1/linux-64/a-1-0.conda#{'0' * 32}\n")
+    (common / "list.txt").chmod(0o644)
+    done = as_user(ALICE, *line, cwd=home)
+    assert done.returncode == 5, done.stderr
+    assert f"{common / 'link'} is a link that another user made" in done.stderr
+    assert sorted(path.name for path in home.glob("[!.]*")) == ["thesis.txt"]
 
 
 def test_a_new_package_cache_makes_no_file_behind_a_link(tmp_path: Path) -> None:

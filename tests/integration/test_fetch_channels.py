@@ -72,7 +72,9 @@ def test_mirrors_of_a_channel_with_a_token(user, server):
     own = {"conda:own": f"{server.base(0)}/a"}
     carried = {"one": {"conda:own": f"{server.base(1)}/a"}}
     channel = f"{server.base(0)}/t/{SECRET}/a"
-    done = user.fetch("a", "-c", channel, "--json", "--no-upstream", *mirrors(user, carried, own))
+    done = user.fetch(
+        "a", "-c", channel, "--json", "--no-upstream", "--index-from", "one", *mirrors(user, carried, own)
+    )
     assert done.code == 0, done.err
     assert server.requests(0) == []
     assert SECRET not in repr([(each.path, each.headers) for each in server.requests(1)])

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from faults.behaviours import Ok, Stall, Status
+from resume_dl.app.plan import plan_cache
+from resume_dl.app.report import RunResult
+from resume_dl.app.setup import TransferOptions, engine_for, load_setup
+from resume_dl.app.transfer import Transfer
+from resume_dl.cli.summary import sums
+from resume_dl.demo.package import PackageSpec, write_package
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.units import show_bytes
+from resume_dl.model.url import RedactedUrl
+from resume_dl.progress.console import Console
+from resume_dl.progress.none import NoneReporter
+from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.store.staged import staged_path
 from support.fetching import User
 
 WANTED = "pytorch=1.7"
@@ -32,9 +50,9 @@ def test_cached_files_are_counted(faulty, offer):
     first = user.fetch(WANTED, "--no-extract")
     count = len(offer.wanted)
     assert len(first.out.splitlines()) == count + 2, "each file, the sums, the command"
-    assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); \d+ s$", first.out, re.MULTILINE)
+    assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); index: .*; \d+ s$", first.out, re.MULTILINE)
     second = user.fetch(WANTED, "--no-extract")
-    assert re.match(rf"{count} packages, .*: {count} cached \(.*\); \d+ s\n", second.out), second.out
+    assert re.match(rf"{count} packages, .*: {count} cached \(.*\)(; index: .*)?; \d+ s\n", second.out), second.out
     assert ".conda" not in second.out.partition("To use")[0]
     verbose = user.fetch(WANTED, "--no-extract", "--verbose")
     assert verbose.out.count("cached  ") == count
@@ -88,6 +106,65 @@ def test_stopped_is_not_failed(faulty, as_json):
     assert err.splitlines()[-1].startswith("  run the same command again")
     server.always(None, Ok(), path=f"*/{LARGE}")
     assert user.fetch(WANTED).code == 0
+
+
+def test_verified_archives_that_wait_are_safe(tmp_path, fault_server, monkeypatch):
+    """Ctrl-C before they are unpacked: told as safe, with all their bytes, and no byte of them comes again."""
+    pkgs, mirror, built = tmp_path / "pkgs", tmp_path / "mirror", []
+    pkgs.mkdir()
+    mirror.mkdir()
+    for name in "abcde":
+        path = write_package(PackageSpec(name=name, version="1", files={"share/a.txt": name.encode() * 99}), mirror)
+        built.append((path.name, path.read_bytes()))
+    server = fault_server(ports=1)
+    server.mount(mirror)
+    artifacts = [
+        Artifact(
+            kind="conda",
+            filename=name,
+            url=RedactedUrl(f"{server.base()}/{name}"),
+            client_url=RedactedUrl(f"{server.base()}/{name}"),
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            sources=(Source("one", RedactedUrl(f"{server.base()}/{name}")),),
+        )
+        for name, data in built
+    ]
+    stop, staged = threading.Event(), [staged_path(pkgs, each) for each in artifacts]
+    real = RattlerWorker.extract
+
+    def stopping(worker, archive, target):
+        until = time.monotonic() + 60.0
+        while not stop.is_set() and not all(path.is_file() for path in staged):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        stop.set()
+        return real(worker, archive, target)
+
+    monkeypatch.setattr(RattlerWorker, "extract", stopping)
+    setup = load_setup(TransferOptions(), User(tmp_path / "user").environment())
+
+    def run():
+        silent = NoneReporter(Console(io.StringIO()))
+        with engine_for(setup, silent, stop.is_set) as engine:
+            transfer = Transfer(pkgs, engine, silent, stop.is_set, in_cache=True, offline=False)
+            return RunResult("fetch", transfer.run(plan_cache(artifacts, pkgs, [], touch=True), unpack=True))
+
+    result = run()
+    waiting = [each for each in result.artifacts if each.error is not None]
+    assert len(waiting) >= 3, "two at most were being unpacked"
+    size = sum(each.artifact.size for each in waiting)
+    for each in waiting:
+        told = each.as_json()
+        assert (told["status"], told["verified_by"]) == ("stopped", "digest")
+        assert told["error"]["resumable_bytes"] == each.artifact.size
+        assert Path(told["path"]).read_bytes() == dict(built)[each.artifact.filename]
+    assert f"{len(waiting)} stopped ({show_bytes(size)}, {show_bytes(size)} safe on disk)" in sums(result, "package")
+    asked = len(server.requests())
+    stop.clear()
+    monkeypatch.setattr(RattlerWorker, "extract", real)
+    assert [each.error for each in run().artifacts] == [None] * len(artifacts)
+    assert len(server.requests()) == asked
 
 
 def test_it_says_what_it_does_from_the_start(faulty):

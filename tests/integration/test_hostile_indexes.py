@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from faults.behaviours import Answer, Ok, Status
+from faults.behaviours import Answer, Status
 from faults.server import FaultServer
 from resume_dl.errors import IntegrityError
 from resume_dl.resolve.repodata import unpack_zst
-from support.fetching import Done, User
+from support.fetching import Done, User, index_from
 from support.logins import build_small_channels, serve
 
 ZST, PLAIN = "linux-64/repodata.json.zst", "linux-64/repodata.json"
@@ -143,7 +143,8 @@ def user(tmp_path: Path, server: FaultServer) -> User:
     user = User(tmp_path / "user")
     user.condarc = {"pkgs_dirs": [str(user.pkgs)], "channels": ["a"]}
     places = {name: {"conda:a": f"{server.base(port)}/a"} for port, name in enumerate(("one", "two"))}
-    user.options += ["--mirrors", str(user.write_mirrors(places)), "--no-upstream", "--max-index-size", "1MB"]
+    user.options += ["--mirrors", str(user.write_mirrors(places)), "--no-upstream", *index_from(places)]
+    user.options += ["--max-index-size", "1MB"]
     return user
 
 
@@ -163,7 +164,8 @@ def assert_tidy(user: User) -> None:
 @pytest.mark.parametrize("kind", ["too large", "cut off", "a window of a terabyte", "something behind it"])
 def test_the_next_mirror_is_asked(user: User, server: FaultServer, kind: str) -> None:
     """It was the end of the run: exit 4, or 1.1 GB of memory."""
-    server.script(None, [Instead(REFUSED[kind]), Ok()], path=f"/a/{ZST}")
+    server.always(0, Instead(REFUSED[kind]), path=f"/a/{ZST}")
+    server.always(0, Status(404), path=f"/a/{PLAIN}")
     done = user.fetch("a", "--json")
     assert_fetched(user, done)
     first, second = server.requests(None, f"/a/{ZST}")
@@ -193,7 +195,8 @@ def test_an_index_that_is_refused_everywhere_is_named_with_its_sources(user: Use
 
 def test_a_packed_form_that_is_announced_as_too_large_is_not_begun(user: User, server: FaultServer) -> None:
     data = zstandard.compress(b"{}") + bytes(2_000_000)
-    server.script(None, [Instead(data), Ok()], path=f"/a/{ZST}")
+    server.always(0, Instead(data), path=f"/a/{ZST}")
+    server.always(0, Status(404), path=f"/a/{PLAIN}")
     assert_fetched(user, user.fetch("a", "--json"))
     first, second = server.requests(None, f"/a/{ZST}")
     assert first.port != second.port
@@ -239,6 +242,11 @@ def test_a_plain_form_without_an_end_is_left(user: User, server: FaultServer, en
     if others:
         places["two"] = {"conda:a": f"{server.base(1)}/a"}
         server.always(1, Status(404), path=f"/a/{ZST}")
+    else:
+        user.options.remove("two")
+        user.options.reverse()
+        user.options.remove("--index-from")
+        user.options.reverse()
     user.write_mirrors(places)
     done = user.fetch("a", "--json")
     if others:

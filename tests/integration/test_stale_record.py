@@ -9,7 +9,7 @@ import pytest
 
 from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.store.part import FOLDER
-from support.fetching import User
+from support.fetching import User, index_from
 
 MIB = 1 << 20
 SPEC = PackageSpec(name="replaced", version="1.0", payload_size=3 * MIB, seed=1)
@@ -48,11 +48,12 @@ def serve(user, served, *, mirrors, origin=None):
     carries = {name: {f"conda:{c}": f"{served.base(at)}/{c}" for c in channels} for name, at in mirrors.items()}
     origins = {} if origin is None else {f"conda:{c}": f"{served.base(origin)}/{c}" for c in channels}
     path = user.write_mirrors(carries, origins=origins)
-    user.options += ["--mirrors", str(path)] + ([] if origin is not None else ["--no-upstream"])
+    trusted = [] if origin is not None else ["--no-upstream", *index_from(mirrors)]
+    user.options += ["--mirrors", str(path), *trusted]
 
 
 def is_index(request):
-    return "repodata.json" in request.uri and "/pytorch/linux-64/" in request.uri
+    return "/repodata" in request.uri and "/pytorch/linux-64/" in request.uri
 
 
 @pytest.mark.parametrize("fresh", ["origin", "mirror"])
@@ -73,7 +74,8 @@ def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh)
     assert done.code == 0, done.err
     asked = [request.began for request in served.requests() if is_index(request) and request.mirror == 2]
     assert asked
-    assert all(request.began <= min(asked) for request in served.archive_requests())
+    if fresh == "mirror":  # an origin is asked before anything is downloaded
+        assert all(request.began <= min(asked) for request in served.archive_requests())
     # once, and once to compare; what of it nginx had given to the kernel as we left depends on how busy the machine is
     assert done.report["totals"]["wasted"] <= new.size + MIB
     artifact = done.artifact("replaced")
@@ -81,7 +83,7 @@ def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh)
     assert done.report["totals"]["downloaded"] == new.size
     folder = where if place == "dest" else user.pkgs
     assert (folder / new.filename).read_bytes() == new.path.read_bytes()
-    if place == "dest":
+    if place == "dest" or fresh == "mirror":  # the first mirror that was named is believed first in the next run too
         return
     record = json.loads((user.pkgs / new.spec.stem / "info" / "repodata_record.json").read_text())
     assert (record["sha256"], record["md5"], record["size"]) == (new.sha256, new.md5, new.size)
@@ -94,7 +96,7 @@ def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh)
 
 
 def test_the_origin_is_asked_past_caches(user, replaced, fault_server):
-    """The fresh index is asked for of everybody, unconditionally and with no-cache."""
+    """The fresh index is asked for of all that are believed, with no-cache."""
     root, _, new = replaced
     server = fault_server(ports=2)
     server.mount(root / "stale")
@@ -112,7 +114,6 @@ def test_the_origin_is_asked_past_caches(user, replaced, fault_server):
     earlier = [r for r in server.requests(path="/pytorch/linux-64/*.zst")[:before] if "cache-control" in r.headers]
     assert {r.port for r in earlier} == {0, 1}
     assert all(r.headers["cache-control"] == r.headers["pragma"] == "no-cache" for r in earlier)
-    assert not any("if-none-match" in r.headers or "if-modified-since" in r.headers for r in earlier)
     assert server.body_bytes(path=f"*{new.filename}") <= 3 * new.size + MIB
 
 
@@ -153,7 +154,8 @@ def test_a_liar_is_not_a_wrong_record(user, replaced, nginx_mirrors):
     done = user.fetch(*WANTED)
     assert done.code == 0, done.err
     assert done.artifact("replaced")["sha256"] == new.sha256
-    assert len([request for request in served.requests() if is_index(request)]) == 1
+    asked = ["/repodata" in request.uri for request in served.requests()]
+    assert asked == sorted(asked, reverse=True), "indexes first, and none after an archive"
 
 
 def test_a_list_is_compared_to_the_end(user, replaced, nginx_mirrors):

@@ -16,7 +16,7 @@ from resume_dl.app.caches import CondaCache
 from resume_dl.app.extract import Extractor
 from resume_dl.app.unpacked_batch import MOST, Ready, UnpackedBatch
 from resume_dl.demo.package import PackageSpec, write_package
-from resume_dl.errors import IntegrityError, InternalError, StoreError, WorkerCrashedError
+from resume_dl.errors import IntegrityError, InternalError, Interrupted, StoreError, WorkerCrashedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
@@ -122,7 +122,7 @@ def test_a_cancelled_run_unpacks_nothing_more(pkgs, around_extract):
     wanted = [package(pkgs, name) for name in "abc"]
     errors = unpacked(Extractor(CondaCache(pkgs), cancelled=lambda: True), *wanted)
     assert set(errors) == {"a", "b", "c"}
-    assert all(isinstance(error, StoreError) and "was not unpacked" in error.message for error in errors.values())
+    assert all(isinstance(error, Interrupted) and "was not unpacked" in error.message for error in errors.values())
     assert left_over(pkgs) == sorted(staged_path(pkgs, each).name for each in wanted)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +196,32 @@ def test_a_login_stays_and_goes_over_no_command_line(machine: Machine, wheels: P
     assert file.stat().st_mode & 0o777 == 0o640
     assert "global.index-url" in runs.read_text(encoding="utf-8")
     assert "hush" not in runs.read_text(encoding="utf-8")
+
+
+def test_the_file_is_on_the_disk_before_it_has_its_name(
+    machine: Machine, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut leaves pip's old settings or the new ones, and never an empty file."""
+    _take_pip_away(monkeypatch)
+    happened: list[str] = []
+
+    def note(name: str) -> None:
+        real = getattr(os, name)
+
+        def noting(*words: object, **more: object) -> object:
+            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(words[0]).st_mode)  # type: ignore[arg-type]
+            happened.append("fsync of the folder" if is_folder else name)
+            return real(*words, **more)
+
+        monkeypatch.setattr(os, name, noting)
+
+    note("fsync")
+    note("replace")
+    setup = offline(machine)
+    advice = advise(setup, wheels)
+    happened.clear()
+    apply(advice, setup, wheels)
+    assert happened[:3] == ["fsync", "replace", "fsync of the folder"]
 
 
 def _venv_with_spy(folder: Path, runs: Path) -> Path:

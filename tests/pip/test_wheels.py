@@ -11,7 +11,7 @@ import pytest
 
 from resume_dl.app.pip.wheels import WheelDir, first_seen
 from resume_dl.app.setup import TransferOptions, engine_for, load_setup
-from resume_dl.errors import DigestMismatchError, IntegrityError, TransferError
+from resume_dl.errors import DigestMismatchError, IntegrityError, Interrupted, TransferError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.console import Console
@@ -187,6 +187,25 @@ def test_another_process_takes_the_file_while_we_look_at_it(tmp_path, nginx_mirr
     (done,) = wheels.fetch(artifact)
     assert (done.error, done.verified_by, done.artifact.sha256) == (None, "pin", file.sha256)
     assert wheels.names() == {file.filename}
+
+
+def test_a_wheel_that_waits_to_be_read_is_safe(tmp_path, nginx_mirrors, wheels, monkeypatch):
+    """Stopped before its RECORD was read: all of it is told as safe, and the next run fetches nothing."""
+    file = build_wheel(tmp_path / "built", "app", "1.0")
+    write_index(tmp_path / "root", [file])
+    nginx = nginx_mirrors([tmp_path / "root"])
+    artifact = artifact_of(file, nginx.base(), hashed=False)
+
+    def stopped(*_, **__):
+        raise Interrupted("stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("resume_dl.app.pip.wheels.check_itself", stopped)
+        (done,) = wheels.fetch(artifact)
+    assert (done.outcome, done.error.resumable_bytes) == ("stopped", file.size)
+    before = nginx.body_bytes()
+    (again,) = wheels.fetch(artifact)
+    assert (again.error, nginx.body_bytes()) == (None, before)
 
 
 @pytest.mark.parametrize("right", [True, False])

@@ -57,6 +57,24 @@ def test_a_full_disk_names_file_and_folder(tmp_path):
         raise OSError("odd")
 
 
+@pytest.mark.parametrize("validator", [None, '"v1"'])
+def test_bytes_that_no_later_run_can_use(tmp_path, validator):
+    """Without digest and validator nothing says that a later answer is of the same file: such bytes count as none."""
+    what = artifact(sha256=False, size=None)
+    part = begin(tmp_path, what, end=0)
+    if validator:
+        part.fix_size(SIZE, validator, "https://one.example/a")
+    put(part, 0, 1000)
+    settle(part)
+    crash(part)
+    kept = 1000 if validator else 0
+    assert [each.done for each in PartStore(tmp_path).unfinished()] == [kept]
+    part = reopen(tmp_path, what)
+    part.resume()
+    part.close()
+    assert part_path(tmp_path, what).exists() is bool(validator)
+
+
 def test_what_is_unfinished(tmp_path):
     """Each part file by its key, with the size and the bytes that its journal says; without one nothing is known."""
     store = PartStore(tmp_path)

@@ -13,17 +13,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from resume_dl.demo.channel import BuiltPackage
+from support import forked
 from support.processes import Run
 
 CHANNELS = ("pytorch", "pkgs/main")
 TIMEOUT = 240.0
 """Seconds after which a run is taken for hung: a guard, far above what it takes on a busy machine."""
+
+
+def index_from(names: Iterable[str]) -> list[str]:
+    """The options that make these mirrors ones whose indexes are believed, in this order."""
+    return [word for name in names for word in ("--index-from", name)]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Done:
 
 
 class User:
-    """``fetch`` and ``run`` start real processes; no conda is asked unless ``env`` names one.
+    """``fetch`` and ``run`` are real processes; no conda is asked unless ``env`` names one.
 
     ``condarc`` is written as it stands at each run. Nothing but loopback can be reached.
     """
@@ -70,13 +76,17 @@ class User:
         self.given = env
         self.condarc: dict[str, Any] = {"pkgs_dirs": [str(self.pkgs)], "channels": list(CHANNELS)}
         self.options: list[str] = ["--platform", "linux-64", "--give-up-after", "20s"]
+        self._of_mirrors: list[str] = []
 
     # --- settings ---------------------------------------------------------------------------------------------------
 
     def mirrors(self, **bases: str) -> None:
-        """Only these mirrors, none of them an origin; each carries ``CHANNELS`` below its base."""
+        """Only these mirrors, no origin, all of them trusted; each carries ``CHANNELS`` below its base."""
         self.write_mirrors({name: {f"conda:{c}": f"{base}/{c}" for c in CHANNELS} for name, base in bases.items()})
-        self.options += ["--mirrors", str(self.folder / "mirrors.toml"), "--no-upstream"]
+        for word in self._of_mirrors:
+            self.options.remove(word)
+        self._of_mirrors = ["--mirrors", str(self.folder / "mirrors.toml"), "--no-upstream", *index_from(bases)]
+        self.options += self._of_mirrors
 
     def write_mirrors(
         self, carries: Mapping[str, Mapping[str, str]], *, origins: Mapping[str, str] | None = None
@@ -126,6 +136,12 @@ class User:
         as_root: bool = True,
         timeout: float = TIMEOUT,
     ) -> Done:
+        """To its end; forked (``support.forked``) where that makes no difference."""
+        environment = self.environment(env)
+        if as_root and forked.possible(environment):
+            words = [*map(str, arguments)]
+            done = forked.run(words, environment=environment, folder=self.folder, timeout=timeout)
+            return Done(done.returncode, done.stdout, done.stderr)
         with self.start(*arguments, env=env, as_root=as_root) as process:
             return finish(process, timeout=timeout)
 

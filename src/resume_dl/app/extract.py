@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from resume_dl.app.caches import Cache
 from resume_dl.app.plan import measured
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch, unless_there
-from resume_dl.errors import IntegrityError, ResumeDLError, StoreError, WorkerCrashedError, internal_error
+from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, WorkerCrashedError, internal_error
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.standalone import fs
@@ -102,7 +102,7 @@ class Extractor:
     def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> Ready | ResumeDLError | None:
         """What waits to be put in place; else the error, None where another process has put it there."""
         if self._cancelled():
-            return StoreError(f"{artifact.filename} was not unpacked", hint="run the same command again")
+            return Interrupted(f"{artifact.filename} was not unpacked", hint="run the same command again")
         try:
             try:
                 return self._unpack_once(worker, artifact)

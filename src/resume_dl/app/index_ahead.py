@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.indexes.client_files import Answer, ClientAnswer, ClientFile, fetch_client_files
+from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.transfer.watching import WatchedEngine
@@ -38,7 +39,7 @@ class ClientIndex(Protocol):
     def is_settled(self) -> bool:
         """Whether another process has refreshed the copy since this object was made."""
 
-    def take(self, form: str, path: Path, headers: Mapping[str, str], largest: int | None) -> None:
+    def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
         """Put the file, as it was served, into the cache."""
 
     def keep(self) -> None:
@@ -95,7 +96,7 @@ def _ask(
         if answer.path is None:
             index.keep()
         else:
-            index.take(file.filename, answer.path, answer.headers, largest)
+            index.take(file.filename, answer.path, answer.said, largest)
 
     folder = setup.paths.cache / "repodata"
     answers = fetch_client_files(engine, folder, files, take, largest=largest, cancelled=cancelled)

@@ -18,11 +18,12 @@ from resume_dl.app.index_sizes import index_sizes
 from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
-from resume_dl.indexes.whole import RepodataFetcher, Wanted
+from resume_dl.indexes.conda_indexes import CondaIndexes
+from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import find_record
 from resume_dl.settings.channels import expand_channels
 
 LARGEST = 8_000_000
@@ -56,8 +57,19 @@ def look_up(
     sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         folder = setup.paths.listed_indexes
+        options = setup.options
+        freshness = Freshness(options.refresh, options.index_max_age)
         fresh, kept = (
-            RepodataFetcher(engine, setup.places, folder, reporter, offline=each, largest=setup.options.max_index_size)
+            CondaIndexes(
+                engine,
+                setup.places,
+                folder,
+                reporter,
+                offline=each,
+                largest=options.max_index_size,
+                freshness=freshness,
+                alone=True,
+            )
             for each in (False, True)
         )
         for index, those in wanted.items():
@@ -99,10 +111,10 @@ def _hurried(setup: Setup) -> Setup:
     return replace(setup, options=replace(setup.options, give_up_after=patience))
 
 
-def _found(indexes: RepodataFetcher, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
-    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``find_record``."""
+def _found(indexes: CondaIndexes, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
+    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``record``."""
     (file,) = indexes.fetch([index])
-    records = [(artifact, find_record(file.path, artifact.filename)) for artifact in artifacts]
+    records = [(artifact, indexes.record(file, artifact.filename)) for artifact in artifacts]
     return {_address(each): _completed(each, record) for each, record in records if record is not None}
 
 

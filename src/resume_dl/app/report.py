@@ -37,6 +37,9 @@ class ArtifactResult:
     """What a wheel without a published digest was verified by: ``record`` (its own RECORD; its hash was first seen in
     this run) or ``pin`` (the hash first seen in an earlier one)."""
 
+    waits: bool = False
+    """Whether its archive is whole, verified and kept, and only its unpacking is left for the next run."""
+
     @property
     def outcome(self) -> str:
         """``status``; ``stopped`` for a file that is unfinished only because the run was stopped."""
@@ -45,7 +48,7 @@ class ArtifactResult:
     @property
     def verified_by(self) -> str | None:
         """``digest``, ``record`` or ``pin``; None where nothing was verified."""
-        if self.error is not None or self.status in {"planned", "failed"}:
+        if not self.waits and (self.error is not None or self.status in {"planned", "failed"}):
             return None
         return self.held_by or (None if self.artifact.digest is None else "digest")
 
@@ -104,6 +107,8 @@ class RunResult:
     next_command: str = ""
     """The conda command that uses exactly these files."""
     resolved: Resolved = field(default_factory=Resolved)
+    index_bytes: int = 0
+    """Body bytes of channel indexes that came."""
 
     @property
     def exit_code(self) -> int:
@@ -132,6 +137,7 @@ class RunResult:
             "artifacts": [result.as_json() for result in self.artifacts],
             "notes": list(self.notes),
             "next_command": self.next_command,
+            "index_bytes": self.index_bytes,
         }
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
+from resume_dl.app.shards import channel_shards
 from resume_dl.app.solver_wait import SolverWait
-from resume_dl.errors import ConfigurationError, PackageNotFoundError
-from resume_dl.indexes.whole import RepodataFetcher
+from resume_dl.errors import ConfigurationError
+from resume_dl.indexes.conda_indexes import CondaIndexes
+from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
@@ -20,7 +23,7 @@ from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
-from resume_dl.resolve.solve import check_specs, solve
+from resume_dl.resolve.solve import check_specs, package_names, solve
 from resume_dl.resolve.specs import channels_of_specs
 from resume_dl.resolve.virtual import defaults, target
 from resume_dl.resolve.worker import RattlerWorker
@@ -34,7 +37,14 @@ class Resolver:
     """Resolves one request; indexes come through ``engine``. ``worker`` is closed after each time it was used."""
 
     def __init__(
-        self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: WatchedEngine, worker: RattlerWorker
+        self,
+        request: FetchRequest,
+        setup: Setup,
+        reporter: Reporter,
+        engine: WatchedEngine,
+        worker: RattlerWorker,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._request = request
         self._setup = setup
@@ -42,8 +52,26 @@ class Resolver:
         self._worker = worker
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
-        largest = setup.options.max_index_size
-        self._repodata = RepodataFetcher(engine, setup.places, folder, reporter, offline=self.offline, largest=largest)
+        options = setup.options
+        self._shards: ChannelShards | None = None
+        if request.shards and request.solver != "conda":
+            self._shards = channel_shards(setup, reporter, engine, worker, offline=self.offline, cancelled=cancelled)
+        self.indexes = CondaIndexes(
+            engine,
+            setup.places,
+            folder,
+            reporter,
+            offline=self.offline,
+            largest=options.max_index_size,
+            freshness=Freshness(options.refresh, options.index_max_age),
+            index_from=setup.index_from,
+            shards=self._shards,
+        )
+
+    def close(self) -> None:
+        """Remove what was written for the solver alone. Never raises."""
+        if self._shards is not None:
+            self._shards.close()
 
     @property
     def offline(self) -> bool:
@@ -59,7 +87,7 @@ class Resolver:
     ) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
         """A solution for each platform, and the artifacts of explicit lists; ``fresh``: by the newest of all indexes.
 
-        ``disputes`` is for ``RepodataFetcher.fresher``: digests in the index -> those that the bytes have.
+        ``disputes`` is for ``CondaIndexes.fresher``: digests in the index -> those that the bytes have.
         Raises a ResolutionError, ConfigurationError or IntegrityError.
         """
         specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
@@ -219,21 +247,15 @@ class Resolver:
             )
         files = self._indexes(request)
         if fresh:
-            files = self._repodata.fresher(files, disputes)
+            files = self.indexes.fresher(files, disputes)
         self._reporter.message(f"solving for {request.platform}", level="info")
-        try:
-            return solve(request, files, worker, env=self._setup.env)
-        except PackageNotFoundError:
-            # perhaps only this mirror's copy lacks it
-            newer = self._repodata.fresher(files)
-            if newer == files:
-                raise
-            return solve(request, newer, worker, env=self._setup.env)
+        return self.indexes.solved(files, lambda files: solve(request, files, worker, env=self._setup.env))
 
     def _indexes(self, request: SolveRequest) -> list[RepodataFile]:
         subdirs = dict.fromkeys((request.platform, "noarch"))
         self._reporter.message(f"reading the index of {', '.join(c.name for c in request.channels)}", level="info")
-        return self._repodata.fetch([(channel, subdir) for channel in request.channels for subdir in subdirs])
+        wanted = [(channel, subdir) for channel in request.channels for subdir in subdirs]
+        return self.indexes.fetch(wanted, package_names(request))
 
 
 def _not_allowed(what: str) -> ConfigurationError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -40,6 +40,8 @@ class TransferOptions:
     mirrors_file: Path | None = None
     mirrors: tuple[str, ...] = ()
     upstream: bool = True
+    index_from: tuple[str, ...] = ()
+    """Mirrors whose indexes the user believes, in their order."""
     connections: int | None = None
     per_host: int | None = None
     limit_rate: float | None = None
@@ -48,6 +50,10 @@ class TransferOptions:
     """Where nobody could be reached from the start; else as ``give_up_after``."""
     max_index_size: int | None = None
     """Bytes of a channel index, as it comes and unpacked."""
+    refresh: bool = False
+    """Ask for channel indexes again, past caches, however young the kept ones are."""
+    index_max_age: float | None = None
+    """A kept channel index that is younger is used without a request; None: as its server says, within limits."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None
@@ -87,14 +93,20 @@ class Setup:
     @property
     def places(self) -> Places:
         """The mirrors that may be used. Raises ConfigurationError for an unknown name."""
+        self._check_names(self.options.mirrors)
         only = frozenset(self.options.mirrors) or None
-        known = set(self.table.names()) | {"upstream"}
-        for name in sorted(only or ()):
-            if name not in known:
-                raise ConfigurationError(
-                    f"there is no mirror named {name!r}", hint=f"known: {', '.join(sorted(known))}"
-                )
         return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access)
+
+    @property
+    def index_from(self) -> tuple[str, ...]:
+        """The mirrors of ``--index-from``. Raises ConfigurationError for an unknown name."""
+        self._check_names(self.options.index_from)
+        return self.options.index_from
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        known = set(self.table.names()) | {"upstream"}
+        for name in sorted({*names} - known):
+            raise ConfigurationError(f"there is no mirror named {name!r}", hint=f"known: {', '.join(sorted(known))}")
 
 
 def load_setup(

@@ -16,6 +16,7 @@ from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, Transfe
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
+from resume_dl.standalone import fs
 from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
@@ -91,10 +92,7 @@ class Transfer:
         self._engine.run(jobs, done)
         for unpacked in extractor.finish():
             if unpacked.error is not None:
-                result = results[unpacked.artifact.key]
-                interrupted = self._cancelled() and result.error is None
-                result.error = _stopped() if interrupted else unpacked.error
-                result.status = "failed"
+                self._leave_waiting(results[unpacked.artifact.key], unpacked.error)
         for key, partial in adopted.items():
             if results[key].error is None or _is_dead_end(results[key]):
                 remove_adopted(partial)
@@ -148,6 +146,20 @@ class Transfer:
             self._leave_packed(result)
         return result
 
+    def _leave_waiting(self, result: ArtifactResult, error: ResumeDLError) -> None:
+        """A verified archive that could not be unpacked, or was not because the run was stopped."""
+        interrupted = self._cancelled() and result.error is None
+        result.error = _stopped(result.artifact) if interrupted else error
+        result.status, result.path = "failed", None
+        if isinstance(error, IntegrityError):
+            return  # the next run fetches it again
+        artifact = result.artifact
+        for archive in (staged_path(self._folder, artifact), self._place(artifact)):
+            if fs.is_regular(archive, artifact.size):
+                result.path, result.waits = archive, True
+                result.error.resumable_bytes = archive.stat().st_size
+                return
+
     def _leave_packed(self, result: ArtifactResult) -> None:
         """``--no-extract``: the verified archive gets its name, and conda will unpack it."""
         staged = staged_path(self._folder, result.artifact)
@@ -170,9 +182,9 @@ def _failed(artifact: Artifact, error: ResumeDLError) -> ArtifactResult:
     return ArtifactResult(artifact, "failed", error=error)
 
 
-def _stopped() -> Interrupted:
+def _stopped(artifact: Artifact) -> Interrupted:
     hint = "run the same command again: what is on disk is kept"
-    return Interrupted("stopped before all was unpacked", hint=hint)
+    return Interrupted(f"{artifact.title}: verified, stopped before it was unpacked", hint=hint)
 
 
 def _offline_error(artifact: Artifact) -> ResumeDLError:

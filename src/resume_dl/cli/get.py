@@ -40,6 +40,11 @@ def command(urls: tuple[str, ...], **options: Any) -> int:
         except ValueError as error:
             raise click.UsageError(f"no address can be read from {redact(url)}: {error}") from error
     named = options["output"]
+    if named == "-":
+        raise click.UsageError(
+            "-o -: standard output is not supported, since nothing is given out before it is verified; "
+            "name a file and read that (a file called - is ./-)"
+        )
     output = None if named is None else Path(named)
     is_folder = output is not None and (named.endswith(_SEPARATORS) or output.is_dir())
     request = GetRequest(

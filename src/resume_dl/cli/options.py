@@ -80,11 +80,21 @@ _TRANSFER = (
     option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own."),
     option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable."),
     option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins."),
+    option(
+        "--index-from", "index_from", multiple=True, metavar="NAME", help="Trust this mirror's indexes; repeatable."
+    ),
     option("--connections", type=click.IntRange(1, 64), metavar="N", help="Connections in all.  [default: 8]"),
     option("--per-host", "per_host", type=click.IntRange(1, 16), metavar="N", help="To one host.  [default: 2]"),
     option("--limit-rate", "limit_rate", type=Rate(), help="Over everything, as 500k or 2M bytes a second."),
     option("--give-up-after", "give_up_after", type=Duration(), help="Without progress; or never.  [default: 10m]"),
     option("--max-index-size", "max_index_size", type=Size(), help="Largest channel index.  [default: 1GiB]"),
+    option("--refresh", "refresh", is_flag=True, help="Ask for every channel index again, past caches."),
+    option(
+        "--index-max-age",
+        "index_max_age",
+        type=Duration(),
+        help="Use a kept channel index this old unasked.  [default: as its server says]",
+    ),
     option("--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file."),
     option("--offline", is_flag=True, help="Ask nobody; use what is here."),
     option("--debug-trace", "debug_trace", type=_PATH, metavar="FILE", help="Write the run's story; docs/trace.md."),

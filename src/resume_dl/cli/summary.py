@@ -48,6 +48,8 @@ def _line(each: ArtifactResult) -> str:
 def _safe(each: ArtifactResult) -> str:
     from resume_dl.model.units import show_bytes  # noqa: PLC0415 - as above
 
+    if each.waits:
+        return "  (verified and safe on disk, not unpacked)"
     safe = 0 if each.error is None else each.error.resumable_bytes
     return f"  ({show_bytes(safe)} safe on disk)" if safe else ""
 
@@ -68,9 +70,13 @@ def sums(result: RunResult, noun: str) -> str:
         found = [each for each in result.artifacts if each.outcome == outcome]
         if found:
             size = sum(each.artifact.size or 0 for each in found)
-            parts.append(f"{len(found)} {outcome} ({show_bytes(size)})" if size else f"{len(found)} {outcome}")
+            safe = sum(each.error.resumable_bytes for each in found if each.error is not None)
+            more = ([show_bytes(size)] if size else []) + ([f"{show_bytes(safe)} safe on disk"] if safe else [])
+            of_these = f" ({', '.join(more)})" if more else ""
+            parts.append(f"{len(found)} {outcome}{of_these}")
     count = totals["artifacts"]
     head = f"{count} {noun}{'' if count == 1 else 's'}"
     if totals["bytes"] or not count:  # else their sizes are not known
         head += f", {show_bytes(totals['bytes'])}"
-    return f"{head}{': ' if parts else ''}{', '.join(parts)}; {duration_text(result.elapsed)}"
+    index = f"; index: {show_bytes(result.index_bytes)}" if result.index_bytes else ""
+    return f"{head}{': ' if parts else ''}{', '.join(parts)}{index}; {duration_text(result.elapsed)}"

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,6 +25,7 @@ from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_K
 from conda.models.channel import Channel
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
+    from resume_dl.model.http import CacheHeaders
     from resume_dl.model.url import RedactedUrl
 
 SHARDS_FN = "repodata_shards.msgpack.zst"
@@ -143,7 +144,7 @@ class CondaIndex:
             cache.load_state()
         return str(cache.state.etag or cache.state.mod) or None
 
-    def take(self, form: str, path: Path, headers: Mapping[str, str], largest: int | None) -> None:
+    def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
         """Put ``path``, a file as it was served, into the cache. Raises IntegrityError, OSError and CondaError."""
         from resume_dl.resolve.repodata import LARGEST, unpack_zst  # noqa: PLC0415 - not where all is fresh
         from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
@@ -153,7 +154,7 @@ class CondaIndex:
         state = cache.state
         if form == SHARDS_FN:
             state.set_has_format(_SHARDS, True)
-            self._describe(state, headers)
+            self._describe(state, said)
             cache.save(path.read_bytes())
             _brought.append((cache, True))
             return
@@ -167,7 +168,7 @@ class CondaIndex:
                 shutil.copyfile(path, temporary)
             _check_object(temporary, form)
             sync_file(temporary)
-            self._describe(state, headers)
+            self._describe(state, said)
             state.update(_content_digests(temporary))
             cache.replace(temporary)
         finally:
@@ -214,13 +215,13 @@ class CondaIndex:
     def _load(self, cache: Any) -> None:
         _load(cache, sharded=self._sharded)
 
-    def _describe(self, state: Any, headers: Mapping[str, str]) -> None:
+    def _describe(self, state: Any, said: CacheHeaders) -> None:
         """What conda itself notes of an answer, less the login in its address."""
         state.pop("jlap", None)
         state[URL_KEY] = self._fetch.url_w_subdir
-        state[ETAG_KEY] = headers.get("etag", "")
-        state[LAST_MODIFIED_KEY] = headers.get("last-modified", "")
-        state[CACHE_CONTROL_KEY] = headers.get("cache-control", "")
+        state[ETAG_KEY] = said.etag
+        state[LAST_MODIFIED_KEY] = said.last_modified
+        state[CACHE_CONTROL_KEY] = "" if said.max_age is None else f"max-age={int(said.max_age)}"
         self._note_formats(state)
 
     def _note_formats(self, state: Any) -> None:

@@ -64,6 +64,7 @@ class Crew:
         self._let_go_of_fast_hosts()
         while not self._budget.exhausted:
             ready = [s for s in allowed if s.not_before <= now and self._budget.may_take(s.host, now)]
+            ready = self._first_try(allowed, ready, now)
             ranged = [source for source in ready if not source.one_stream]
             if by_digest and size is not None and ranged and (self.live or size >= self._policy.small_file):
                 source = max(ranged, key=lambda each: self._worth(each, now))
@@ -83,7 +84,19 @@ class Crew:
                 continue
             self._hedge(ready, now)
             return
-        self._make_place(allowed, now)
+        if by_digest:  # else no other host may go on with what is here
+            self._make_place(allowed, now)
+
+    def _first_try(self, allowed: Sequence[SourceState], ready: list[SourceState], now: float) -> list[SourceState]:
+        """Those of ``ready`` that may be asked now: a source that may call the file unchanged is waited for.
+
+        Not where it, or its host, rests after a failure: the whole file from another one is better than that.
+        """
+        for source in allowed:
+            rests_until = max(source.not_before, self._budget.host(source.host).not_before)
+            if source.knows and not source.asked and rests_until <= now:
+                return [source] if source in ready else []
+        return ready
 
     def ask(
         self,

@@ -35,6 +35,7 @@ from resume_dl.core.rate import SpeedMeter
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.core.trial import Ruling, Trial
 from resume_dl.core.upkeep import Upkeep
+from resume_dl.model.http import CacheHeaders, by_validator
 
 _OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
 
@@ -59,7 +60,8 @@ class Download:
 
     ``size`` None where no record gave one; ``bound_by_digest`` False where no digest will judge the bytes: then one
     source and its validator bind the whole file. ``thorough``: where sources agree against the record, compare them on
-    every byte. ``jitter`` gives numbers in [0, 1).
+    every byte. ``replaceable``: the caller has others in its sources' place, and waits for their first byte no longer
+    than ``authority_give_up``. ``jitter`` gives numbers in [0, 1).
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Download:
         jitter: Callable[[], float],
         bound_by_digest: bool = True,
         thorough: bool = True,
+        replaceable: bool = False,
     ) -> None:
         self.size = size
         self.sources = list(sources)
@@ -97,10 +100,12 @@ class Download:
             size_is_stated=size is not None,
         )
         self._patience = Patience()
+        self._replaceable = replaceable
+        self._came = False
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
-        self._cache_validator: str | None = None
+        self._said: CacheHeaders | None = None
         self._bound: int | None = None
         self._digests = ("", "")
         self._ending: act.Fail | None = None
@@ -142,9 +147,9 @@ class Download:
         return self._validator
 
     @property
-    def cache_validator(self) -> str | None:
-        """What asks later whether this file has changed, where its source gave anything for it."""
-        return self._validator or self._cache_validator
+    def said(self) -> CacheHeaders:
+        """What asks later whether this file has changed, as far as its source gave anything for it."""
+        return self._said or by_validator(self._validator)
 
     @property
     def resumed(self) -> int:
@@ -240,7 +245,7 @@ class Download:
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
-            usable = usable and event.validator is not None and event.bound_source in labels
+            usable = usable and event.validator is not None and labels.count(event.bound_source or "") == 1
             if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
                 self._validator = event.validator
@@ -289,6 +294,7 @@ class Download:
         self._crew.settle_duplicates()
 
     def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
+        doubted = one.doubted_at is not None  # before its last bytes are counted, which it may have had for long
         self._crew.forget(event.connection, event.received, now)
         if event.size is not None and self.size is None:
             self._fix_size(event.size, one.source)
@@ -303,9 +309,9 @@ class Download:
             failure = Failure(FailureKind.STALLED, f"no byte for {round(now - one.last_byte_at)} s")
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
-        if one.doubted_at is not None and (failure is None or failure.kind in _OF_THE_LINE):
-            self._on_lost_in_sleep(one.source)
-        elif failure is not None:
+        if failure is None or (doubted and failure.kind in _OF_THE_LINE):
+            self._on_lost(one.source)
+        else:
             self._on_failure(one, failure, now)
 
     def _on_response(self, one: Connection, event: ev.ResponseStarted, now: float) -> None:
@@ -318,7 +324,9 @@ class Download:
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
             self._bound = one.source
-            self._validator, self._cache_validator = event.validator, event.cache_validator
+            self._validator = event.validator
+        if not self._digest:  # one that continued was bound to the same version
+            self._said = event.said
         if event.size is not None and (self.size is None or binds):  # what binds is recorded with the size
             self._fix_size(event.size, one.source)
 
@@ -349,6 +357,9 @@ class Download:
             self._upkeep.gained(gained)
             source.progressed()
             self._budget.progressed(one.host)
+        if came > 0 and not self._came:
+            self._came = True
+            self._budget.network.came(one.host)
         self._patience.moved(now, done=self.done.total, came=came, position=position)
 
     def _on_failure(self, one: Connection, failure: Failure, now: float) -> None:
@@ -360,6 +371,7 @@ class Download:
             self._end(act.Fail("local", ((index, failure),)))
             return
         if failure.kind is FailureKind.UNCHANGED:
+            self._said = failure.said
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
         host = self._budget.host(source.host)
@@ -401,10 +413,13 @@ class Download:
         if event.seconds >= self._policy.stall_seconds:
             self._crew.doubt(now)
 
-    def _on_lost_in_sleep(self, index: int) -> None:
-        """A connection did not survive our sleep: that says nothing about its source, which is asked again at once."""
+    def _on_lost(self, index: int) -> None:
+        """A connection has ended without a failure of its source, in our sleep perhaps: it is asked again at once.
+
+        Whatever ended it, a file without a digest goes on only under a validator.
+        """
         ends = self.complete or self._ending is not None
-        broken = Failure(FailureKind.BROKEN, "lost in a sleep")
+        broken = Failure(FailureKind.BROKEN, "lost")
         if not self._digest and index == self._bound and not ends and self._must_restart(self.sources[index], broken):
             self._restart()
 
@@ -416,6 +431,8 @@ class Download:
         self._note_room(now)
         self._crew.watch(now)
         if now >= self._give_up_at():
+            if self._is_hurried:
+                self._budget.network.give_up(self._hosts)
             if self._no_network:
                 self._end(act.Fail("no network", self._unresolved()))
             else:
@@ -596,13 +613,27 @@ class Download:
             silent = any(self._budget.host(source.host).silent for source in self.sources if source.usable)
             longest = min(self._policy.silent_give_up, patience) if silent else 0.0
             patience = max(self._policy.unreached_give_up, longest)
+        if self._is_hurried:
+            replaced = self._budget.network.is_given_up(self._hosts)
+            patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
         ends = self._patience.ends(patience)
-        return min(ends, self._budget.network.ends(self._policy)) if self._no_network else ends
+        network = self._budget.network
+        return min(ends, network.ends(self._policy)) if network.is_unreachable(self._hosts) else ends
+
+    @property
+    def _hosts(self) -> set[str]:
+        """Of the sources that may still be asked."""
+        return {source.host for source in self.sources if source.usable}
+
+    @property
+    def _is_hurried(self) -> bool:
+        """Whether others can answer in its sources' place, which have brought nothing in this run."""
+        return self._replaceable and not self._came
 
     @property
     def _no_network(self) -> bool:
         """Whether no host of this file can be resolved, and nothing has answered in this run."""
-        return self._budget.network.is_missing({source.host for source in self.sources if source.usable})
+        return self._budget.network.is_missing(self._hosts)
 
     @property
     def _reached(self) -> bool:
@@ -655,7 +686,7 @@ class Download:
         self._out.append(act.DiscardPieces())
         self._holdings.clear()
         self._upkeep.discarded()
-        self._bound = self._validator = self._cache_validator = None
+        self._bound = self._validator = self._said = None
         self.size = self._stated_size
 
     def _end(self, fail: act.Fail) -> None:

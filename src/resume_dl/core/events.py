@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resume_dl.core.failures import Failure
+from resume_dl.model.http import CacheHeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class ResponseStarted:
     size: int | None
     validator: str | None = None
     final_host: str = ""
-    cache_validator: str | None = None
-    """What asks later whether the whole file has changed; it may be a weak validator, which binds no bytes."""
+    said: CacheHeaders | None = None
+    """What asks later whether the whole file has changed."""
 
 
 @dataclass(frozen=True, slots=True)

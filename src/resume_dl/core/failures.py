@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from resume_dl.model.http import CacheHeaders
+
 
 class FailureKind(Enum):
     """What a failure says about its source; the comment is the core's answer."""
@@ -39,5 +41,9 @@ class Failure:
     retry_after: float | None = None
     size: int | None = None
     """The file's whole size as this source states it, where that is the trouble."""
+    said: CacheHeaders | None = None
+    """Of a 304: how long the copy that the caller has stays fresh."""
     unresolved: str = ""
     """The host name that the resolver does not know, where that is the trouble: the source's, or its proxy's."""
+    no_route: bool = False
+    """A literal IP address, the source's or its proxy's, refuses the connection, or no route leads there."""

@@ -138,9 +138,12 @@ class Policy:
     ``first_byte_seconds``, when it is known whether one of them keeps silent ..."""
     silent_give_up: float = 150.0
     """... which is no dead line: it has its 20, 40 and 60 s, and the rests between them."""
+    authority_give_up: float = 8.0
+    """Where others can answer in its place, a source that has brought no byte for so long makes way: below the ten
+    seconds that a user waits without a doubt, above the five that a resolver's first silent name server costs."""
     unresolved_give_up: float = 1.0
-    """When no host name resolved, and nothing has answered in this run, there is no network: after one more try, said
-    within the three seconds that a user waits for a first word. Not where --give-up-after asks for more patience."""
+    """When no host name resolves, no literal address has a route, and nothing has answered in this run: after one more
+    try, said within the three seconds that a user waits for. Not where --give-up-after asks for more patience."""
     longest_step: float = 2.0
     """The engine looks at the clock five times a second. A longer step between two looks is a stopped process, a closed
     lid or a paused machine, and counts as no more than this: nothing could have made progress in it."""

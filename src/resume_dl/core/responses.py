@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.model.http import CacheHeaders, RangeRequest, ResponseHead
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
 _UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
@@ -93,9 +93,23 @@ def strong_validator(head: ResponseHead) -> str | None:
     return modified
 
 
-def cache_validator(head: ResponseHead) -> str | None:
-    """What a conditional request for the whole file carries: weak validators count there (RFC 9110 13.1.2, 13.1.3)."""
-    return head.headers.get("etag") or head.headers.get("last-modified") or None
+def cache_headers(head: ResponseHead) -> CacheHeaders:
+    """The validators, and how long the answer is fresh: ``max-age`` less the ``Age`` that it has in caches on the way.
+
+    ``no-cache`` and ``no-store`` come to 0 seconds (RFC 9111 4.2.1, 4.2.3, 5.2.2).
+    """
+    said = head.headers
+    directives = [part.strip().lower() for part in said.get("cache-control", "").split(",")]
+    max_age: float | None = None
+    for directive in directives:
+        name, _, value = directive.partition("=")
+        number = value.strip().strip('"')
+        if name.strip() == "max-age" and _NUMBER.fullmatch(number):
+            age = said.get("age", "").strip()
+            max_age = max(0.0, float(number) - (float(age) if _NUMBER.fullmatch(age) else 0.0))
+        elif name.strip() in {"no-cache", "no-store"}:
+            return CacheHeaders(said.get("etag", ""), said.get("last-modified", ""), 0.0)
+    return CacheHeaders(said.get("etag", ""), said.get("last-modified", ""), max_age)
 
 
 def _check_body_kind(headers: Mapping[str, str]) -> Failure | None:
@@ -163,7 +177,7 @@ def _check_whole(head: ResponseHead, size: int | None) -> Accepted | Failure:
 def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -> Failure:
     status = head.status
     if status == 304 and any(name.lower() in {"if-none-match", "if-modified-since"} for name in request.headers):
-        return Failure(FailureKind.UNCHANGED, "has not changed")
+        return Failure(FailureKind.UNCHANGED, "has not changed", said=cache_headers(head))
     if status == 416:
         match = _UNSATISFIED.fullmatch(head.headers.get("content-range", "").strip())
         if match and size is not None and int(match[1]) != size:

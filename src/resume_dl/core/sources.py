@@ -37,6 +37,8 @@ class SourceState:
     host: str
     connections: int | None = None
     """The mirror's own limit for its host."""
+    knows: bool = False
+    """The copy that the caller has came from it: it has the first try, as it may call that unchanged."""
     dropped: Failure | None = None
     quarantined: bool = False
     """It gave wrong bytes."""

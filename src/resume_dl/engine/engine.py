@@ -21,7 +21,7 @@ from resume_dl.core.sources import SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
-from resume_dl.engine.job import Job, Outcome, error_of
+from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of, labels_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.running import Running
@@ -93,6 +93,11 @@ class Engine:
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
 
+    @property
+    def transport(self) -> Transport:
+        """What it asks through; connections are shared with whatever else uses it."""
+        return self._transport
+
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
         """Fetch every job; one outcome a job, in order. ``on_done`` is told each as it ends, in this thread.
 
@@ -108,7 +113,11 @@ class Engine:
             Pool("hash", HASHERS),
         )
         for job in jobs:
-            sources = [SourceState(str(s.url), s.url.host, s.connections) for s in job.artifact.sources]
+            labels = labels_of(job.artifact.sources)
+            sources = [
+                SourceState(label, s.url.host, s.connections, knows=s.url in job.known)
+                for label, s in zip(labels, job.artifact.sources, strict=True)
+            ]
             download = Download(
                 size=job.artifact.size,
                 sources=sources,
@@ -117,6 +126,7 @@ class Engine:
                 jitter=self._jitter,
                 bound_by_digest=job.artifact.digest is not None,
                 thorough=job.thorough,
+                replaceable=job.replaceable,
             )
             self._running[job.artifact.key] = Running(job, download)
             session.add(job.artifact.key, download)
@@ -307,18 +317,19 @@ class Engine:
     def _open_range(self, key: str, running: Running, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
+        job = running.job
+        source = job.artifact.sources[action.source]
         more = {
-            "source": running.job.artifact.sources[action.source],
+            "source": source,
             "filename": running.job.artifact.filename,
             "part": running.part,
             "transport": self._transport,
             "post": lambda event: self._events.put((key, event)),
             "clock": self._clock,
             "limiter": self._limiter,
-            "known_validator": running.job.known_validator,
+            "conditions": job.known.get(source.url, NOTHING_SAID).conditions(),
             "headers": running.job.headers,
             "largest": running.job.largest,
-            "on_head": running.job.on_head,
         }
         label = running.download.sources[action.source].label
         worker: Worker
@@ -369,7 +380,7 @@ class Engine:
     def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
         failures = [source.failures for source in running.download.sources]
-        error = error_of(fail, artifact, artifact.sources, failures) if fail else None
+        error = error_of(fail, artifact, artifact.sources, failures, came=running.download.kept) if fail else None
         safe = fail.resumable_bytes if fail else None
         self._teller.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)

@@ -19,9 +19,12 @@ from resume_dl.errors import (
     internal_error,
 )
 from resume_dl.model.artifact import Artifact, Source
-from resume_dl.model.http import ResponseHead
+from resume_dl.model.http import CacheHeaders
+from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import PartStore
 
+NOTHING_SAID = CacheHeaders()
+_UNBOUND = "the server gave no length, or no ETag or date to tell versions apart: it begins at the first byte"
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 
@@ -31,10 +34,6 @@ def _never() -> bool:
 
 def _anything(_: int) -> None:
     """Every size is right."""
-
-
-def _unheard(_: ResponseHead) -> None:
-    """Most callers need nothing but the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,19 @@ class Job:
     store: PartStore
     destination: Path
     is_published: Callable[[], bool] = _never
-    known_validator: str | None = None
-    """Of the copy that the caller has already: an unchanged file ends with the reason ``unchanged``."""
+    known: Mapping[RedactedUrl, CacheHeaders] = field(default_factory=dict)
+    """Of the copy that the caller has already, what each source said of it: an unchanged file ends with the reason
+    ``unchanged``. No source is told what another one said."""
     thorough: bool = False
     """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
+    replaceable: bool = False
+    """The caller has other sources in place of these: they are given up soon where nothing comes from them."""
     check_size: Callable[[int], None] = _anything
     """Told the size in bytes where an answer is the first to tell it; raises where so much cannot be taken."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request for it (``Cache-Control`` for a copy that is newer than caches')."""
     largest: int | None = None
     """Bytes; a source whose file is longer is refused. For files whose size no record says."""
-    on_head: Callable[[ResponseHead], None] = _unheard
-    """Called with the head of each answer whose body is taken, from the connection's own thread; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +83,47 @@ class Outcome:
     sources: tuple[SourceReport, ...] = ()
     error: ResumeDLError | None = None
     reason: str = ""
-    validator: str | None = None
+    said: CacheHeaders = NOTHING_SAID
+    """Of a file without a digest, by its source: what asks later whether it has changed."""
     agreeing: tuple[str, ...] = ()
     """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
 
 
+def labels_of(sources: Sequence[Source]) -> list[str]:
+    """What each source is called in journals: its redacted address; where several have one, with a hash of it all."""
+    shown = [str(source.url) for source in sources]
+    return [
+        label if shown.count(label) == 1 else f"{label}#{source.url.fingerprint}"
+        for label, source in zip(shown, sources, strict=True)
+    ]
+
+
 def error_of(
-    fail: Fail, artifact: Artifact, sources: tuple[Source, ...], failures: Sequence[Mapping[str, int]] = ()
+    fail: Fail,
+    artifact: Artifact,
+    sources: tuple[Source, ...],
+    failures: Sequence[Mapping[str, int]] = (),
+    *,
+    came: int = 0,
 ) -> ResumeDLError:
-    """The exception a user should see for a download that failed; ``failures``: each source's in this run, by kind."""
+    """The exception a user should see for a download that failed.
+
+    ``failures``: each source's in this run, by kind; ``came``: bytes received in this run and believed until its end.
+    """
     safe = fail.resumable_bytes
     name = artifact.title
     causes = tuple(f"{sources[index].mirror}: {failure.message}" for index, failure in fail.causes)
     why = "; ".join(dict.fromkeys(causes)) or "no source is known for it"
     again = "run the same command again: what is on disk is kept"
+    unable = {index for index, failed in enumerate(failures) if _NO_RANGES & {*failed}}
+    is_lost = bool(came) and not safe and artifact.digest is None
     if fail.reason == "cancelled":
-        return Interrupted(f"{name}: stopped", hint=again, resumable_bytes=safe)
+        hint = again
+        if len(unable) == len(sources):
+            hint = f"run the same command again; {_restarting(sources)}"
+        elif is_lost:
+            hint = f"run the same command again; {_UNBOUND}"
+        return Interrupted(f"{name}: stopped", hint=hint, resumable_bytes=safe)
     if fail.reason == "locked":
         return LockedError(f"{name}: {fail.owner} works on this file", owner=fail.owner, hint="leave out --no-wait")
     if fail.reason == "local":
@@ -127,15 +152,11 @@ def error_of(
         silent = any(failure.kind is not FailureKind.UNREACHABLE for _, failure in fail.causes)
         what = "no source has answered" if silent else "no source can be reached"
         return SourcesExhaustedError(f"{name}: {what} ({why})", causes=causes, hint=hint, resumable_bytes=safe)
-    unable = [
-        sources[index].mirror for index, _ in fail.causes if index < len(failures) and _NO_RANGES & {*failures[index]}
-    ]
-    restarting = ""
-    if unable:
-        restarting = (
-            f"{' and '.join(dict.fromkeys(unable))} cannot continue a download, each try begins at the first byte"
-        )
+    restarting = _restarting([sources[index] for index, _ in fail.causes if index in unable])
+    if restarting:
         again = f"{restarting}: try another mirror with --mirror, or {again}"
+    elif is_lost:
+        again = f"run the same command again; {_UNBOUND}"
     return SourcesExhaustedError(
         f"{name}: every source failed ({why})",
         causes=causes,
@@ -143,6 +164,12 @@ def error_of(
         resumable_bytes=safe,
         restarting=restarting,
     )
+
+
+def _restarting(sources: Sequence[Source]) -> str:
+    """Tell which sources cannot continue a download, for a hint; empty where none is known to be so."""
+    unable = dict.fromkeys(source.mirror for source in sources)
+    return f"{' and '.join(unable)} cannot continue a download, each try begins at the first byte" if unable else ""
 
 
 def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], why: str) -> DigestMismatchError:

@@ -10,11 +10,11 @@ from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.leasing import NO_END
-from resume_dl.core.responses import cache_validator, check_head, check_length, check_magic
+from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
-from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.model.http import RangeRequest
 from resume_dl.ports import Clock, Exchange, PartFile, Transport
 
 REPORT_BYTES = 1024 * 1024
@@ -39,21 +39,19 @@ class Worker(ABC):
         post: Callable[[Event], None],
         clock: Clock,
         limiter: RateLimiter | None = None,
-        known_validator: str | None = None,
+        conditions: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         largest: int | None = None,
-        on_head: Callable[[ResponseHead], None] = lambda _: None,
     ) -> None:
         self._order = order
         self._id = order.connection
         self._filename = filename
         self._largest = largest
-        self._on_head = on_head
         self._part = part
         self._post = post
         self._clock = clock
         self._limiter = limiter
-        every = {**source.headers, **(headers or {}), **(conditional(known_validator) if order.whole else {})}
+        every = {**source.headers, **(headers or {}), **((conditions or {}) if order.whole else {})}
         self._request = RangeRequest(source.url, order.start, order.end, order.whole, order.if_range, every)
         self._exchange: Exchange = transport.exchange(self._request)
         self._fence = threading.Lock()
@@ -140,9 +138,8 @@ class Worker(ABC):
                 if verdict.end is not None:
                     self._body_end = verdict.end
             head = response.head
-            self._on_head(head)
-            cached = cache_validator(head)
-            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, cached))
+            said = cache_headers(head)
+            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, said))
             failure = None
             try:
                 failure = self._receive(response.chunks())
@@ -222,14 +219,6 @@ class Worker(ABC):
         """The lease is here, and the connection is given back."""
 
 
-def conditional(validator: str | None) -> dict[str, str]:
-    """The headers that ask for a file only if it is not the one with ``validator`` (RFC 9110 13.1.2, 13.1.3)."""
-    if validator is None:
-        return {}
-    is_tag = validator.startswith(('"', 'W/"'))
-    return {"If-None-Match": validator} if is_tag else {"If-Modified-Since": validator}
-
-
 def failure_of(error: SourceError) -> Failure:
     """The core's value for a transport's exception."""
     if not error.retryable:
@@ -240,4 +229,6 @@ def failure_of(error: SourceError) -> Failure:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.BROKEN
-    return Failure(kind, error.message, unresolved=error.unresolved if isinstance(error, NetworkError) else "")
+    if not isinstance(error, NetworkError):
+        return Failure(kind, error.message)
+    return Failure(kind, error.message, unresolved=error.unresolved, no_route=error.no_route)

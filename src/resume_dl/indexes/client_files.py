@@ -15,11 +15,10 @@ from enum import Enum
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
-from resume_dl.core.responses import cache_validator
-from resume_dl.engine.job import Job, Outcome
+from resume_dl.engine.job import NOTHING_SAID, Job, Outcome
 from resume_dl.errors import LockedError
 from resume_dl.model.artifact import Artifact, Source
-from resume_dl.model.http import ResponseHead
+from resume_dl.model.http import CacheHeaders, by_validator
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.repodata import LARGEST
 from resume_dl.store.lock import FileLock
@@ -31,7 +30,6 @@ HANDOVER = 30.0
 """Seconds to wait for another process that has the whole file and unpacks it for the client."""
 _PAUSE = 0.05
 _REFUSALS = {FailureKind.LACKS.value, FailureKind.REFUSED.value}
-_HEADERS = ("etag", "last-modified", "cache-control")
 
 
 class Answer(Enum):
@@ -82,13 +80,13 @@ class ClientFile:
 class ClientAnswer:
     """How the request for one file ended.
 
-    For ``NEW``, ``path`` is the file as it was served, valid only during the call of ``take``, and ``headers`` are
-    those of ``etag``, ``last-modified`` and ``cache-control`` that belong to it.
+    For ``NEW``, ``path`` is the file as it was served, valid only during the call of ``take``, and ``said`` is what the
+    server said of these very bytes; less where they came in an earlier run.
     """
 
     answer: Answer
     path: Path | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    said: CacheHeaders = NOTHING_SAID
     error: Exception | None = None
 
 
@@ -140,7 +138,6 @@ class _UnderWay:
         self._cancelled = cancelled
         self._lock = FileLock(folder / f"{file.artifact.key}.handover")
         self._elsewhere = False
-        self._heads: list[ResponseHead] = []
 
     def job(self, largest: int) -> Job:
         artifact = self._file.artifact
@@ -149,9 +146,8 @@ class _UnderWay:
             PartStore(self._folder / "parts"),
             self._folder / f"{artifact.key}.served",
             is_published=self._is_elsewhere,
-            known_validator=self._file.validator,
+            known={} if self._file.validator is None else {self._file.url: by_validator(self._file.validator)},
             largest=largest,
-            on_head=self._heads.append,
         )
 
     def _is_elsewhere(self) -> bool:
@@ -184,22 +180,12 @@ class _UnderWay:
         if self._elsewhere:
             return ClientAnswer(Answer.ELSEWHERE)
         if outcome.reason == "unchanged":
-            return ClientAnswer(Answer.UNCHANGED)
+            return ClientAnswer(Answer.UNCHANGED, said=outcome.said)
         if outcome.error is not None:
             kinds = {kind for report in outcome.sources for kind in report.failures}
             refused = outcome.reason == "lacking" or (kinds and kinds <= _REFUSALS)
             return ClientAnswer(Answer.ABSENT if refused else Answer.FAILED, error=outcome.error)
-        return ClientAnswer(Answer.NEW, self._folder / f"{outcome.artifact.key}.served", self._headers(outcome))
-
-    def _headers(self, outcome: Outcome) -> dict[str, str]:
-        """What the server said of these very bytes; less where they came in an earlier run."""
-        validator = outcome.validator
-        for head in reversed(self._heads):
-            if cache_validator(head) == validator:
-                return {name: head.headers[name] for name in _HEADERS if head.headers.get(name)}
-        if validator is None:
-            return {}
-        return {"etag" if validator.startswith(('"', 'W/"')) else "last-modified": validator}
+        return ClientAnswer(Answer.NEW, self._folder / f"{outcome.artifact.key}.served", outcome.said)
 
     @contextmanager
     def _cleared(self) -> Iterator[None]:

@@ -10,22 +10,64 @@ import errno
 import json
 import os
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.errors import NotWritableError, OutOfSpaceError, ResumeDLError
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.http import CacheHeaders, by_validator
 from resume_dl.resolve.repodata import LARGEST, unpack_zst
+from resume_dl.store.lock import FileLock
 from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
+
+SERVER_MOST = 3600.0
+"""Seconds; a server that calls its index fresh for longer is asked again all the same: packages come every hour."""
+_LOCK_SECONDS = 10.0
+"""Another run holds a copy's lock while it renames two files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``validator`` is of the copy that came from the address ``source``; for other sources it means nothing."""
+    """What the address ``source`` (redacted) said of the kept copy; for other sources it means nothing.
+
+    ``checked``: when it said so last, in seconds since 1970.
+    """
 
     source: str
-    validator: str | None
+    said: CacheHeaders
+    checked: float
+
+    def age(self, now: float) -> float:
+        """Seconds since then; 0 where the clock has been put back."""
+        return max(0.0, now - self.checked)
+
+    def fields(self) -> dict[str, object]:
+        """As JSON values, for ``read_note``."""
+        said = self.said
+        validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
+        return {"source": self.source, **validators, "max_age": said.max_age, "checked": self.checked}
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How old a kept index may be that is used without a request.
+
+    ``max_age`` in seconds; None: as long as its server said, at most ``SERVER_MOST``. ``refresh``: none is used so.
+    """
+
+    refresh: bool = False
+    max_age: float | None = None
+
+    def allows(self, note: Note, now: float) -> bool:
+        """Whether the copy of this note may be used; not one from the future, whose age is unknown."""
+        most = min(note.said.max_age or 0.0, SERVER_MOST) if self.max_age is None else self.max_age
+        return not self.refresh and note.checked <= now < note.checked + most
+
+
+AS_SERVERS_SAY = Freshness()
 
 
 class KeptCopies:
@@ -40,9 +82,9 @@ class KeptCopies:
         """The part files of indexes on their way."""
         return PartStore(self._folder / "parts")
 
-    def path(self, index: Artifact, *, aside: bool = False) -> Path:
-        """Where the copy lies; ``aside``: one that is compared with the kept one first."""
-        return self._folder / f"{index.key}{'-copy' if aside else ''}.json"
+    def path(self, index: Artifact) -> Path:
+        """Where the copy lies."""
+        return self._folder / f"{index.key}.json"
 
     def arriving(self, index: Artifact) -> Path:
         """Where an index lies between its last byte and ``keep``."""
@@ -60,12 +102,12 @@ class KeptCopies:
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise self.unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
-    def keep(self, index: Artifact, note: Note, *, aside: bool = False) -> None:
+    def keep(self, index: Artifact, note: Note) -> None:
         """Unpack what has arrived where it is packed, and let it take the kept copy's place.
 
         Raises IntegrityError, OutOfSpaceError, NotWritableError.
         """
-        new, target = self.arriving(index), self.path(index, aside=aside)
+        new, target = self.arriving(index), self.path(index)
         try:
             if index.filename.endswith(".zst"):
                 unpacked = target.with_suffix(f".{secrets.token_hex(4)}")
@@ -74,24 +116,55 @@ class KeptCopies:
                 finally:
                     new.unlink()
                 new = unpacked
-            remove_durably(_note_of(target))  # never a validator beside another copy
-            replace_durably(new, target)
-            said = {"url": str(index.url), "source": note.source, "validator": note.validator}
-            # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
-            write_durably(_note_of(target), json.dumps(said).encode())
+            with self._locked(target):
+                remove_durably(_note_of(target))  # never a validator beside another copy
+                replace_durably(new, target)
+                # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
+                self._write(index, note, target)
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def confirm(self, index: Artifact, note: Note, said: CacheHeaders, now: float) -> None:
+        """Note that the source of ``note`` calls the kept copy unchanged; ``said``: what goes with that answer.
+
+        Not where another process has put another copy there meanwhile.
+        """
+        confirmed, target = replace(note, said=replace(note.said, max_age=said.max_age), checked=now), self.path(index)
+        try:
+            with self._locked(target):
+                if self.note(index) == note:
+                    self._write(index, confirmed, target)
         except OSError as error:
             raise self.unwritable(error) from error
 
     def note(self, index: Artifact) -> Note | None:
-        """What was said of the kept copy; None where there is no copy, or nothing that asks whether it has changed."""
+        """What was said of the kept copy; None where there is no copy.
+
+        Without a readable note the copy is as old as its file, and no source is known.
+        """
         target = self.path(index)
         try:
-            said = json.loads(_note_of(target).read_text(encoding="utf-8"))
-            if target.is_file() and isinstance(said["validator"], str):
-                return Note(str(said["source"]), said["validator"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        return None
+            written = target.stat().st_mtime
+        except OSError:
+            return None
+        try:
+            return read_note(json.loads(_note_of(target).read_text(encoding="utf-8")), written)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return Note("", CacheHeaders(), written)
+
+    @staticmethod
+    def _write(index: Artifact, note: Note, target: Path) -> None:
+        write_durably(_note_of(target), json.dumps({"url": str(index.url), **note.fields()}).encode())
+
+    @contextmanager
+    def _locked(self, target: Path) -> Iterator[None]:
+        """Keep other processes from this copy and its note, which must not be of two versions."""
+        lock = FileLock(target.with_suffix(".lock"))
+        lock.acquire_within(_LOCK_SECONDS)
+        try:
+            yield
+        finally:
+            lock.release(remove=True)
 
     def unwritable(self, error: OSError) -> ResumeDLError:
         """What the user is told where the folder cannot be written."""
@@ -110,3 +183,22 @@ class KeptCopies:
 
 def _note_of(copy: Path) -> Path:
     return copy.with_suffix(".note")
+
+
+def read_note(fields: dict[str, object], written: float) -> Note:
+    """A note's fields; ``written``: when its copy was written. Raises KeyError or TypeError."""
+    source, checked, max_age = fields["source"], fields.get("checked", written), fields.get("max_age")
+    if "etag" in fields:
+        said = CacheHeaders(_header(fields["etag"]), _header(fields["last_modified"]), _seconds(max_age))
+    else:  # as earlier versions wrote it
+        said = by_validator(_header(fields["validator"]) or None)
+    return Note(str(source), said, _seconds(checked) or 0.0)
+
+
+def _header(value: object) -> str:
+    """What may go into a request's header as it is."""
+    return value if isinstance(value, str) and value.isascii() and value.isprintable() else ""
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < float("inf") else None

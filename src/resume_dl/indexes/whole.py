@@ -1,33 +1,32 @@
-"""Whole channel indexes over our own transport: resumable, kept, and asked for again only if they have changed."""
+"""Whole channel indexes of given sources, over our own transport: resumable, kept, asked for again only if changed.
+
+Which sources are believed is decided above (``conda_indexes``, ``trust``).
+"""
 
 from __future__ import annotations
 
-import mmap
-import secrets
-import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     CaptivePortalError,
-    ChannelNotFoundError,
     ChannelUnavailableError,
     IntegrityError,
     NoNetworkError,
     ResumeDLError,
 )
-from resume_dl.indexes.copies import KeptCopies, Note
-from resume_dl.model.artifact import Artifact
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, KeptCopies, Note
+from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
+from resume_dl.model.http import CacheHeaders
+from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.repodata import newest_timestamp
-from resume_dl.resolve.request import RepodataFile
-from resume_dl.store.platform import remove_durably, replace_durably, write_durably
 from resume_dl.transfer.places import Places
 from resume_dl.transfer.watching import WatchedEngine
 
@@ -39,116 +38,39 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
+Asked = Wanted | tuple[Channel, str, str]
+"""What is fetched at once, each once: an index, or the copy of it that the mirror of this name has."""
+SourcesOf = Callable[[Asked, str], tuple[Source, ...]]
+"""The sources to ask for the file of this name, in their order."""
+
+
+@dataclass(slots=True)
+class WholeIndex:
+    """What became of one index. Without a path and an error: every source answered that it has none."""
+
+    path: Path | None = None
+    """The uncompressed copy."""
+    error: ResumeDLError | None = None
+    """Why it cannot be had, though a source may have it (ChannelUnavailableError, CaptivePortalError)."""
+    tried: tuple[str, ...] = ()
+    """Addresses, redacted."""
+    carried_by: tuple[str, ...] = ()
+    """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    downloaded: int = 0
+    """Bytes that came in this run."""
+    kept: bool = False
+    """No body came in this run: it is unchanged, young enough, or this is ``offline``."""
+    asked: bool = True
+    """Whether a server was to be asked for it in this run."""
+    age: float | None = None
+    """Seconds since its source last said that this is its version; None without a path."""
 
 
 class WholeIndexes:
-    """Fetches whole indexes from the sources that each names; ``offline`` uses what is kept and asks no server."""
+    """Keeps one copy of each index and source in ``folder``; ``offline`` uses what is there and makes no request.
 
-    def __init__(
-        self, engine: WatchedEngine, places: Places, copies: KeptCopies, reporter: Reporter, *, offline: bool
-    ) -> None:
-        self._engine = engine
-        self._places = places
-        self._copies = copies
-        self._reporter = reporter
-        self._offline = offline
-        self.refused: dict[Wanted, list[str]] = {}
-        """What was wrong with indexes that came, each with its source."""
-
-    def get(self, indexes: Mapping[Wanted, Artifact], *, aside: bool = False) -> dict[Wanted, Path]:
-        """The unpacked copies of those that exist; ``aside``: asked for past caches, and put beside what is kept.
-
-        What was wrong with the others is in ``refused``. Raises ChannelUnavailableError, Interrupted or StoreError.
-        """
-        paths = {index.key: self._copies.path(index, aside=aside) for index in indexes.values()}
-        if self._offline:
-            return {each: paths[index.key] for each, index in indexes.items() if paths[index.key].is_file()}
-        self._copies.make_folder()
-        there: dict[Wanted, Path] = {}
-        while indexes:
-            jobs = {index.key: self._job(index, aside=aside) for index in indexes.values()}
-            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(list(jobs.values()))}
-            again: dict[Wanted, Artifact] = {}
-            for each, index in indexes.items():
-                outcome = outcomes[index.key]
-                if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
-                    continue
-                if _is_refused(outcome):
-                    self._refuse(each, index, f"{outcome.error}")
-                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
-                        self._copies.parts.remove(index.key)
-                    continue
-                if outcome.error is not None and outcome.reason != "unchanged":
-                    raise self._unavailable(outcome)
-                if outcome.error is None:
-                    try:
-                        self._copies.keep(index, _note(outcome), aside=aside)
-                    except IntegrityError as error:
-                        served = {report.mirror for report in outcome.sources if report.bytes}
-                        others = tuple(source for source in index.sources if source.mirror not in served)
-                        who = " and ".join(sorted(served)) or "an earlier run"
-                        self._refuse(each, index, f"{index.title} of {who}: {error.message}")
-                        if others and served:
-                            again[each] = replace(index, sources=others)
-                        continue
-                there[each] = paths[index.key]
-            indexes = again
-        return there
-
-    def _refuse(self, of: Wanted, index: Artifact, why: str) -> None:
-        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
-        self.refused.setdefault(of, []).append(why)
-        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
-
-    def _job(self, index: Artifact, *, aside: bool) -> Job:
-        parts, new, largest = self._copies.parts, self._copies.arriving(index), self._copies.largest
-        if aside:
-            return Job(index, parts, new, headers=_PAST_CACHES, largest=largest)
-        note, validator = self._copies.note(index), None
-        if note is not None:
-            # the validator is one source's: that one is asked first, for the others it means nothing
-            first = [source for source in index.sources if str(source.url) == note.source]
-            if first:
-                rest = [source for source in index.sources if source not in first]
-                index = replace(index, sources=(*first, *rest))
-                validator = note.validator
-        return Job(index, parts, new, known_validator=validator, largest=largest)
-
-    def _unavailable(self, outcome: Outcome) -> Exception:
-        error = outcome.error
-        if error is None or outcome.reason in {"cancelled", "local", "locked"}:
-            return error or AssertionError("an outcome without an error")
-        if isinstance(error, CaptivePortalError):
-            return error
-        kept = self._copies.path(outcome.artifact).is_file()
-        hint = "check the line and the proxy settings, then run it again: what came is kept"
-        said = f"an index cannot be had: {error.message}"
-        if isinstance(error, NoNetworkError):
-            said, hint = error.message, error.hint
-        if self._places.left_out and not outcome.artifact.sources:
-            hint = error.hint
-        return ChannelUnavailableError(
-            said,
-            tried=tuple(str(source.url) for source in outcome.artifact.sources),
-            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
-        )
-
-
-def _note(outcome: Outcome) -> Note:
-    served = {report.mirror for report in outcome.sources if report.bytes}
-    label = next((str(source.url) for source in outcome.artifact.sources if source.mirror in served), "")
-    return Note(label, outcome.validator)
-
-
-def _is_refused(outcome: Outcome) -> bool:
-    """Whether each source answered, and none of them with a file that may be taken for an index."""
-    kinds = {kind for report in outcome.sources for kind in report.failures}
-    answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
-    return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers
-
-
-class RepodataFetcher:
-    """Keeps one copy of each repodata in ``folder``; ``offline`` uses what is there and asks nobody."""
+    ``clock`` gives seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -159,122 +81,202 @@ class RepodataFetcher:
         *,
         offline: bool,
         largest: int | None = None,
+        freshness: Freshness = AS_SERVERS_SAY,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._engine = engine
         self._places = places
+        self._copies = KeptCopies(folder, largest=largest)
         self._reporter = reporter
         self._offline = offline
-        copies = KeptCopies(folder, largest=largest)
-        self._whole = WholeIndexes(engine, places, copies, reporter, offline=offline)
+        self._freshness = freshness
+        self._clock = clock
+        self.downloaded = 0
+        """Body bytes of indexes that came over the line so far, those of refused ones included."""
+        self._refused: dict[Asked, list[str]] = {}
+        """What was wrong with indexes that came, each with its source."""
 
-    def fetch(self, wanted: Sequence[Wanted]) -> list[RepodataFile]:
-        """The repodata of every channel and subdir that exists; a channel may lack some subdirs, but not all.
+    def fetch(
+        self,
+        wanted: Sequence[Asked],
+        sources: SourcesOf,
+        *,
+        past_caches: bool = False,
+        replaceable: Container[Asked] = (),
+        forms: Sequence[str] = FORMATS,
+    ) -> dict[Asked, WholeIndex]:
+        """What became of each index; the packed form is asked for first.
 
-        Raises ChannelNotFoundError, ChannelUnavailableError, Interrupted or StoreError.
+        A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
+        asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
+        not answer soon. Raises Interrupted or StoreError.
         """
-        found: dict[Wanted, RepodataFile] = {}
-        missing = list(wanted)
-        self._whole.refused.clear()
-        tried: dict[Wanted, list[str]] = {each: [] for each in wanted}
-        for name in FORMATS:
-            indexes = {each: self._index(each, each[0].file_url(each[1], name), name) for each in missing}
+        results = {each: WholeIndex() for each in wanted}
+        self._refused.clear()
+        found = {each: [self._index(each, name, sources(each, name)) for name in forms] for each in wanted}
+        for each, indexes in found.items():
+            results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
+            if not past_caches:
+                self._use_kept(results[each], indexes)
+        self._tell_ages(results)
+        missing = [each for each in wanted if results[each].path is None]
+        for number in range(0 if self._offline else len(forms)):
+            now = {each: found[each][number] for each in missing}
+            self._get(now, results, past_caches=past_caches, replaceable=replaceable)
+            missing = [each for each in missing if results[each].path is None and results[each].error is None]
+        for each in missing:
+            if each in self._refused:
+                results[each].error = self._unusable(each, results[each].tried)
+        return results
+
+    def _index(self, of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
+        channel, subdir = of[:2]
+        # kept by the first source's address: what one source says is never taken for what another one says
+        url = sources[0].url if sources else channel.file_url(subdir, name)
+        return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
+
+    def _get(
+        self,
+        indexes: Mapping[Asked, Artifact],
+        results: Mapping[Asked, WholeIndex],
+        *,
+        past_caches: bool,
+        replaceable: Container[Asked],
+    ) -> None:
+        """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
+        if indexes:
+            self._copies.make_folder()
+        while indexes:
+            notes = {index.key: self._copies.note(index) for index in indexes.values()}
+            jobs = [
+                replace(self._job(index, notes[index.key], past_caches=past_caches), replaceable=each in replaceable)
+                for each, index in indexes.items()
+            ]
+            outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
+            self.downloaded += sum(outcome.downloaded + outcome.wasted for outcome in outcomes.values())
+            again: dict[Asked, Artifact] = {}
             for each, index in indexes.items():
-                tried[each] += [str(source.url) for source in index.sources]
-            answers = self._whole.get(indexes)
-            found |= {each: RepodataFile(each[0], each[1], path) for each, path in answers.items()}
-            missing = [each for each in missing if each not in answers]
-        have = {channel for channel, _ in found}
-        for channel, subdir in missing:
-            if (channel, subdir) in self._whole.refused:
-                raise self._unusable(channel, subdir, tried[channel, subdir])
-            if channel not in have:
-                places = tuple(place for each, urls in tried.items() if each[0] == channel for place in urls)
-                what = "has not been fetched before" if self._offline else "has no repodata anywhere"
-                raise ChannelNotFoundError(
-                    f"the channel {channel.name} {what} (tried {', '.join(places) or 'no address: no mirror has it'})",
-                    tried=places,
-                    hint="check its name, or run without --offline" if self._offline else "check the channel's name",
-                )
-            self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
-        return [found[each] for each in wanted if each in found]
+                outcome = outcomes[index.key]
+                results[each].downloaded += outcome.downloaded
+                if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
+                    continue
+                if _is_refused(outcome):
+                    self._refuse(each, index, f"{outcome.error}")
+                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
+                        self._copies.parts.remove(index.key)
+                    continue
+                if outcome.error is not None and outcome.reason != "unchanged":
+                    results[each].error = self._unavailable(outcome)
+                    continue
+                try:
+                    note = self._taken(index, outcome, notes[index.key])
+                except IntegrityError as error:
+                    served = {report.mirror for report in outcome.sources if report.bytes}
+                    others = tuple(source for source in index.sources if source.mirror not in served)
+                    who = " and ".join(sorted(served)) or "an earlier run"
+                    self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                    if others and served:
+                        again[each] = replace(index, sources=others)
+                    continue
+                self._settle(results[each], index, note, kept=outcome.reason == "unchanged")
+            indexes = again
 
-    def fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str] | None = None) -> list[RepodataFile]:
-        """The same files, each the best of all sources' copies; the very same list where none is better.
+    def _taken(self, index: Artifact, outcome: Outcome, note: Note | None) -> Note:
+        """Keep what came, or the copy of ``note`` that its source calls unchanged; what is noted of it from now on.
 
-        A mirror or a cache that is behind serves an old index: asked for when a spec has no candidate, when an archive
-        is nowhere, or when sources agree on bytes that the index denies: ``disputes`` are those, the digest in the
-        index -> the digest that the bytes have.
+        Raises IntegrityError or StoreError.
         """
-        if self._offline:
-            return list(files)
-        return [self._freshest(file, disputes or {}) for file in files]
+        now = self._clock()
+        if outcome.reason == "unchanged" and note is not None:
+            self._copies.confirm(index, note, outcome.said, now)
+            return replace(note, checked=now)
+        served = {report.mirror for report in outcome.sources if report.bytes}
+        sources = outcome.artifact.sources
+        label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
+        note = Note(label, outcome.said, now)
+        self._copies.keep(index, note)
+        return note
 
-    def _freshest(self, file: RepodataFile, disputes: Mapping[str, str]) -> RepodataFile:
-        best, rank = file, _rank(file.path, disputes)
-        for source in self._places.of(file.channel.file_url(file.subdir, FORMATS[0])):
-            copy = self._copy_of(source.mirror, file)
-            if copy is None:
+    def _use_kept(self, result: WholeIndex, forms: Sequence[Artifact]) -> None:
+        """Settle ``result`` with the youngest kept copy of its sources that may be used without a request."""
+        now = self._clock()
+        for index in forms:
+            note = self._copies.note(index)
+            if note is None or _source_of(note, index) is None:
                 continue
-            if (found := _rank(copy.path, disputes)) <= rank:
-                _remove(copy.path)
-                continue
-            if best is not file:
-                _remove(best.path)
-            best, rank = copy, found
-            self._reporter.message(f"{source.mirror} has newer repodata of {file.channel.name}", level="info")
-        if best is not file:
-            _prefer(best.path, file.path)
-        return best
+            younger = result.age is None or note.age(now) < result.age
+            if younger and (self._offline or self._freshness.allows(note, now)):
+                self._settle(result, index, note, kept=True)
+                result.asked = False
 
-    def _copy_of(self, mirror: str, file: RepodataFile) -> RepodataFile | None:
-        """One source's copy, as it is there now and not in a cache on the way; None where it cannot be had."""
-        of = (file.channel, file.subdir)
-        for name in FORMATS:
-            for source in self._places.of(file.channel.file_url(file.subdir, name)):
-                if source.mirror == mirror:
-                    index = replace(self._index(of, source.url, name), sources=(source,))
-                    try:
-                        answers = self._whole.get({of: index}, aside=True)
-                    except (ChannelUnavailableError, CaptivePortalError):
-                        return None
-                    if of in answers:
-                        return RepodataFile(*of, answers[of])
-        return None
+    def _tell_ages(self, results: Mapping[Asked, WholeIndex]) -> None:
+        """One line a channel whose index is used as it is kept, with the age of its oldest."""
+        ages: dict[str, float] = {}
+        for (channel, *_), result in results.items():
+            if result.age is not None:
+                ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
+        for name, age in ages.items():
+            why = "" if self._offline else "; --refresh asks for a newer one"
+            self._reporter.message(f"index of {name}, {show_age(age)} old{why}", level="info")
 
-    def _index(self, of: Wanted, url: RedactedUrl, name: str) -> Artifact:
-        sources = self._places.of(url)
-        return Artifact(kind="index", filename=name, url=url, channel=of[0].name, subdir=of[1], sources=sources)
+    def _settle(self, result: WholeIndex, index: Artifact, note: Note, *, kept: bool) -> None:
+        """Say where the copy of ``index`` is, how old, and which source gave it."""
+        source = _source_of(note, index)
+        result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
+        result.carried_by = () if source is None else (source.mirror,)
 
-    def _unusable(self, channel: Channel, subdir: str, tried: Sequence[str]) -> ChannelUnavailableError:
-        whys = "; ".join(dict.fromkeys(self._whole.refused[channel, subdir]))
+    def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
+        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
+        self._refused.setdefault(of, []).append(why)
+        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
+
+    def _unusable(self, of: Asked, tried: tuple[str, ...]) -> ChannelUnavailableError:
+        channel, subdir = of[:2]
+        whys = "; ".join(dict.fromkeys(self._refused[of]))
         return ChannelUnavailableError(
             f"the index of {channel.name}/{subdir} cannot be had: {whys}",
-            tried=tuple(tried),
+            tried=tried,
             hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
         )
 
+    def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
+        source = None if note is None else _source_of(note, index)
+        known: dict[RedactedUrl, CacheHeaders] = {}
+        if note is not None and source is not None and note.said.validator is not None:
+            known[source.url] = note.said  # for the others it means nothing: this one is asked first
+        headers = _PAST_CACHES if past_caches or self._freshness.refresh else {}
+        copies = self._copies
+        return Job(index, copies.parts, copies.arriving(index), known=known, headers=headers, largest=copies.largest)
 
-def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, float, int]:
-    """How good a copy is: it knows the bytes that there are, it is new, it does not insist on those that are not."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            knows = sum(data.find(actual.encode()) >= 0 for actual in disputes.values())
-            insists = sum(data.find(denied.encode()) >= 0 for denied in disputes)
-    except (OSError, ValueError):
-        return 0, 0.0, 0
-    return knows, newest_timestamp(path), -insists
+    def _unavailable(self, outcome: Outcome) -> ResumeDLError:
+        error = outcome.error
+        if error is None or outcome.reason in {"cancelled", "local", "locked"}:
+            raise error or AssertionError("an outcome without an error")
+        if isinstance(error, CaptivePortalError):
+            return error
+        kept = self._copies.path(outcome.artifact).is_file()
+        hint = "check the line and the proxy settings, then run it again: what came is kept"
+        said = f"an index cannot be had: {error.message}"
+        if isinstance(error, NoNetworkError):
+            said, hint = error.message, error.hint
+        if self._places.left_out and not outcome.artifact.sources:
+            hint = error.hint
+        unavailable = ChannelUnavailableError(
+            said,
+            tried=tuple(str(source.url) for source in outcome.artifact.sources),
+            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
+        )
+        unavailable.__cause__ = error
+        return unavailable
 
 
-def _prefer(best: Path, usual: Path) -> None:
-    """Let the next run begin with this copy and its source: else it would be misled in the same way again."""
-    with suppress(OSError):
-        new = usual.with_suffix(f".{secrets.token_hex(4)}")
-        shutil.copyfile(best, new)
-        remove_durably(usual.with_suffix(".note"))  # never a validator beside another copy
-        replace_durably(new, usual)
-        write_durably(usual.with_suffix(".note"), best.with_suffix(".note").read_bytes())
+def _source_of(note: Note, index: Artifact) -> Source | None:
+    """The source that the kept copy came from, where it is one of this index's."""
+    return next((source for source in index.sources if str(source.url) == note.source), None)
 
 
-def _remove(copy: Path) -> None:
-    with suppress(OSError):
-        copy.unlink()
-        copy.with_suffix(".note").unlink()
+def _is_refused(outcome: Outcome) -> bool:
+    """Whether each source answered, and none of them with a file that may be taken for an index."""
+    kinds = {kind for report in outcome.sources for kind in report.failures}
+    answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
+    return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers

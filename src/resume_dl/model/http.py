@@ -39,3 +39,32 @@ class ResponseHead:
     headers: Mapping[str, str]
     final_host: str = ""
     final_url: RedactedUrl | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheHeaders:
+    """What an answer says of asking for the same file again: its validators, and how long it is fresh (RFC 9111).
+
+    ``max_age`` in seconds from the answer on; None where the server does not say.
+    """
+
+    etag: str = ""
+    """Weak ones count too: they ask whether the whole file has changed, and bind no bytes."""
+    last_modified: str = ""
+    max_age: float | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """The better of the two validators, where there is one (RFC 9110 13.1.3)."""
+        return self.etag or self.last_modified or None
+
+    def conditions(self) -> dict[str, str]:
+        """The headers that ask for the file only if it is another version (RFC 9110 13.1.2, 13.1.3)."""
+        both = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in both.items() if value}
+
+
+def by_validator(validator: str | None) -> CacheHeaders:
+    """Of an answer of which only this validator is known."""
+    is_tag = validator is not None and validator.startswith(('"', 'W/"'))
+    return CacheHeaders(etag=validator or "") if is_tag else CacheHeaders(last_modified=validator or "")

@@ -51,6 +51,8 @@ class Mirror:
     status: str = ACTIVE
     carries: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    operator: str = ""
+    """Who runs it, where mirrors.toml says so: two mirrors of one operator are one witness."""
 
     @property
     def active(self) -> bool:
@@ -162,10 +164,15 @@ class MirrorTable:
         base = None if match is None else self.base_of(match.origin)
         return url if match is None or base is None else join_url(base, match.rest)
 
+    def mirror_at(self, url: str) -> Mirror | None:
+        """The mirror that ``url`` lies at; None for an origin's own address and for one that no origin claims."""
+        match = self._find(url)
+        return None if match is None else match.mirror
+
     def retired(self, url: str) -> Mirror | None:
         """The retired mirror that ``url`` lies at, so that its user can be told; None otherwise."""
-        match = self._find(url)
-        return None if match is None or match.mirror is None or match.mirror.active else match.mirror
+        mirror = self.mirror_at(url)
+        return None if mirror is None or mirror.active else mirror
 
     def sources(
         self, url: RedactedUrl, *, upstream: bool = True, only: frozenset[str] | None = None, private: bool = False
@@ -268,6 +275,7 @@ def _extend(known: Mirror, new: Mirror | None) -> Mirror:
         status=new.status,
         carries={**known.carries, **new.carries},
         note=new.note or known.note,
+        operator=new.operator or known.operator,
     )
 
 

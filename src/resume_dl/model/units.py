@@ -26,6 +26,22 @@ def show_bytes(count: float) -> str:
     return f"{count / scale:.0f} B" if unit == "B" else f"{count / scale:.1f} {unit}"
 
 
+def show_age(seconds: float) -> str:
+    """How old something is, for people, in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
+    units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+    name, length = next((each for each in units if seconds >= each[1]), units[-1])
+    count = max(0, int(seconds // length))
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
+def show_part(done: int, total: int | None) -> str:
+    """``1.9 of 2.2 MB``; how many bytes there are alone where the total is not known."""
+    if total is None:
+        return show_bytes(done)
+    unit, scale = unit_of(total)
+    return f"{done / scale:.{0 if unit == 'B' else 1}f} of {show_bytes(total)}"
+
+
 def unit_of(count: float) -> tuple[str, int]:
     """The unit in which people read a count of this size, and how many bytes it has."""
     for unit, scale in (("B", 1), ("kB", 1000), ("MB", 1000**2)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import mmap
 import re
@@ -85,6 +86,19 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     except BaseException:
         target.unlink(missing_ok=True)
         raise
+
+
+def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
+    """What a ``.zst`` in memory holds. Raises IntegrityError (not zstd, cut off, or larger than ``largest`` bytes)."""
+    import zstandard  # noqa: PLC0415 - as above
+
+    unpacked = io.BytesIO()
+    try:
+        _unpack(io.BytesIO(data), unpacked, zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW), largest)
+    except (_NotUnpackedError, zstandard.ZstdError, MemoryError) as error:
+        why = str(error) or type(error).__name__
+        raise IntegrityError(f"cannot be unpacked: {why}", hint="run it again") from error
+    return unpacked.getvalue()
 
 
 class _NotUnpackedError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,8 +17,10 @@ from resume_dl.resolve.specs import SplitSpec, split_spec
 from resume_dl.resolve.virtual import Target, target
 from resume_dl.resolve.worker import RattlerWorker
 
-__all__ = ["check_specs", "solve"]
+__all__ = ["check_specs", "package_names", "solve"]
 
+_NAME = re.compile(r"\s*(?P<name>[\w.-]+)(?=$|[\s=<>!~\[])")
+"""A spec's package, where it is not a pattern of names."""
 PRIORITIES = ("strict", "flexible", "disabled")
 
 
@@ -67,6 +70,19 @@ def solve(
 def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
     """Raise InvalidSpecError for the first malformed spec, before anything is asked of the network."""
     worker.request("parse_specs", {"specs": [split_spec(text).text for text in specs]})
+
+
+def package_names(request: SolveRequest) -> frozenset[str] | None:
+    """The packages that a solve begins with: asked for, installed; with what they depend on, all it looks at.
+
+    None where a spec names no single package (``py*``): then any may be meant. Pins are not among them: they bring no
+    package, they only exclude some.
+    """
+    texts = [spec.text for spec in _specs(request)]
+    texts += [split_spec(text).text for text in request.installed.history]
+    found = [_NAME.match(text) for text in texts]
+    names = {match["name"].lower() for match in found if match is not None}
+    return None if None in found else frozenset(names | request.installed.names)
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
@@ -121,7 +137,13 @@ def _arguments(
         ],
         "channels": [{"name": channel.name, "group": channel.group} for channel in request.channels],
         "files": [
-            {"channel": order[file.channel], "subdir": file.subdir, "path": str(file.path.absolute())} for file in files
+            {
+                "channel": order[file.channel],
+                "subdir": file.subdir,
+                "path": str(file.path.absolute()),
+                "names": None if file.names is None else str(file.names.absolute()),
+            }
+            for file in files
         ],
         "priority": request.channel_priority,
         "virtual_packages": [list(package) for package in virtual.packages],

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
 from resume_dl.model.mirror import CHANNEL_ALIAS
 from resume_dl.model.url import RedactedUrl
+from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import expand, expand_variables
 
 WINDOWS = sys.platform == "win32"
@@ -125,11 +126,11 @@ def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
     import yaml  # noqa: PLC0415 - only where there is a file to read
 
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_own(file)
         content = yaml.safe_load(text)
     except OSError as error:
         return {}, set(), f"{file}: {error.strerror or error}"
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         return {}, set(), f"{file} is not valid YAML"
     if content is None:
         return {}, set(), ""

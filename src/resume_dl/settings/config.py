@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.settings.own_file import read_own
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,21 +18,25 @@ else:
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
-    "verbose", "debug", "offline", "allow_sdist", "pre",
+    "verbose", "debug", "offline", "refresh", "no_shards", "allow_sdist", "pre",
 )  # fmt: skip
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
-    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "cuda"), "text or number"),
+    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda"), "text or number"),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
         ("channel", "platform", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"), "list"
     ),
     **dict.fromkeys(("file", "lock"), "list of paths"),
+    "index_from": "list",
 }
 """The long options that may stand in config.toml, with underscores for hyphens, and what each takes."""
 
+_TABLES = {"trust": frozenset({"index_from"})}
+"""The options that stand in a table of their own, and nowhere else."""
+_TABLED = {name: table for table, names in _TABLES.items() for name in names}
 _OF_ONE_FILE = frozenset({"output", "sha256", "md5", "mirror_url"})
 _WANTED = {
     "flag": "true or false",
@@ -45,30 +50,32 @@ _WANTED = {
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Option name (underscores) -> default value, from one flat TOML file; empty if there is no such file.
+    """Option name (underscores) -> default value, from one TOML file; empty if there is no such file.
 
     A value is a text, a number, true or false, or a list of texts for an option that may be repeated (or one
     text); ``~`` in a path is the home folder. What a text says is for the command line to judge. ``limit-rate`` and
     ``limit_rate`` are the same. Raises ConfigurationError naming the file and the key.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_own(file))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {file}: {error.strerror or error}", hint="check its permissions"
+            f"cannot read {file}: {error.strerror or error}", hint="a text file is needed there, which you may read"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
     options: dict[str, Any] = {}
-    for key, value in document.items():
+    for table, key, value in _entries(document, file):
         name = key.replace("-", "_")
         if name in _OF_ONE_FILE:
             raise ConfigurationError(
                 f"{file}: {key!r} cannot be set for every download",
                 hint=f"give it with the one file it belongs to: resume-dl get URL --{name.replace('_', '-')} …",
             )
+        if name in _TABLED and not table:
+            raise ConfigurationError(f"{file}: {key!r} is not an option", hint=f"it belongs below [{_TABLED[name]}]")
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, n=1)
             hint = (
@@ -84,6 +91,19 @@ def load_config(file: Path) -> dict[str, Any]:
             )
         options[name] = _converted(kind, value)
     return options
+
+
+def _entries(document: Mapping[str, Any], file: Path) -> Iterator[tuple[str, str, Any]]:
+    """Table (empty for none), key and value of each entry. Raises ConfigurationError for what no table has."""
+    for key, value in document.items():
+        if key not in _TABLES or not isinstance(value, dict):
+            yield "", key, value
+            continue
+        for inner, content in value.items():
+            if inner.replace("-", "_") not in _TABLES[key]:
+                known = ", ".join(sorted(_TABLES[key]))
+                raise ConfigurationError(f"{file}: {inner!r} is not a key of [{key}]", hint=f"known there: {known}")
+            yield key, inner, content
 
 
 def _fits(kind: str, value: Any) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
 from resume_dl.model.url import redact
+from resume_dl.settings.own_file import read_own
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,7 +22,7 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-_MIRROR_TEXTS = ("title", "home", "note", "status")
+_MIRROR_TEXTS = ("title", "home", "note", "status", "operator")
 _MIRROR_KEYS = {"name", "connections", "carries", *_MIRROR_TEXTS}
 _T = TypeVar("_T")
 
@@ -39,7 +40,7 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
         given = _table(override)
         origins = {**shipped.origins, **given.origins}
         return MirrorTable(origins, given.mirrors, shipped.replaced_bases(given), own=given.origins)
-    if user is not None and user.is_file():
+    if user is not None and user.exists():
         return shipped.merge(_table(user))
     return shipped
 
@@ -53,14 +54,15 @@ def shipped_file() -> Path:
 
 def _table(path: Path) -> MirrorTable:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_own(path))
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read the mirrors in {path}: {error.strerror or error}", hint="check the path given to --mirrors"
+            f"cannot read the mirrors in {path}: {error.strerror or error}",
+            hint="a text file is needed there, which you may read",
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not UTF-8 text", hint="save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
     return parse_mirrors(document, str(path))
 
@@ -91,10 +93,7 @@ def parse_mirrors(document: Mapping[str, Any], where: str) -> MirrorTable:
 def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
     at = f"mirror {name!r}"
     check.keys(entry, _MIRROR_KEYS, at + " ")
-    texts = {
-        key: check.typed(entry.get(key, ""), str, f"{at} {key}", "a text")
-        for key in ("title", "home", "note", "status")
-    }
+    texts = {key: check.typed(entry.get(key, ""), str, f"{at} {key}", "a text") for key in _MIRROR_TEXTS}
     if texts["status"] not in {"", ACTIVE, RETIRED}:
         raise check.error(f"{at} status", f"is {texts['status']!r}, not {ACTIVE!r} or {RETIRED!r}")
     connections = entry.get("connections")
@@ -110,6 +109,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
         status=texts["status"] or ACTIVE,
         carries=check.urls(entry.get("carries", {}), f"{at} carries"),
         note=texts["note"],
+        operator=texts["operator"],
     )
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.pip import FindLinks, PipIndexes, PipSettings, index_from, place_from
 from resume_dl.model.url import RedactedUrl
+from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import home
 
 BASENAME = "pip.ini" if sys.platform == "win32" else "pip.conf"
@@ -104,7 +105,7 @@ def parse_file(place: Path) -> PipParser:
     """One file, in the encoding of the system, which is how pip reads it. Raises ConfigurationError."""
     parser = PipParser()
     try:
-        parser.read_string(place.read_text(encoding=locale.getpreferredencoding(False)))
+        parser.read_string(read_own(place, locale.getpreferredencoding(False)))
     except OSError as error:
         raise ConfigurationError(
             f"cannot read pip's settings in {place}: {error.strerror or error}", hint="check its permissions"

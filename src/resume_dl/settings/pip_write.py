@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import io
 import locale
 import os
-import secrets
-import shutil
+import stat
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +16,7 @@ from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
 from resume_dl.settings.pip_config import PipParser, parse_file, user_file
 from resume_dl.settings.pip_find import TargetPython
+from resume_dl.standalone import fs
 
 _PATIENCE = 60.0
 
@@ -70,24 +71,19 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
 
 
 def _in_file(place: Path, name: str, value: str) -> None:
-    """As pip does it (comments are lost), but in one step, and with the permissions that the file had."""
+    """As pip does it (comments are lost), but in one step, on the disk, and with the permissions that the file had."""
     place = place.resolve()  # a link stays one
     parser = parse_file(place) if place.exists() else PipParser()
     with suppress(configparser.DuplicateSectionError):
         parser.add_section("global")
     parser.set("global", name, value)
-    new = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
+    text = io.StringIO()
+    parser.write(text)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        new.touch(mode=0o600)
-        if place.exists():
-            shutil.copymode(place, new)
-        with new.open("w", encoding=locale.getpreferredencoding(False)) as file:
-            parser.write(file)
-        os.replace(new, place)  # noqa: PTH105 - named as what it is: atomic
-    except OSError as error:
-        with suppress(OSError):
-            new.unlink()
-        raise NotWritableError(
-            f"cannot write {place}: {error.strerror or error}", hint="look at its permissions"
-        ) from error
+        data = text.getvalue().replace("\n", os.linesep).encode(locale.getpreferredencoding(False))
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
+        fs.replace_below(place.parent, place.name, data=data, sync=True, mode=mode)
+    except (OSError, UnicodeEncodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise NotWritableError(f"cannot write {place}: {why}", hint="look at its permissions") from error

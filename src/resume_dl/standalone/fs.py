@@ -62,7 +62,7 @@ def is_regular(path: _Place, size: Optional[int] = None) -> bool:
 
 
 def is_others_link(path: _Place) -> bool:
-    """Whether ``path`` is a link that neither this user made nor the owner of its folder, as in ``/tmp``.
+    """Whether ``path`` is a link that neither this user or root made nor the owner of its folder, as in ``/tmp``.
 
     The rule of Linux's ``protected_symlinks``, which holds for the kernel's own following of a link alone.
     """
@@ -71,7 +71,17 @@ def is_others_link(path: _Place) -> bool:
         owner = os.stat(os.path.dirname(os.path.abspath(path))).st_uid
     except (OSError, ValueError):
         return False
-    return not WINDOWS and is_link(found) and found.st_uid not in (os.geteuid(), owner)
+    return not WINDOWS and is_link(found) and found.st_uid not in (os.geteuid(), owner, 0)
+
+
+def others_link_on(path: _Place) -> Optional[str]:
+    """The first link on the way to ``path``, itself included, that ``is_others_link``; None where there is none."""
+    place, found = os.path.abspath(os.fspath(path)), None
+    while place != os.path.dirname(place):
+        if is_others_link(place):
+            found = place
+        place = os.path.dirname(place)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -144,17 +154,21 @@ def read_below(folder: _Place, *parts: str, limit: int) -> bytes:
         return read_regular(place.name(parts[-1]), limit, dir_fd=place.fd)
 
 
-def replace_below(folder: _Place, *parts: str, data: bytes, sync: bool) -> None:
+def replace_below(folder: _Place, *parts: str, data: bytes, sync: bool, mode: Optional[int] = None) -> None:
     """Write ``folder/parts`` whole or not at all; neither ``folder`` nor a folder in it may be a link.
 
     A link of that name is replaced, and what it leads to stays. With ``sync`` no power cut brings the old file back.
+    ``mode``: the permissions it has from its first byte on, where the system has any; else those of a new file.
     Raises OSError.
     """
     with _folder(folder, parts[:-1]) as place:
         new = place.name(f".{parts[-1]}.{os.urandom(8).hex()}")
-        fd = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=place.fd)
+        first = 0o666 if mode is None else 0o600
+        fd = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first, dir_fd=place.fd)
         try:
             try:
+                if mode is not None and not WINDOWS:
+                    os.fchmod(fd, mode)
                 _put(fd, data, sync=sync)
             finally:
                 os.close(fd)
@@ -286,6 +300,21 @@ def check_private(folder: _Place, *, alone: bool = False) -> None:
         return
     if not _looks_as_all_do(parent, found):
         raise UntrustedFolderError(folder, why, hint)
+
+
+def owner_of_unshared(path: _Place) -> Optional[str]:
+    """The owner of another user's file that lies in a folder shared by a group, and that the group may not write.
+
+    So are files made under umask 022. None for any other file.
+    """
+    try:
+        found = os.lstat(path)
+        above = os.stat(os.path.dirname(os.path.abspath(os.fspath(path))))
+    except (OSError, ValueError):
+        return None
+    if WINDOWS or not stat.S_ISREG(found.st_mode) or not _is_shared(above):
+        return None
+    return None if found.st_uid == os.geteuid() or found.st_mode & stat.S_IWGRP else _user(found.st_uid)
 
 
 def _is_shared(above: os.stat_result) -> bool:

@@ -26,7 +26,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from resume_dl.errors import IntegrityError, LockedError, NotWritableError, StoreError
+from resume_dl.errors import IntegrityError, LockedError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.standalone import fs
@@ -48,7 +48,7 @@ from resume_dl.store.cache_urls import add_url
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, hash_file
 from resume_dl.store.platform import replace, sync_directory, sync_trees
-from resume_dl.store.work_folder import is_trusted, make_work_folder
+from resume_dl.store.work_folder import is_trusted, make_work_folder, not_writable
 
 _EXTENSIONS = (".conda", ".tar.bz2")
 ASIDE = "aside-"
@@ -393,7 +393,5 @@ def _is_there(base: str, row: Any) -> bool:
 
 def _mapped(error: OSError, pkgs_dir: Path) -> StoreError:
     if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-        return NotWritableError(
-            f"{pkgs_dir} cannot be written: {error.strerror}", hint="choose another folder with --pkgs-dir"
-        )
+        return not_writable(error, pkgs_dir)
     return StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="free some space, or choose another --pkgs-dir")

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from resume_dl.errors import LockedError, StoreError
 from resume_dl.standalone import fs
 from resume_dl.store.platform import try_lock
 
+_PAUSE = 0.05
 _MOST_NOTE = 4096
 """Bytes of what a lock's file says of its owner."""
 
@@ -61,6 +63,17 @@ class FileLock:
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             os.write(fd, note.encode())
+
+    def acquire_within(self, seconds: float) -> None:
+        """The same, and wait for another process that has it; for locks that are held for some milliseconds."""
+        ends = time.monotonic() + seconds
+        while True:
+            try:
+                return self.acquire()
+            except LockedError:
+                if time.monotonic() >= ends:
+                    raise
+            time.sleep(_PAUSE)
 
     def release(self, *, remove: bool = False) -> None:
         """Let go; with ``remove`` the lock's file goes too (POSIX: while it is held, so that no two can hold it)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.core.ranges import RangeSet
-from resume_dl.errors import JournalError, LockedError, NotWritableError, OutOfSpaceError, StoreError
+from resume_dl.errors import JournalError, LockedError, OutOfSpaceError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.ports import DigestProgress, Resumed
@@ -19,7 +19,7 @@ from resume_dl.store.journal_file import NEW, JournalFile, read_journal, remove_
 from resume_dl.store.lock import FileLock
 from resume_dl.store.platform import PositionedFile, make_folder, rename_durably
 from resume_dl.store.running_digest import RunningDigest, crc32_of, hash_file
-from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder
+from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder, not_writable
 
 __all__ = ["FOLDER", "JournaledPart", "PartStore", "Unfinished", "hash_file"]
 
@@ -42,16 +42,14 @@ def _mapped(path: Path) -> Iterator[None]:
                 hint="free some space there and run the same command again: what is on disk is kept",
             ) from error
         if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-            raise NotWritableError(
-                f"{path.parent} cannot be written: {error.strerror}", hint="choose another folder with --pkgs-dir"
-            ) from error
+            raise not_writable(error, path.parent) from error
         hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else ""
         raise StoreError(f"{error.filename or path}: {error.strerror or error}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """One unfinished download as ``status`` shows it; sizes in bytes, ``done`` as the journal says."""
+    """One unfinished download as ``status`` shows it; sizes in bytes, ``done``: what a later run can go on from."""
 
     key: str
     path: Path
@@ -93,7 +91,8 @@ class PartStore:
                 with suppress(OSError, StoreError):
                     contents = read_journal(path.with_suffix(".journal")) or jn.Contents(0)
                     size = contents.size
-                    done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
+                    if _can_continue(path.stem, contents):
+                        done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
                 found.append(Unfinished(path.stem, path, size, done))
         return found
 
@@ -348,14 +347,19 @@ class JournaledPart:
         self._lock.release(remove=True)
 
     def close(self) -> None:
-        """Close the handles and release the lock; the bytes stay, an empty part file goes. Once only."""
+        """Close the handles and release the lock; the bytes stay, a part file without any of use goes. Once only."""
         self._close_files()
         if not self._lock.held:
             return  # published, or closed before: what has these names now is another's
         empty = False
         with suppress(OSError, JournalError):  # a journal that we cannot read is not ours to remove
             contents = read_journal(self._journal_path)
-            empty = self._journal is None or contents is None or not (contents.durable or contents.written)
+            empty = (
+                self._journal is None
+                or contents is None
+                or not (contents.durable or contents.written)
+                or not _can_continue(self._artifact.key, contents)
+            )
         if empty:
             with suppress(OSError):
                 self.path.unlink()
@@ -386,6 +390,11 @@ class JournaledPart:
         self._file.close()
         if self._journal is not None:
             self._journal.close()
+
+
+def _can_continue(key: str, contents: jn.Contents) -> bool:
+    """Whether a later run can use what is there: without a digest, only a validator binds it (RFC 9110 13.1.5)."""
+    return contents.validator is not None or not key.startswith("url-")
 
 
 def _without(written: jn.Written, gone: RangeSet) -> list[tuple[int, int]]:

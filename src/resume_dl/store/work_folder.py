@@ -7,9 +7,10 @@ at before each use (``standalone.fs.check_private`` has the rules); what is open
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
-from resume_dl.errors import UntrustedFolderError
+from resume_dl.errors import NotWritableError, UntrustedFolderError
 from resume_dl.standalone import fs
 from resume_dl.store.platform import make_folder
 
@@ -41,6 +42,20 @@ def is_trusted(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def not_writable(error: OSError, folder: Path) -> NotWritableError:
+    """The error for a folder of ours, or a file in it, that may not be written."""
+    denied = error.filename if isinstance(error.filename, str) else ""
+    owner = fs.owner_of_unshared(denied) if denied else None
+    if owner is None:
+        why, hint = error.strerror, "choose another folder with --pkgs-dir"
+        return NotWritableError(f"{folder} cannot be written: {why}", hint=hint)
+    return NotWritableError(
+        f"{denied} belongs to {owner}, and the group that shares this folder cannot write to it",
+        hint=f"use umask 002, all who share the folder, and let {owner} run: chmod -R g+w {shlex.quote(str(folder))}"
+        "; or choose another folder with --pkgs-dir",
+    )
 
 
 def _mapped(error: fs.UntrustedFolderError) -> UntrustedFolderError:

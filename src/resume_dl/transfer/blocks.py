@@ -9,15 +9,14 @@ from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.job import Outcome
-from resume_dl.errors import LockedError, StoreError
+from resume_dl.errors import StoreError
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.ports import Reporter
 from resume_dl.settings.blocks import Block, blocks_file, read_blocks, write_blocks
 from resume_dl.store.lock import FileLock
 
-_LOCK_TRIES = 40
-_LOCK_PAUSE = 0.05
+_LOCK_SECONDS = 2.0
 """Another run holds the file for some milliseconds; one that sleeps with it must not hold us up."""
 
 
@@ -116,12 +115,7 @@ class Blocks:
 
     def _locked(self) -> FileLock:
         lock = FileLock(self._path.with_suffix(".lock"))
-        for _ in range(_LOCK_TRIES):
-            with suppress(LockedError):
-                lock.acquire()
-                return lock
-            time.sleep(_LOCK_PAUSE)
-        lock.acquire()
+        lock.acquire_within(_LOCK_SECONDS)
         return lock
 
 

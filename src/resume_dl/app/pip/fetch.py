@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from resume_dl.app.destination import check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.asked import Asked
+from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.resolving import read_request, resolve_pip
 from resume_dl.app.pip.solution import with_digests
 from resume_dl.app.pip.wheels import WheelDir, first_seen
@@ -71,7 +72,11 @@ class FetchPip:
         self._cancelled = cancelled
         place = request.pip.wheel_dir or request.dest or setup.paths.wheels
         self._wheels = WheelDir(
-            check_folder(place, "--wheel-dir"), Pins(setup.paths.pins), reporter, cancelled=cancelled
+            check_folder(place, "--wheel-dir"),
+            Pins(setup.paths.pins),
+            reporter,
+            cancelled=cancelled,
+            by_digest=setup.places.of,
         )
         if request.pip.lock is not None:
             check_lock(request.pip.lock.absolute())
@@ -79,6 +84,7 @@ class FetchPip:
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
         self._asked: Asked | None = None
+        self._notes = IndexNotes(lambda text, level: reporter.message(text, level=level))
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
         self._left: list[Artifact] = []
@@ -102,7 +108,9 @@ class FetchPip:
         self._solutions = tuple(
             solution
             for request in requests
-            for solution in resolve_pip(request, setup, reporter, wanted=wanted, cancelled=self._cancelled)
+            for solution in resolve_pip(
+                request, setup, reporter, wanted=wanted, notes=self._notes, cancelled=self._cancelled
+            )
         )
         has = {canonicalize_name(name): version for name, version in (installed or {}).items()}
         every = [

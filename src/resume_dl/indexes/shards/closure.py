@@ -1,0 +1,32 @@
+"""Which package names a solve can come to: those that it begins with, and whatever their records depend on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+PYTHON, PIP = "python", "pip"
+
+
+class Closure:
+    """Names that were mentioned so far, each handed out once.
+
+    A record may depend on a name in any subdir of any channel: whoever looks names up does so in all of them. With
+    ``add_pip`` python depends on pip, as conda's ``add_pip_as_python_dependency`` has it.
+    """
+
+    def __init__(self, *, add_pip: bool = False) -> None:
+        self._names: set[str] = set()
+        self._add_pip = add_pip
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names so far."""
+        return frozenset(self._names)
+
+    def add(self, names: Iterable[str]) -> Collection[str]:
+        """Those of ``names`` that are new, in alphabetical order."""
+        new = {name.lower() for name in names} - self._names
+        if self._add_pip and PYTHON in new and PIP not in self._names:
+            new.add(PIP)
+        self._names |= new
+        return sorted(new)

@@ -1,0 +1,152 @@
+"""The shard index of one channel subdir, ``repodata_shards.msgpack.zst`` (CEP 16): parsed, or refused. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from resume_dl.indexes.shards.packed import BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.model.artifact import Source
+from resume_dl.model.private_address import is_private_host
+from resume_dl.model.url import RedactedUrl
+
+FILENAME = "repodata_shards.msgpack.zst"
+LARGEST_INDEX = 64 << 20
+"""Bytes, packed and unpacked. conda-forge's has 2 MB, conda's own cap is 128 MiB; a larger one is left to the whole
+index, so that refusing a hostile one takes less than 300 MB of memory."""
+MOST_NAMES = 500_000
+"""Package names of one subdir; conda-forge has 30,000, the Python package index 700,000."""
+VERSION = 1
+_DIGEST = 32
+"""Bytes of a SHA-256 digest."""
+_LARGEST_HASH = 128
+"""Bytes of a hash in any of its spellings."""
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2}){1,64}")
+_NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,255}")
+"""A package's name, as far as anything here depends on it: it is no path and fits on a line."""
+_DOTS = re.compile(r"(?i)(?:\.|%2e){2}")
+
+
+class _Info(msgspec.Struct):
+    subdir: str
+    base_url: str | None = None
+    shards_base_url: str | None = None
+
+
+class _Index(msgspec.Struct):
+    info: _Info
+    shards: msgspec.Raw
+    version: int = VERSION
+    repodata_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """Package name -> SHA-256 of its shard as it comes, 32 bytes.
+
+    ``base_url`` is where the archives are, as the channel wrote it (empty: beside the index); ``shards_base_url`` where
+    the shards are, relative to the index or absolute.
+    """
+
+    subdir: str
+    base_url: str
+    shards_base_url: str
+    hashes: Mapping[str, bytes]
+
+    def digest_of(self, name: str) -> str | None:
+        """The SHA-256 of a name's shard in hex, None where the subdir lacks the name."""
+        found = self.hashes.get(name)
+        return None if found is None else found.hex()
+
+    def shard_source(self, index: Source, digest: str) -> Source:
+        """Where the source of an index (or a mirror of it) has a shard.
+
+        An absolute ``shards_base_url`` leads to the same place from every source. What ``index`` sends with a request
+        (a login) goes to its own host only.
+        """
+        base = urljoin(index.url.reveal(), self.shards_base_url or "./")
+        url = f"{base if base.endswith('/') else base + '/'}{digest}.msgpack.zst"
+        if _place(url) == _place(index.url.reveal()):
+            return Source(index.mirror, RedactedUrl(url), index.connections, index.headers)
+        return Source(urlsplit(url).hostname or index.mirror, RedactedUrl(url))
+
+
+def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
+    """The index of ``subdir`` that came from ``url``. Raises BadShardsError, in words without its source."""
+    index = decoded(unpacked(data, largest=LARGEST_INDEX), _Index)
+    if index.version != VERSION:
+        raise BadShardsError(f"its version is {index.version}, and {VERSION} is known here")
+    if index.info.subdir != subdir:
+        raise BadShardsError(f"it is of the subdir {quoted(repr(index.info.subdir))}")
+    base, shards_base = index.info.base_url or "", index.info.shards_base_url or ""
+    _check_place("base_url", base, url)
+    _check_place("shards_base_url", shards_base, url, climbs=True)
+    hashes = _hashes(index.shards)
+    for name, digest in hashes.items():
+        if not _NAME.fullmatch(name) or ".." in name:
+            raise BadShardsError(f"it names the package {quoted(repr(name))}")
+        if len(digest) != _DIGEST:
+            raise BadShardsError(f"the hash of {quoted(name)} is not a SHA-256 digest")
+    folder = url.rpartition("/")[0] + "/"
+    # below the index, as at each mirror
+    base, shards_base = (
+        f"./{each.removeprefix(folder)}" if each.startswith(folder) else each for each in (base, shards_base)
+    )
+    return ShardIndex(subdir, base, shards_base, hashes)
+
+
+def _hashes(shards: msgspec.Raw) -> dict[str, bytes]:
+    entries(shards, MOST_NAMES)
+    try:
+        return msgspec.msgpack.decode(shards, type=dict[str, bytes])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass  # hex or numbers, or damaged: one by one, so that none can be larger than a digest
+    found = {}
+    for name, packed in decoded(shards, dict[str, msgspec.Raw]).items():
+        short = len(memoryview(packed)) <= _LARGEST_HASH
+        found[name] = (digest_bytes(decoded(packed, object)) if short else None) or b""
+    return found
+
+
+def digest_bytes(given: object) -> bytes | None:
+    """A digest of any length as servers write it (bytes, hex, a list of numbers); None for what is no digest."""
+    if isinstance(given, bytes):
+        return given
+    try:
+        if isinstance(given, str):
+            return bytes.fromhex(given) if _HEX.fullmatch(given) else None
+        return bytes(given) if isinstance(given, list) else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _check_place(what: str, base: str, url: str, *, climbs: bool = False) -> None:
+    """Refuse an address that leaves the web, its encryption, or the public network that the index is in.
+
+    ``climbs``: it may lead upwards, because nothing is named after it.
+    """
+    if not base:
+        return
+    try:
+        parts, own = urlsplit(urljoin(url, base)), urlsplit(url)
+        own_host, host, _ = own.hostname or "", parts.hostname or "", parts.port
+    except ValueError:
+        raise BadShardsError(f"its {what} is no address") from None
+    said = f"its {what} leads to {quoted(RedactedUrl(base))}"
+    if parts.scheme not in {"https", own.scheme} or not host:
+        raise BadShardsError(f"{said}: another scheme")
+    if is_private_host(host) and not is_private_host(own_host):
+        raise BadShardsError(f"{said}: a private network")
+    if parts.query or parts.fragment or ("@" in parts.netloc and parts.netloc != own.netloc):
+        raise BadShardsError(f"{said}: more than a folder")
+    if "\\" in base or (not climbs and any(_DOTS.fullmatch(part) for part in urlsplit(base).path.split("/"))):
+        raise BadShardsError(f"{said}: outside of its folder")
+
+
+def _place(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc

@@ -1,0 +1,130 @@
+"""One shard: the records of one package name (CEP 16), parsed and turned into repodata.json's form. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from resume_dl.indexes.shards.index import digest_bytes
+from resume_dl.indexes.shards.packed import NOTHING, BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.model.artifact import safe_filename
+from resume_dl.model.spec_name import name_of
+
+LARGEST_SHARD = 16 << 20
+"""Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
+_LARGEST_RECORD = 1 << 20
+"""Bytes; those with thousands of dependencies are below a tenth of it."""
+_MOST_RECORDS = 100_000
+_MOST_SECTIONS = 16
+_DIGESTS = (("sha256", 32), ("md5", 16))
+"""Algorithms, and the bytes of their digests."""
+_PLAIN = re.compile(r"[a-z0-9_]+-[A-Za-z0-9_.+!-]+\.(?:conda|tar\.bz2)")
+"""Names that ``safe_filename`` would take: nearly all, and looked at in a hundredth of its time."""
+_ONLY_IN_SHARDS = "run_exports"
+"""CEP 21 adds this to the records of shards alone; without it a record is what repodata.json has."""
+
+
+class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
+    packages: msgspec.Raw = NOTHING
+    conda: msgspec.Raw = NOTHING
+    removed: msgspec.Raw = NOTHING
+    v3: msgspec.Raw = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The records of a name, as the members of repodata.json's maps, and which names they mention."""
+
+    members: Mapping[str, tuple[tuple[str, bytes], ...]]
+    """``packages``, ``packages.conda`` or ``v3/<type>`` -> file name and record, in JSON."""
+    mentioned: frozenset[str]
+    """The names of what the records depend on."""
+
+
+def parse_shard(data: bytes, *, name: str) -> Shard:
+    """The shard of a package name, whose digest was verified before. Raises BadShardsError.
+
+    Constraints on packages (``constrains``) mention nothing that a solution could need: a package enters one only
+    because something depends on it.
+    """
+    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _Shard)
+    removed = _removed(shard.removed)
+    members: dict[str, tuple[tuple[str, bytes], ...]] = {}
+    specs: set[str] = set()
+    left = _MOST_RECORDS
+    for section, raw in _sections(shard):
+        count = entries(raw, left)
+        left -= count
+        found = []
+        for filename, record in _records(raw, name) if count else ():
+            if filename not in removed:
+                _add_dependencies(specs, record)
+                found.append((filename, _json(record)))
+        members[section] = tuple(found)
+    if not all(isinstance(spec, str) for spec in specs):
+        raise BadShardsError("a dependency is no text")
+    return Shard(members, frozenset(filter(None, map(name_of, specs))))
+
+
+def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
+    yield "packages", shard.packages
+    yield "packages.conda", shard.conda
+    if entries(shard.v3, _MOST_SECTIONS):  # https://github.com/conda/ceps/pull/146
+        for kind, raw in decoded(shard.v3, dict[str, msgspec.Raw]).items():
+            yield f"v3/{kind}", raw
+
+
+def _records(raw: msgspec.Raw, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for filename, packed in decoded(raw, dict[str, msgspec.Raw]).items():
+        _check_filename(filename)
+        if len(memoryview(packed)) > _LARGEST_RECORD:
+            raise BadShardsError(f"the record of {quoted(filename)} is larger than {_LARGEST_RECORD} bytes")
+        record = decoded(packed, dict[str, Any])
+        given = record.get("name")
+        if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
+            raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
+        record.pop(_ONLY_IN_SHARDS, None)
+        for algorithm, length in _DIGESTS:
+            given = record.get(algorithm)
+            if given is not None:
+                digest = digest_bytes(given)
+                if digest is None or len(digest) != length:
+                    raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
+                record[algorithm] = digest.hex()
+        yield filename, record
+
+
+def _check_filename(filename: str) -> None:
+    if not _PLAIN.fullmatch(filename):
+        try:
+            safe_filename(filename)
+        except ValueError:
+            raise BadShardsError(f"it names the file {quoted(repr(filename))}") from None
+
+
+def _add_dependencies(specs: set[str], record: Mapping[str, Any]) -> None:
+    """The specs of a record that may bring another package: ``depends``, and ``extra_depends`` of v3."""
+    try:
+        specs.update(record.get("depends") or ())
+        for extra in (record.get("extra_depends") or {}).values():
+            specs.update(extra)
+    except (TypeError, AttributeError):
+        raise BadShardsError(f"the dependencies of {quoted(record['name'])} are no list") from None
+
+
+def _removed(raw: msgspec.Raw) -> frozenset[str]:
+    return frozenset(decoded(raw, list[str]) if entries(raw, _MOST_RECORDS) else ())
+
+
+def _json(record: dict[str, Any]) -> bytes:
+    """A record in JSON; further bytes in it (``legacy_bz2_md5``) as hex."""
+    if bytes in map(type, record.values()):
+        record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
+    try:
+        return msgspec.json.encode(record)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadShardsError(f"a record of {quoted(record['name'])} cannot be read: {quoted(error)}") from error

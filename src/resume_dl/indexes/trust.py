@@ -1,0 +1,133 @@
+"""Which sources of an index are believed, and why. Pure.
+
+The *authority* of a channel is the place that the user's own settings resolve to. Every other place that has the same
+files is a *carrier*: what it says counts only where carriers of different operators agree, or where the user has named
+it (``--index-from``). docs/indexes.md has the whole rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import urlsplit
+
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.channel import Channel
+from resume_dl.model.mirror import UPSTREAM, Mirror, MirrorTable
+from resume_dl.model.url import RedactedUrl
+
+
+class Vouched(str, Enum):
+    """Why an index is believed; the values stand in ``--json`` and in manifests."""
+
+    AUTHORITY = "authority"
+    """The place that the user's settings name gave it."""
+    AGREEMENT = "agreement"
+    """Two carriers of different operators state the chosen records alike."""
+    NAMED = "named"
+    """The user named its source as one to be believed."""
+
+
+class Stated(Enum):
+    """What an index says of a record of another index."""
+
+    ALIKE = "alike"
+    ABSENT = "absent"
+    """It has no such file, or nothing that could be compared."""
+    OTHERWISE = "otherwise"
+    """Another digest for a file of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The sources of one file by what they count for, each in its order."""
+
+    named: tuple[Source, ...]
+    """Those that the user named: they decide before the authority."""
+    authority: tuple[Source, ...]
+    """The one that decides; empty where it may not be asked."""
+    carriers: tuple[Source, ...]
+    """All others."""
+
+
+def authority_of(channel: Channel, table: MirrorTable) -> str:
+    """The name of the source that is the channel's authority: a mirror's, or ``upstream``.
+
+    A retired mirror in the user's settings, and an address that the table replaces, stand for the canonical origin.
+    """
+    if channel.origin is None:
+        return UPSTREAM
+    mirror = table.mirror_at(channel.client_base.reveal())
+    return mirror.name if mirror is not None and mirror.active else UPSTREAM
+
+
+def standing(sources: Sequence[Source], authority: str, canonical: RedactedUrl, named: Sequence[str] = ()) -> Standing:
+    """``sources`` of the file at ``canonical``, by what they count for; ``named`` are mirrors as of ``--index-from``.
+
+    A source that alone knows the file is its authority, whatever it is called.
+    """
+    trusted = tuple(source for name in named for source in sources if source.mirror == name)
+    others = [source for source in sources if source not in trusted]
+    # a mirror whose base is the origin's own address goes by the mirror's name
+    own = [
+        source for source in others if source.mirror == authority or (authority == UPSTREAM and source.url == canonical)
+    ][:1]
+    return Standing(trusted, tuple(own), tuple(source for source in others if source not in own))
+
+
+def next_witnesses(
+    carriers: Sequence[Source],
+    operators: Mapping[str, str],
+    *,
+    asked: Collection[str],
+    heard: Collection[str],
+    need: int,
+) -> list[Source]:
+    """The carriers to ask so that ``need`` operators will have answered; fewer where there are no more.
+
+    ``operators``: mirror -> operator; ``asked``: mirrors; ``heard``: the operators that have answered.
+    """
+    chosen: dict[str, Source] = {}
+    for source in carriers:
+        operator = operators[source.mirror]
+        if len(heard) + len(chosen) < need and source.mirror not in asked and operator not in {*heard, *chosen}:
+            chosen[operator] = source
+    return list(chosen.values())
+
+
+def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
+    """What ``record``, another index's for the same file name, says of ``artifact``.
+
+    Alike: name, version and build are, and every digest that both state, which is at least one.
+    """
+    if record is None:
+        return Stated.ABSENT
+    pairs = [(getattr(artifact, kind), record.get(kind)) for kind in ("sha256", "md5")]
+    both = [(own.lower(), other.lower()) for own, other in pairs if own and isinstance(other, str) and other]
+    if any(own != other for own, other in both):
+        return Stated.OTHERWISE
+    same = all(record.get(key) == getattr(artifact, key) for key in ("name", "version", "build"))
+    return Stated.ALIKE if both and same else Stated.ABSENT
+
+
+def operator_of(source: Source, table: MirrorTable) -> str:
+    """Who runs the source: as the table says, else the host of the mirror's home, else the source's own host."""
+    mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
+    if mirror is not None and mirror.operator:
+        return mirror.operator.casefold()
+    home = _host(mirror)
+    return home or _plain_host(source.url)
+
+
+def _host(mirror: Mirror | None) -> str:
+    try:
+        return (urlsplit(mirror.home).hostname or "") if mirror is not None else ""
+    except ValueError:
+        return ""
+
+
+def _plain_host(url: RedactedUrl) -> str:
+    """The host without its port: two servers of one machine are one witness."""
+    return urlsplit(url.reveal()).hostname or ""
