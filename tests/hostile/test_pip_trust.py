@@ -16,6 +16,7 @@ from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPages
 from resume_dl.app.pip.pages import Pages
+from resume_dl.core.policy import Policy
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.small_fetch import Reader
@@ -78,10 +79,10 @@ class World:
     def catalogue(
         self, position: str, *, unreachable: bool = False, named: tuple[str, ...] = (), notes: IndexNotes | None = None
     ) -> Catalogue:
-        notes = notes or IndexNotes()
+        reader = Reader(self.transport, Policy(authority_give_up=1.0))
         if unreachable:  # as an earlier page of the run has found
-            notes.silent.add(RedactedUrl(self.server.base(0)).host)
-        pages = Pages(Reader(self.transport), Places(self.table(position)), named=named, notes=notes, patience=1.0)
+            reader.network.give_up([RedactedUrl(self.server.base(0)).host])
+        pages = Pages(reader, Places(self.table(position)), named=named, notes=notes)
         return Catalogue(pages, indexes=(RedactedUrl(f"{self.server.base(0)}/simple"),), wanted=Wanted({}, {}))
 
     def listed(self, catalogue: Catalogue, name: str = "demo") -> dict[str, ListedFile] | None:
@@ -261,9 +262,9 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     lie(world, "newer version")
     table = world.table("first")
     mirrors = tuple(Mirror(each.name, carries=each.carries, operator="one") for each in table.mirrors)
-    notes = IndexNotes()
-    notes.silent.add(RedactedUrl(world.server.base(0)).host)
-    pages = Pages(Reader(world.transport), Places(MirrorTable(table.origins, mirrors)), notes=notes)
+    reader = Reader(world.transport)
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    pages = Pages(reader, Places(MirrorTable(table.origins, mirrors)))
     with pytest.raises(ResumeDLError, match="only one mirror"):
         pages.page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
 
@@ -300,13 +301,18 @@ def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, co
 
 @pytest.mark.nginx
 def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None:
-    """The index does not answer, and one mirror has it: exit 6 with the way out, and not a byte of a wheel."""
+    """The index does not answer, and one mirror has it: exit 6 with the way out, until the user takes it."""
     write_index(tmp_path / "hostile", [build_wheel(tmp_path / "evil", "demo", "9.9")])
     nginx = nginx_mirrors([tmp_path / "hostile"])
     user = User(tmp_path / "user")
     carries = {"pypi:simple": f"{nginx.base(0)}/simple", "pypi:files": f"{nginx.base(0)}/packages"}
     table = user.write_mirrors({"hostile": carries}, origins={"pypi:simple": "http://127.0.0.1:9/simple"})
-    done = user.run("fetch", "--mirrors", table, "--give-up-after", "2s", "--pip", "demo")
+    words = ["fetch", "--mirrors", table, "--give-up-after", "2s", "--pip", "demo", "--json"]
+    done = user.run(*words)
     assert done.code == 6, done.err
     assert "--index-from hostile" in done.err
     assert not [request for request in nginx.requests() if request.uri.endswith(".whl")]
+    done = user.run(*words, "--index-from", "hostile")
+    assert done.code == 0, done.err
+    assert [each["version"] for each in done.report["artifacts"]] == ["9.9"]
+    assert "from hostile, as --index-from says" in done.err

@@ -107,6 +107,16 @@ class Reader:
         self._here = _Here()
         self._pool = Pool("read")
 
+    @property
+    def network(self) -> Reachability:
+        """What the run knows of the network."""
+        return self._network
+
+    @property
+    def policy(self) -> Policy:
+        """The numbers that it decides by."""
+        return self._policy
+
     def stop(self) -> None:
         """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
         self._stop.set()

@@ -86,7 +86,7 @@ class CarrierPages:
             if self._requests.says_no(source, unanswered):
                 return Statement(source.mirror, operator, None), 0
             if unanswered.kinds & OF_THE_HOST:
-                self._requests.sources.silent.add(source.url.host)
+                self._requests.sources.give_up([source])
             raise
         return Statement(source.mirror, operator, files), body.received
 

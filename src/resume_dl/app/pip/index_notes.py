@@ -31,8 +31,6 @@ class IndexNotes:
         self._told: set[str] = set()
         self._reports: dict[str, IndexReport] = {}
         self._alone: dict[str, dict[str, None]] = {}
-        self.silent: set[str] = set()
-        """Hosts that were waited for in vain: the wait is paid once a run."""
 
     def add(
         self,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -66,9 +66,11 @@ class MetadataSources(Protocol):
     def patience(self) -> float:
         """Seconds, for a source in whose place others can answer."""
 
-    @property
-    def silent(self) -> set[str]:
-        """Hosts that were waited for in vain in this run."""
+    def is_silent(self, source: Source) -> bool:
+        """Whether it was waited for in vain in this run."""
+
+    def give_up(self, sources: Iterable[Source]) -> None:
+        """They were waited for in vain."""
 
 
 def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) -> Metadata:
@@ -108,12 +110,12 @@ def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: Me
     if others is None:
         return reader.ask(own, lambda source: _from_end(file, source, reader))
     for source in own:
-        if source.url.host in others.silent:
+        if others.is_silent(source):
             raise Unanswered([(source, SILENT)])
     try:
         return reader.ask(own, lambda source: _from_end(file, source, reader), within=others.patience)
     except Unanswered as unanswered:
-        others.silent.update(source.url.host for source, failure in unanswered.failures if failure.kind in OF_THE_HOST)
+        others.give_up(source for source, failure in unanswered.failures if failure.kind in OF_THE_HOST)
         raise
 
 

@@ -44,7 +44,7 @@ class PageRequests:
             headers |= kept.note.said.conditions()
 
         def attempt(source: Source) -> _Answer | Refused[_Answer]:
-            if within is not None and source.url.host in self.sources.silent:
+            if within is not None and self.sources.is_silent(source):
                 raise Unanswered([(source, SILENT)])
             refused: Failure | None = None
             for accept in (ACCEPT, _HTML):

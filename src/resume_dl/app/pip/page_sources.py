@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from resume_dl.core.policy import DEFAULTS
+from resume_dl.core.reachability import Reachability
 from resume_dl.indexes.trust import Vouched, operator_of, standing
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
-
-PATIENCE = 8.0
-"""Seconds: below the ten that people wait without a doubt, above the five that a silent first name server costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,9 @@ class PageSources:
     places: Places
     named: tuple[str, ...] = ()
     offline: bool = False
-    silent: set[str] = field(default_factory=set)
-    """Hosts that were waited for in vain in this run: not waited for again where others can take their place."""
-    patience: float = PATIENCE
+    network: Reachability = field(default_factory=Reachability)
+    """Of the run: a host that it has given up is not waited for again where others can take its place."""
+    patience: float = DEFAULTS.authority_give_up
     """Seconds, for a source in whose place others can answer."""
 
     @property
@@ -55,12 +54,19 @@ class PageSources:
             return PageStanding(tuple((source, Vouched.AUTHORITY) for source in sources))
         mirror = self.table.mirror_at(page.reveal())
         name = mirror.name if mirror is not None and mirror.active else UPSTREAM
-        named = [source for word in self.named for source in sources if source.mirror == word]
-        others = [source for source in sources if source not in named]
-        found = standing(others, name, RedactedUrl(self.table.canonical(page.reveal())))
-        believed = [*((source, Vouched.NAMED) for source in named)]
+        found = standing(sources, name, RedactedUrl(self.table.canonical(page.reveal())), self.named)
+        believed = [*((source, Vouched.NAMED) for source in found.named)]
         believed += [(source, Vouched.AUTHORITY) for source in found.authority]
         return PageStanding(tuple(believed), found.carriers)
+
+    def is_silent(self, source: Source) -> bool:
+        """Whether it was waited for in vain in this run."""
+        return self.network.is_given_up([source.url.host])
+
+    def give_up(self, sources: Iterable[Source]) -> None:
+        """They were waited for in vain."""
+        for source in sources:
+            self.network.give_up([source.url.host])
 
     def operator(self, source: Source) -> str:
         """Who runs a source."""
@@ -120,10 +126,13 @@ class WheelSources:
         """Seconds, for a source in whose place others can answer."""
         return self.sources.patience
 
-    @property
-    def silent(self) -> set[str]:
-        """Hosts that were waited for in vain in this run."""
-        return self.sources.silent
+    def is_silent(self, source: Source) -> bool:
+        """Whether it was waited for in vain in this run."""
+        return self.sources.is_silent(source)
+
+    def give_up(self, sources: Iterable[Source]) -> None:
+        """They were waited for in vain."""
+        self.sources.give_up(sources)
 
 
 def _place(url: RedactedUrl) -> tuple[str, str]:

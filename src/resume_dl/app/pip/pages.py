@@ -12,7 +12,7 @@ from resume_dl.app.pip.carrier_pages import CarrierPages, unvouched
 from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPage, KeptPages
 from resume_dl.app.pip.page_request import PageRequests
-from resume_dl.app.pip.page_sources import PATIENCE, PageSources, PageStanding, WheelSources
+from resume_dl.app.pip.page_sources import PageSources, PageStanding, WheelSources
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.responses import cache_headers
 from resume_dl.core.sources import OF_THE_HOST
@@ -50,12 +50,11 @@ class Pages:
         named: Sequence[str] = (),
         freshness: Freshness = AS_SERVERS_SAY,
         notes: IndexNotes | None = None,
-        patience: float = PATIENCE,
     ) -> None:
         self.reader = reader
         self.table = places.table
         self.notes = notes or IndexNotes()
-        self.sources = PageSources(places, tuple(named), offline, self.notes.silent, patience)
+        self.sources = PageSources(places, tuple(named), offline, reader.network, reader.policy.authority_give_up)
         self._requests = PageRequests(reader, self.sources, past_caches=thorough or freshness.refresh)
         self._offline = offline
         self._thorough = thorough
@@ -116,7 +115,7 @@ class Pages:
         except Unanswered as unanswered:
             if not self._requests.says_no(source, unanswered):
                 if not alone and unanswered.kinds & OF_THE_HOST:
-                    self.sources.silent.add(source.url.host)
+                    self.sources.give_up([source])
                 raise
             files = None
         age = 0.0 if body is not None and body.unchanged else None

@@ -188,7 +188,7 @@ class _Resolving:
             offline=_is_offline(self._setup),
             thorough=thorough,
             kept=KeptPages(self._setup.paths.cache / "pip"),
-            named=options.index_from,
+            named=self._setup.index_from,
             freshness=Freshness(options.refresh, options.index_max_age),
             notes=self._notes,
         )
