@@ -1,4 +1,4 @@
-"""What the plugin adds to a solve whose 300 packages are all in conda's cache: at most 50 ms.
+"""What the plugin adds to a solve whose 300 packages are all in conda's cache, and whose indexes are fresh: 50 ms each.
 
     python benchmarks/bench_plugin_hook.py
 
@@ -42,7 +42,30 @@ plugin._after_solve("repodata.json", (), tuple(records))
 ours = time.perf_counter() - start
 start = time.perf_counter()
 PackageCacheData(context.pkgs_dirs[0]).load()
-print(ours * 1000, (time.perf_counter() - start) * 1000, "httpx" in sys.modules)
+theirs = time.perf_counter() - start
+
+
+class Solver:  # as conda's, as far as the hook looks at it
+    def __init__(self):
+        from conda.models.channel import Channel
+        self.channels = (Channel("https://conda.example/main"), Channel("https://conda.example/other"))
+        self.subdirs, self._repodata_fn = ("linux-64", "noarch"), "repodata.json"
+
+    def solve_for_transaction(self):
+        plugin._before_solve(frozenset(), frozenset())
+
+
+solver = Solver()
+from conda.core.subdir_data import SubdirData
+from conda.models.channel import Channel
+for url in [url for channel in solver.channels for url in channel.urls(with_credentials=True, subdirs=solver.subdirs)]:
+    cache = SubdirData(Channel(url)).repo_fetch.repo_cache
+    cache.state["cache_control"] = "max-age=1200"
+    cache.save("{}")
+start = time.perf_counter()
+solver.solve_for_transaction()
+before = time.perf_counter() - start
+print(ours * 1000, theirs * 1000, before * 1000, "httpx" in sys.modules)
 """
 
 
@@ -74,7 +97,7 @@ def main() -> int:
             folder = Path(name)
             records = folder / "records.json"
             records.write_text(json.dumps(fill(folder / "pkgs")), encoding="utf-8")
-            ours, condas = [], []
+            ours, condas, before = [], [], []
             for _ in range(RUNS + 1):
                 done = subprocess.run(
                     [str(conda.interpreter()), "-c", MEASURE, str(records)],
@@ -83,17 +106,18 @@ def main() -> int:
                     check=True,
                     env={**os.environ, "PYTHONPATH": str(PROJECT / "src"), "CONDA_PKGS_DIRS": str(folder / "pkgs")},
                 )
-                mine, theirs, network = done.stdout.split()
+                mine, theirs, indexes, network = done.stdout.split()
                 if network == "True" or done.stderr:
                     raise SystemExit(f"that was no look at a cache with everything in it: {done.stderr}")
                 ours.append(float(mine))
                 condas.append(float(theirs))
-        median = statistics.median(ours[1:])
-        failed |= median > BOUND_MS
+                before.append(float(indexes))
+        median, earlier = statistics.median(ours[1:]), statistics.median(before[1:])
+        failed |= median > BOUND_MS or earlier > BOUND_MS
         print(
             f"plugin hook, {PACKAGES} cached records, conda {conda.label}: median {median:.1f} ms, worst of {RUNS} "
             f"{max(ours[1:]):.1f} ms; conda's own load of that cache {statistics.median(condas[1:]):.1f} ms "
-            f"(bound {BOUND_MS:.0f} ms)"
+            f"(bound {BOUND_MS:.0f} ms); before the solve, 4 fresh indexes: median {earlier:.1f} ms"
         )
     return int(failed)
 

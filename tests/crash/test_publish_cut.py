@@ -396,7 +396,7 @@ class Index(Scenario):
         self.copies = KeptCopies(self.root / "indexes")
         url = RedactedUrl(f"https://example.org/c/linux-64/{self.name}")
         self.index = Artifact(kind="index", filename=self.name, url=url)
-        self.texts = {"v1": b'{"packages": {"old": {}}}' * 9, "v2": b'{"packages": {"new": {}}}' * 10}
+        self.texts = {"v1": b'{"packages": {"old": {}}}' + b" " * 200, "v2": b'{"packages": {"new": {}}}' + b" " * 300}
         if self.old:
             self.keep("v1")
 

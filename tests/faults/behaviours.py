@@ -278,6 +278,18 @@ class Redirect:
 
 
 @dataclass(frozen=True)
+class Conditional:
+    """304 without a body where If-None-Match names the file's ETag (RFC 9110 13.1.2), as every usual server."""
+
+    def apply(self, answer: Answer) -> None:
+        if answer.asked.get("if-none-match") == answer.headers.get("ETag") and answer.status in {200, 206}:
+            answer.status = 304
+            answer.headers.pop("Content-Range", None)
+            answer.body = b""
+            answer.headers["Content-Length"] = "0"
+
+
+@dataclass(frozen=True)
 class ChangingETag:
     """Another strong ETag at each request, as mirrors behind a round robin have."""
 

@@ -17,7 +17,7 @@ import zstandard
 from faults.behaviours import Answer, Status
 from faults.server import FaultServer
 from resume_dl.errors import IntegrityError
-from resume_dl.resolve.repodata import unpack_zst
+from resume_dl.resolve.repodata import check_index, unpack_zst
 from support.fetching import Done, User, index_from
 from support.logins import build_small_channels, serve
 
@@ -103,6 +103,35 @@ def test_what_cannot_be_unpacked_leaves_nothing(tmp_path: Path, kind: str) -> No
     with pytest.raises(IntegrityError, match="cannot be unpacked"):
         unpack_zst(packed, target, largest=MIB)
     assert not target.exists()
+
+
+NOT_AN_INDEX = {
+    "cut off": b'{"packages": {"a-1-0.conda": {',
+    "a page": b"<html></html>",
+    "a list": b"[]",
+    "packages are a list": b'{"packages": []}',
+    "packages are a number": b'{"packages.conda": 5}',
+    "info is null": b'{"info": null, "packages": {}}',
+    "something behind it": b'{"packages": {}}{"packages": {}}',
+    "a million levels": b'{"packages": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
+    "nothing": b"",
+    "a bare word": b'{"packages": {"a-1-0.conda": tru}}',
+}
+
+
+@pytest.mark.parametrize("kind", NOT_AN_INDEX)
+def test_what_is_not_an_index_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "repodata.json"
+    path.write_bytes(NOT_AN_INDEX[kind])
+    with pytest.raises(IntegrityError, match="it is not a channel index: "):
+        check_index(path)
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"packages": {}, "info": {}, "removed": 5}', b' {"packages.conda": {}}\n'])
+def test_an_index_may_lack_what_it_does_not_need(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "repodata.json"
+    path.write_bytes(text)
+    check_index(path)
 
 
 def test_exactly_as_large_as_is_allowed(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from resume_dl.progress.none import NoneReporter
 from support.fetching import User
 
 ZST, PLAIN = (f"/c/linux-64/{name}" for name in FORMATS)
-OLD, NEW = b'{"packages": {"old": {}}}' * 20_000, b'{"packages": {"new": {}}}' * 20_000
+OLD, NEW = (b'{"packages": {"%s": {}}}' % name + b" " * 500_000 for name in (b"old", b"new"))
 HOUR = 3600.0
 
 
@@ -104,6 +104,11 @@ class Runs:
         assert found.error is None
         assert found.path is not None
         return found.path.read_bytes()
+
+
+def noise(seed: int, size: int) -> bytes:
+    """An index that is packed to no less than about this many bytes."""
+    return json.dumps({"info": {"noise": random.Random(seed).randbytes(size).hex()}, "packages": {}}).encode()
 
 
 @pytest.fixture
@@ -306,12 +311,12 @@ def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> No
 
 def test_a_broken_index_goes_on_by_if_range(runs: Runs) -> None:
     """Each answer ends early; all of them together are the file once, and a few bytes that were under way."""
-    data = zstandard.compress(random.Random(3).randbytes(4_000_000))
+    data = zstandard.compress(noise(3, 4_000_000))
     runs.server.put(ZST, data)
     runs.server.always(0, Drop(after=1_500_000, how="fin"))
     found = runs.fetch()
     requests = runs.server.requests(0, ZST)
-    assert len(runs.text(found)) == 4_000_000
+    assert runs.text(found) == noise(3, 4_000_000)
     etag = next(iter({request.headers["if-range"] for request in requests[1:]}))
     assert etag.startswith('"')
     assert [request.status for request in requests] == [200, *[206] * (len(requests) - 1)]
@@ -320,7 +325,7 @@ def test_a_broken_index_goes_on_by_if_range(runs: Runs) -> None:
 
 def test_an_index_that_changes_between_two_requests_is_not_mixed(runs: Runs) -> None:
     """The second answer is of another version: all of it comes anew, and nothing of the first is in it."""
-    first, second = (zstandard.compress(random.Random(seed).randbytes(3_000_000)) for seed in (3, 4))
+    first, second = (zstandard.compress(noise(seed, 3_000_000)) for seed in (3, 4))
     runs.server.put(ZST, first)
 
     class Swap:
@@ -329,7 +334,7 @@ def test_an_index_that_changes_between_two_requests_is_not_mixed(runs: Runs) -> 
             Drop(after=1_500_000).apply(answer)
 
     runs.server.script(0, [Swap(), Ok()])
-    assert runs.text(runs.fetch()) == random.Random(4).randbytes(3_000_000)
+    assert runs.text(runs.fetch()) == noise(4, 3_000_000)
     assert [request.headers.get("if-range") is not None for request in runs.server.requests()][:2] == [False, True]
 
 
@@ -354,11 +359,11 @@ class Overlap:
 
 def test_a_source_that_limits_each_connection_is_asked_over_two(runs: Runs) -> None:
     """Ranges of one source overlap in time, each under the validator of the bytes that are here."""
-    data = zstandard.compress(random.Random(3).randbytes(6_000_000))
+    data = zstandard.compress(noise(3, 6_000_000))
     runs.server.put(ZST, data)
     overlap = Overlap(runs.server)
     runs.server.always(0, overlap, Rate(1_000_000))
-    assert runs.text(runs.fetch()) == random.Random(3).randbytes(6_000_000)
+    assert runs.text(runs.fetch()) == noise(3, 6_000_000)
     assert max(overlap.seen) == 2
     first, *others = runs.server.requests(0, ZST)
     assert (first.status, {request.status for request in others}) == (200, {206})
@@ -368,7 +373,7 @@ def test_a_source_that_limits_each_connection_is_asked_over_two(runs: Runs) -> N
 
 def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -> None:
     """The second run asks for the rest alone, and says so in bytes."""
-    data = zstandard.compress(random.Random(3).randbytes(4_000_000))
+    data = zstandard.compress(noise(3, 4_000_000))
     runs.server.put(ZST, data)
     quota = Quota(2_000_000)
     runs.server.always(0, quota)
@@ -386,10 +391,26 @@ def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -
     quota.lift()
     runs.server._received.clear()
     done = user.fetch("a", "--dry-run", "--json")
-    assert done.code != 0  # it is no index
+    assert done.code == 3  # it has no package a
     (request,) = [each for each in runs.server.requests(0, ZST) if each.status == 206][:1]
     assert request.headers["if-range"].startswith('"')
     start = int(request.range.removeprefix("bytes=").partition("-")[0])
     assert start > 1_000_000
     assert request.sent == len(data) - start
     assert first + request.sent < len(data) + 1_500_000
+
+
+@pytest.mark.parametrize("rubbish", [b"[]", b'{"packages": []}', b'{"packages": {"a-1-0.conda": {', b"<html></html>"])
+def test_a_form_that_is_no_index_is_refused_and_the_next_one_asked(runs: Runs, rubbish: bytes) -> None:
+    """It was kept, and the server's 304 made it stay for ever."""
+    runs.fetch()
+    runs.server.put(ZST, zstandard.compress(rubbish))
+    runs.server.put(PLAIN, NEW)
+    assert runs.text(runs.fetch()) == NEW
+    (told,) = [
+        line for line in runs.told.lines if "c/linux-64/repodata.json.zst of mirror0: it is not a channel" in line
+    ]
+    assert "another source or form" in told
+    assert runs.copies.path(runs.index).read_bytes() == OLD
+    left = {path.suffix for path in (runs.folder / "indexes").rglob("*") if path.is_file()}
+    assert left == {".json", ".note"}

@@ -32,7 +32,10 @@ import resume_dl
 
 for found in pkgutil.walk_packages(resume_dl.__path__, "resume_dl."):
     if found.name.split(".")[1] not in ("__main__", "conda_plugin", "rattler_worker"):
-        importlib.import_module(found.name)
+        try:
+            importlib.import_module(found.name)
+        except ImportError:  # the runs that need it say so
+            pass
 import cyclonedx.output.json, encodings.idna, http.cookiejar, tqdm, uuid, yaml, zstandard
 """
 CONDA = r"""

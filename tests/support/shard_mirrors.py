@@ -73,7 +73,7 @@ class ShardMirrors:
     def fetcher(self, **options: object) -> ShardFetcher:
         transport = HttpxTransport(NetworkSettings())
         reader, carriers = Reader(transport, network=Reachability()), Reader(transport, network=Reachability())
-        fetcher = ShardFetcher(reader, self.store, self.told, carriers=carriers, **options)
+        fetcher = ShardFetcher(reader, self.store, self.told, hurried=carriers, **options)
         self._open.append((fetcher, transport, reader))
         return fetcher
 

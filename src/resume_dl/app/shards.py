@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace as changed
 
 from resume_dl.app.setup import Setup
-from resume_dl.core.reachability import Reachability
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.indexes.shards.fetch import ShardFetcher
@@ -35,11 +35,13 @@ def channel_shards(
     """The shards of every channel; requests go over ``engine``'s connections, whole indexes are read by ``worker``."""
     options, conda, store = setup.options, setup.conda, shard_store(setup.paths)
     policy = options.policy()
+    hurried = changed(policy, give_up_after=min(policy.give_up_after, policy.authority_give_up))
     fetcher = ShardFetcher(
         Reader(engine.transport, policy, setup.network),
         store,
         reporter,
-        carriers=Reader(engine.transport, policy, Reachability()),
+        hurried=Reader(engine.transport, hurried, setup.network),
+        network=setup.network,
         offline=offline,
         freshness=Freshness(options.refresh, options.index_max_age),
         cancelled=cancelled,

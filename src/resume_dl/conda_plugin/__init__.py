@@ -6,12 +6,26 @@ modules beside it, and all that depends on conda's version in ``compat``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from conda.common.configuration import PrimitiveParameter
 from conda.plugins import hookimpl
-from conda.plugins.types import CondaHealthCheck, CondaPostSolve, CondaPreCommand, CondaSetting, CondaSubcommand
+from conda.plugins.types import (
+    CondaHealthCheck,
+    CondaPostSolve,
+    CondaPreCommand,
+    CondaPreSolve,
+    CondaSetting,
+    CondaSubcommand,
+)
+
+
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+def conda_pre_solves() -> Iterator[CondaPreSolve]:
+    """Act before conda asks for its channels' indexes."""
+    yield CondaPreSolve(name="resume-dl", action=_before_solve)
 
 
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
@@ -22,8 +36,9 @@ def conda_post_solves() -> Iterator[CondaPostSolve]:
 
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_pre_commands() -> Iterator[CondaPreCommand]:
-    """Act before conda installs packages that are named by their addresses: it solves nothing then."""
+    """Act before conda installs packages that are named by their addresses, or reads indexes without a solve."""
     commands = {"create", "install", "update", "env_update"}  # env create is "create" where it reads such lists
+    commands |= {"search", "env_create"}
     yield CondaPreCommand(name="resume-dl", action=_before_command, run_for=commands)
 
 
@@ -34,6 +49,7 @@ def conda_settings() -> Iterator[CondaSetting]:
         "resume_dl_prefetch": ("ask, always or never: fetch packages ahead of conda", "ask"),
         "resume_dl_min_size": ("leave commands that download less than this to conda, as 10MB", "0"),
         "resume_dl_mirrors": ("a mirrors.toml to use instead of the shipped and your own", ""),
+        "resume_dl_index": ("auto or never: fetch channel indexes ahead of conda", "auto"),
     }
     for name, (description, default) in text.items():
         yield CondaSetting(name, description, PrimitiveParameter(default, element_type=str))
@@ -69,6 +85,11 @@ def _before_command(command: str) -> None:
 
     try:
         arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
+        if command in {"search", "env_create"}:
+            from resume_dl.conda_plugin.solver_indexes import fetch_for_command  # noqa: PLC0415 - as below
+
+            fetch_for_command(command, arguments)
+            return
         named = " ".join(arguments.get("packages") or ())
         if arguments.get("file") or ".conda" in named or ".tar.bz2" in named:
             from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415 - only when it is called
@@ -80,9 +101,24 @@ def _before_command(command: str) -> None:
         _say_left_to_conda(error)
 
 
+def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
+    """Import the rest only now; whatever goes wrong, conda asks for its indexes by itself (this is the net)."""
+    del specs_to_remove
+    try:
+        from resume_dl.conda_plugin.solver_indexes import fetch_for_solver  # noqa: PLC0415 - only when it is called
+
+        fetch_for_solver(specs_to_add)
+    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
+        _say_left_to_conda(error)
+
+
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
     """Import the rest only now, and let nothing of ours stop conda but an altered local archive (this is the net)."""
     del repodata_fn, unlink_precs
+    if "resume_dl.conda_plugin.index_cache" in sys.modules:
+        from resume_dl.conda_plugin.index_cache import end_hold  # noqa: PLC0415 - only where it held something
+
+        end_hold()
     if not link_precs:
         return
     from conda.base.context import context  # noqa: PLC0415 - only when it is called
@@ -111,6 +147,6 @@ def _say_left_to_conda(error: Exception) -> None:
     from contextlib import suppress  # noqa: PLC0415 - only when it is called
 
     with suppress(Exception):  # an installation that is broken has not even this
-        from resume_dl.conda_plugin.saying import in_one_line, say  # noqa: PLC0415 - only when it is called
+        from resume_dl.conda_plugin.saying import in_one_line, say_failure  # noqa: PLC0415 - only when it is called
 
-        say(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself")
+        say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)

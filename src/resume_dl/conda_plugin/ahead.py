@@ -18,7 +18,7 @@ from resume_dl.app.reuse import survey
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
 from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
-from resume_dl.conda_plugin.saying import in_one_line, say, settle
+from resume_dl.conda_plugin.saying import in_one_line, say, say_failure, settle
 from resume_dl.errors import Interrupted
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.ahead import Ahead, note_ahead, read_ahead
@@ -53,7 +53,7 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
         full = [compat.in_full(artifact, records[client_url(artifact)]) for artifact in artifacts]
         _fetch(full, records, wishes, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
-        say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
+        say_failure(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself", error)
     settle()
     if stop.number:
         signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
@@ -78,8 +78,11 @@ def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Pr
     _say_failures(results)
 
 
-def load_ours(wishes: Preferences) -> Setup:
-    """Settings as for ``resume-dl fetch``, but conda's own are known here. Raises ConfigurationError."""
+def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
+    """Settings as for ``resume-dl fetch``, but conda's own are known here. Raises ConfigurationError.
+
+    ``patience`` in seconds, where the user has not set ``give_up_after``.
+    """
     from resume_dl.app.setup import load_setup  # noqa: PLC0415 - only where there is something to fetch
     from resume_dl.cli.options import default_transfer  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.access import conda_access  # noqa: PLC0415 - as above
@@ -88,7 +91,7 @@ def load_ours(wishes: Preferences) -> Setup:
 
     options = default_transfer(os.environ, mirrors=wishes.mirrors)
     if options.give_up_after is None:
-        options = changed(options, give_up_after=PATIENCE, unreached_give_up=DEFAULTS.unreached_give_up)
+        options = changed(options, give_up_after=patience, unreached_give_up=DEFAULTS.unreached_give_up)
     return load_setup(options, os.environ, conda=conda_settings(), access=conda_access())
 
 

@@ -4,6 +4,9 @@ Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``
 ``insert``, and the two record classes. One private name: ``_package_cache_records``, for caches that cannot be written,
 where ``insert`` would end the command. For logins conda's own session is asked (``get_session``), and, because not
 every solver leaves them in its records, which indexes it has read (``SubdirData._cache_``). Nothing is patched.
+
+Two modules hold what is needed before every solve, where this one would be too slow to load: ``solver`` and
+``index_cache``.
 """
 
 from __future__ import annotations

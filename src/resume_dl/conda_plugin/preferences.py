@@ -15,9 +15,11 @@ from resume_dl.model.units import parse_size
 PREFETCH = "resume_dl_prefetch"
 MIN_SIZE = "resume_dl_min_size"
 MIRRORS = "resume_dl_mirrors"
-ASK, ALWAYS, NEVER = "ask", "always", "never"
+INDEX = "resume_dl_index"
+ASK, ALWAYS, NEVER, AUTO = "ask", "always", "never", "auto"
 _SWITCHES = {**dict.fromkeys(("false", "no", "off"), NEVER), **dict.fromkeys(("true", "yes", "on"), ALWAYS)}
 """What YAML makes of them, and what people mean."""
+_INDEX_SWITCHES = {**dict.fromkeys(("false", "no", "off"), NEVER), **dict.fromkeys(("true", "yes", "on"), AUTO)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Preferences:
     prefetch: str = ASK
     min_size: int = 0
     mirrors: Path | None = None
+    index: str = AUTO
+    """Whether conda's channel indexes are fetched ahead too."""
 
 
 def read_preferences() -> Preferences:
@@ -43,7 +47,12 @@ def read_preferences() -> Preferences:
         say(f"{MIN_SIZE} is {size!r}, which is no size like 10MB; taken as 0")
         min_size = 0
     mirrors = _text(MIRRORS, "")
-    return Preferences(prefetch, min_size, Path(mirrors).expanduser().absolute() if mirrors else None)
+    index = _text(INDEX, AUTO).lower()
+    index = _INDEX_SWITCHES.get(index, index)
+    if index not in {AUTO, NEVER}:
+        say(f"{INDEX} is {index!r}, which is neither auto nor never; taken as {AUTO}")
+        index = AUTO
+    return Preferences(prefetch, min_size, Path(mirrors).expanduser().absolute() if mirrors else None, index)
 
 
 def _text(name: str, default: str) -> str:

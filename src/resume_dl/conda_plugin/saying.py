@@ -9,12 +9,22 @@ from contextlib import suppress
 from resume_dl.errors import ResumeDLError
 from resume_dl.progress.console import Console
 
+_told: set[str] = set()
+
 
 def say(text: str) -> None:
     """One line; a closed stderr is no error, and nothing that others wrote drives the terminal."""
     with suppress(AttributeError):  # there is no stderr at all
         Console(sys.stderr).line(f"resume-dl: {text}")
     settle()
+
+
+def say_failure(text: str, error: BaseException) -> None:
+    """``text``, which tells of ``error``; nothing where the same was told before, of another step of this command."""
+    reason = in_one_line(error)
+    if reason not in _told:
+        _told.add(reason)
+        say(text)
 
 
 def settle() -> None:

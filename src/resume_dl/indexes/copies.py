@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resume_dl.errors import NotWritableError, OutOfSpaceError, ResumeDLError
+from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders, by_validator
-from resume_dl.resolve.repodata import LARGEST, unpack_zst
+from resume_dl.resolve.repodata import LARGEST, check_index, unpack_zst
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
@@ -103,7 +103,7 @@ class KeptCopies:
             raise self.unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
     def keep(self, index: Artifact, note: Note) -> None:
-        """Unpack what has arrived where it is packed, and let it take the kept copy's place.
+        """Unpack what has arrived where it is packed, and let it take the kept copy's place if it is an index.
 
         Raises IntegrityError, OutOfSpaceError, NotWritableError.
         """
@@ -116,6 +116,11 @@ class KeptCopies:
                 finally:
                     new.unlink()
                 new = unpacked
+            try:
+                check_index(new)
+            except IntegrityError:
+                new.unlink()
+                raise
             with self._locked(target):
                 remove_durably(_note_of(target))  # never a validator beside another copy
                 replace_durably(new, target)

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import cache_headers
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import Interrupted, SourceError
@@ -32,6 +33,9 @@ CONNECTIONS = 8
 """To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
 _TICK = 0.1
 """Seconds after which a wait looks whether the user has stopped it."""
+TRIES = 10
+"""So many failures in a row, and a shard is given up: a line that comes and goes is better than a whole index on it."""
+_SILENT = frozenset({FailureKind.UNREACHABLE, FailureKind.STALLED})
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 
@@ -80,8 +84,9 @@ class NoIndex:
 class ShardFetcher:
     """Fetches through ``reader``, which it stops in the end; used from one thread. ``offline`` takes what is kept.
 
-    ``carriers`` is another Reader, for the question whether a carrier has shards. ``freshness`` says
-    how old a kept index may be that is used without a request. ``cancelled`` is asked while answers are awaited.
+    ``hurried`` is another Reader, for what others can answer in its place: a shard index, and whether a carrier has
+    shards; without it carriers are not asked. ``network`` knows the hosts that were waited for in vain. ``freshness``
+    says how old a kept index may be that is used without a request. ``cancelled`` is asked while answers are awaited.
     """
 
     def __init__(
@@ -90,7 +95,8 @@ class ShardFetcher:
         store: ShardStore,
         reporter: Reporter,
         *,
-        carriers: Reader | None = None,
+        hurried: Reader | None = None,
+        network: Reachability | None = None,
         offline: bool = False,
         freshness: Freshness = AS_SERVERS_SAY,
         cancelled: Callable[[], bool] = lambda: False,
@@ -103,7 +109,9 @@ class ShardFetcher:
         self._freshness = freshness
         self._cancelled = cancelled
         self._now = now
-        self._carriers = Carriers(carriers)
+        self._hurried = hurried or reader
+        self._network = network or Reachability()
+        self._carriers = Carriers(hurried)
         self._pool = Pool("shards", CONNECTIONS)
         self.downloaded = 0
         """Body bytes of indexes and shards that came over the line so far."""
@@ -111,6 +119,7 @@ class ShardFetcher:
     def close(self) -> None:
         """End every request and every thread. Never raises."""
         self._reader.stop()
+        self._hurried.stop()
         self._carriers.close()
         self._pool.close()
 
@@ -154,11 +163,19 @@ class ShardFetcher:
             raise _Unavailable("none is kept, and this is offline")
         if not wanted.authorities:
             raise _Unavailable("its authority may not be asked")
+        hosts = {source.url.host for source in wanted.authorities}
+        if self._network.is_given_up(hosts):
+            raise _Unavailable("its authority has not answered before")
 
         def attempt(source: Source) -> OpenIndex | Refused[OpenIndex]:
             return self._ask_for_index(wanted, source, kept.get(source.url), past_caches=past_caches)
 
-        return self._reader.ask([_many(source) for source in wanted.authorities], attempt)
+        try:
+            return self._hurried.ask([_many(source) for source in wanted.authorities], attempt)
+        except Unanswered as unanswered:
+            if wanted.carriers and unanswered.kinds <= _SILENT:
+                self._network.give_up(hosts)  # they can answer in its place, and the whole index need not wait again
+            raise
 
     def _kept(self, wanted: ShardSources, source: Source) -> tuple[KeptIndex, ShardIndex] | None:
         kept = self._store.index(source.url)
@@ -263,7 +280,7 @@ class ShardFetcher:
         carriers = [each.index.shard_source(carrier, digest) for carrier in each.sources.carriers]
         with self._carriers.turn(title, own, carriers) as sources:
             try:
-                source, data = self._reader.ask(sources, attempt)
+                source, data = self._reader.ask(sources, attempt, tries=TRIES)
             except Unanswered as unanswered:
                 others = self._carriers.others(title, carriers, sources)
                 if not others:

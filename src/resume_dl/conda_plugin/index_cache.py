@@ -1,0 +1,306 @@
+"""One index in conda's own index cache: what conda would ask for, and how an answer gets in.
+
+All of it by conda's own ``SubdirData``, ``RepodataFetch`` and ``RepodataCache`` (24.7 to 26.7). conda's lock is held
+while its files are renamed and never while bytes come. A validator is stored only for the form that this conda will
+ask for next, because conda keeps one for all of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conda.base.constants import REPODATA_FN
+from conda.core.subdir_data import SubdirData
+from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_KEY, URL_KEY
+from conda.models.channel import Channel
+
+if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
+    from resume_dl.model.http import CacheHeaders
+    from resume_dl.model.url import RedactedUrl
+
+SHARDS_FN = "repodata_shards.msgpack.zst"
+"""The index of a channel's shards (CEP-16)."""
+HELD = 60.0
+"""Seconds that may pass from the end of our downloads until conda has read the indexes."""
+_SHARDS, _ZST = "shards", "zst"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An index that counts as fresh ``until`` (ns since 1970); it was ``refreshed`` then."""
+
+    cache: Any
+    sharded: bool
+    until: int
+    refreshed: int
+
+
+_brought: list[tuple[Any, bool]] = []
+_held: list[_Held] = []
+
+
+class CondaIndex:
+    """``app.index_ahead.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
+
+    ``sharded``: whether the solver asks for an index of shards before it asks for the whole index.
+    """
+
+    def __init__(self, url: str, repodata_fn: str, *, sharded: bool = False, lacks_shards: bool = False) -> None:
+        self._url = url
+        self._fn = repodata_fn
+        self._sharded = sharded
+        self._data = SubdirData(Channel(url), repodata_fn=repodata_fn)
+        self._fetch = self._data.repo_fetch
+        self._began = time.time_ns()
+        self._refused = {_SHARDS: lacks_shards, _ZST: False}
+
+    @property
+    def channel(self) -> str:
+        """The channel's name, for people."""
+        from resume_dl.model.url import redact  # noqa: PLC0415 - not where all is fresh
+
+        return redact(str(self._data.channel.canonical_name))
+
+    @property
+    def subdir(self) -> str:
+        """The platform, or noarch."""
+        return str(self._data.channel.subdir)
+
+    @property
+    def base(self) -> RedactedUrl:
+        """Where conda asks for the files of this index, login included."""
+        from resume_dl.model.url import RedactedUrl  # noqa: PLC0415 - as above
+
+        return RedactedUrl(self._fetch.url_w_credentials)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self._url, self._fn
+
+    def is_fresh(self) -> bool:
+        """Whether conda will ask for nothing: as conda itself decides it, or because it has read the index already."""
+        if getattr(self._data, "_loaded", False) and not self._sharded:
+            return True
+        cache = self._fetch.repo_cache
+        if self._wants_shards():
+            self._load(cache)
+            return bool(cache.cache_path_shards.exists() and not cache.stale())
+        state = cache.load_state()
+        if cache.cache_path_json.exists():
+            return not cache.stale()
+        # A channel without current_repodata.json: conda asks for it each time, is refused, and takes the whole index.
+        other = self._whole() if self._fn != REPODATA_FN and not state else None
+        return other is not None and other.is_cached() and other.is_fresh()
+
+    def is_cached(self) -> bool:
+        """Whether conda has a copy of the whole file, fresh or not."""
+        return bool(self._fetch.repo_cache.cache_path_json.exists())
+
+    def is_settled(self) -> bool:
+        """Whether another process has refreshed it since this object was made."""
+        cache = self._fetch.repo_cache
+        self._load(cache)
+        path = cache.cache_path_shards if self._wants_shards() else cache.cache_path_json
+        settled = bool(path.exists() and cache.state.get("refresh_ns", 0) > self._began)
+        if settled:
+            _brought.append((cache, self._sharded))
+        return settled
+
+    def forms(self) -> Sequence[str]:
+        """The files that conda will try, in its order; none where it asks in a way that is not known here."""
+        if self._wants_shards():
+            return (SHARDS_FN,)
+        interface = self._fetch.repo_interface_cls.__name__
+        if interface == "CondaRepoInterface":
+            return (self._fn,)
+        if interface != "ZstdRepoInterface":
+            return ()  # JLAP, which only conda can apply
+        if self._fetch.repo_cache.load_state().should_check_format(_ZST):
+            return (f"{self._fn}.zst", self._fn)
+        return (self._fn,)
+
+    def validator(self) -> str | None:
+        """Of the cached copy; None where there is no copy, or one without a validator."""
+        cache = self._fetch.repo_cache
+        if self._wants_shards():
+            self._load(cache)
+            if not cache.cache_path_shards.exists():
+                return None
+        elif not cache.cache_path_json.exists():
+            return None
+        else:
+            cache.load_state()
+        return str(cache.state.etag or cache.state.mod) or None
+
+    def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
+        """Put ``path``, a file as it was served, into the cache. Raises IntegrityError, OSError and CondaError."""
+        from resume_dl.resolve.repodata import LARGEST, unpack_zst  # noqa: PLC0415 - not where all is fresh
+        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+
+        cache = self._fetch.repo_cache
+        self._load(cache)
+        state = cache.state
+        if form == SHARDS_FN:
+            state.set_has_format(_SHARDS, True)
+            self._describe(state, said)
+            cache.save(path.read_bytes())
+            _brought.append((cache, True))
+            return
+        # Beside the target and by a plain open: conda's rename needs the first, other users' umask the second.
+        temporary = cache.cache_dir / f"{cache.name}.{os.urandom(4).hex()}.tmp"
+        try:
+            if form.endswith(".zst"):
+                unpack_zst(path, temporary, largest=LARGEST if largest is None else largest)
+                state.clear_has_format(_ZST)
+            else:
+                shutil.copyfile(path, temporary)
+            _check_object(temporary, form)
+            sync_file(temporary)
+            self._describe(state, said)
+            state.update(_content_digests(temporary))
+            cache.replace(temporary)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _brought.append((cache, self._sharded))
+
+    def keep(self) -> None:
+        """Note that the server calls the cached copy unchanged."""
+        cache = self._fetch.repo_cache
+        if self._wants_shards():
+            self._load(cache)
+            cache.refresh()
+            _brought.append((cache, True))
+            return
+        state = cache.load_state()
+        digests = _content_digests(cache.cache_path_json) if _nominal_key() not in state else {}
+        state.update(digests)
+        self._note_formats(state)
+        cache.refresh()
+        _brought.append((cache, self._sharded))
+
+    def lacks(self, form: str) -> None:
+        """Note a form that the server refuses; it is written with the form that the server has."""
+        if form == SHARDS_FN:
+            self._refused[_SHARDS] = True
+        elif form.endswith(".zst"):
+            self._refused[_ZST] = True
+
+    def instead(self) -> CondaIndex | None:
+        """What conda asks for next where each form was refused."""
+        other = self._whole() if self._refused[_SHARDS] or self._fn != REPODATA_FN else None
+        return None if other is None or other.is_fresh() else other
+
+    def _whole(self) -> CondaIndex:
+        return CondaIndex(self._url, REPODATA_FN, lacks_shards=self._refused[_SHARDS])
+
+    def _wants_shards(self) -> bool:
+        if not self._sharded:
+            return False
+        cache = self._fetch.repo_cache
+        self._load(cache)
+        return bool(cache.state.should_check_format(_SHARDS))
+
+    def _load(self, cache: Any) -> None:
+        _load(cache, sharded=self._sharded)
+
+    def _describe(self, state: Any, said: CacheHeaders) -> None:
+        """What conda itself notes of an answer, less the login in its address."""
+        state.pop("jlap", None)
+        state[URL_KEY] = self._fetch.url_w_subdir
+        state[ETAG_KEY] = said.etag
+        state[LAST_MODIFIED_KEY] = said.last_modified
+        state[CACHE_CONTROL_KEY] = "" if said.max_age is None else f"max-age={int(said.max_age)}"
+        self._note_formats(state)
+
+    def _note_formats(self, state: Any) -> None:
+        for name, refused in self._refused.items():
+            if refused:
+                state.set_has_format(name, False)
+
+
+def hold_brought() -> None:
+    """Let conda take every index that was brought, without asking for it again, until ``end_hold``.
+
+    The server has been asked a moment ago; a conda that asks once more gets a 304 at best, and the whole body from a
+    server that knows no conditional requests. Nothing is changed where conda calls the index fresh by itself.
+    """
+    for cache, sharded in _brought:
+        _load(cache, sharded=sharded)
+        refreshed = cache.state.get("refresh_ns", 0)
+        if cache.stale():
+            held = time.time_ns() + int(HELD * 1e9)
+            cache.refresh(refresh_ns=held)
+            if not _held:
+                atexit.register(end_hold)
+            _held.append(_Held(cache, sharded, held, refreshed))
+    _brought.clear()
+
+
+def end_hold() -> None:
+    """Give each index that is held its true age again, unless another process has refreshed it since. Never raises."""
+    while _held:
+        each = _held.pop()
+        with suppress(Exception):  # conda has what it needs, and nothing of ours may be in its way
+            _load(each.cache, sharded=each.sharded)
+            if each.cache.state.get("refresh_ns") == each.until:
+                each.cache.refresh(refresh_ns=each.refreshed)
+
+
+def _load(cache: Any, *, sharded: bool) -> None:
+    """Read the state. ``load_state`` clears it where the file of the other form is the one that it describes."""
+    if not sharded:
+        cache.load_state()
+        return
+    state: dict[str, Any] = {}
+    with suppress(FileNotFoundError, ValueError), cache.lock("r+") as file:
+        state = json.loads(file.read())
+    cache.state.clear()
+    if isinstance(state, dict):
+        cache.state.update(state)
+
+
+def _check_object(path: Path, form: str) -> None:
+    """Refuse what cannot be a JSON object: conda would keep it, and fail on it until its cache is cleaned."""
+    with path.open("rb") as file:
+        first = file.read(1024).lstrip()[:1]
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1024))
+        last = file.read().rstrip()[-1:]
+    from resume_dl.errors import IntegrityError  # noqa: PLC0415 - not where all is fresh
+
+    if first != b"{" or last != b"}":
+        raise IntegrityError(f"{form} is not a JSON object", hint="ask the channel's owner")
+
+
+def _nominal_key() -> str:
+    """The name by which conda notes the digest of the JSON; empty where this conda keeps none (26)."""
+    try:
+        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH  # noqa: PLC0415 - gone in 26; wants jsonpatch
+    except ImportError:
+        return ""
+    return str(NOMINAL_HASH)
+
+
+def _content_digests(path: Path) -> dict[str, str]:
+    """What conda before 26 wants of a JSON beside its ETag, or it asks without the ETag (BLAKE2b, 32 bytes)."""
+    if not _nominal_key():
+        return {}
+    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH  # noqa: PLC0415 - as above
+
+    digest = blake2b(digest_size=32)
+    with path.open("rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return {NOMINAL_HASH: digest.hexdigest(), ON_DISK_HASH: digest.hexdigest()}

@@ -1,0 +1,138 @@
+"""The channel indexes that conda is about to ask for, and their way into conda's own index cache.
+
+Before a solve these are the solver's channels and subdirs, and the channels of ``channel::name`` specs; classic solvers
+are asked once for ``current_repodata.json`` and, where that has no solution, once more for the whole. ``conda search``
+and ``env create --dry-run`` (before 26) call no such hook and are seen before the command.
+
+Nothing is fetched that is fresh by conda's own rule, nor offline, nor from other places than http(s). What cannot be
+fetched costs one line, and conda asks for it by itself.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conda.base.constants import REPODATA_FN
+from conda.base.context import context
+from conda.exceptions import CondaError
+from conda.models.channel import all_channel_urls
+from conda.models.match_spec import MatchSpec
+
+from resume_dl.conda_plugin.index_cache import CondaIndex, hold_brought
+from resume_dl.conda_plugin.solver import running_solver, takes_shards
+
+if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
+    from resume_dl.app.index_ahead import Missed
+    from resume_dl.cli.run import Stop
+    from resume_dl.conda_plugin.preferences import Preferences
+
+PATIENCE = 45.0
+"""Seconds without progress after which conda asks by itself. Less than for packages: before the plan nothing of conda's
+is on the screen yet, and its own words for a server that refuses are better than ours."""
+_tried: set[tuple[str, str]] = set()
+"""What this conda was brought, or could not be: it is asked for once a command."""
+
+
+def fetch_for_solver(specs_to_add: Iterable[Any]) -> None:
+    """Bring what the solver that runs now will ask for. Raises KeyboardInterrupt only."""
+    if _is_off():
+        return
+    solver = running_solver()
+    if solver is None:
+        return
+    named = [channel for spec in specs_to_add if (channel := spec.get_exact_value("channel")) is not None]
+    urls = all_channel_urls([*solver.channels, *named], solver.subdirs)
+    _fetch(urls, solver._repodata_fn, sharded=takes_shards(solver))  # noqa: SLF001 - it has no other name
+
+
+def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
+    """Bring what ``search`` or ``env_create --dry-run`` will ask for. Raises KeyboardInterrupt only."""
+    if _is_off():
+        return
+    if command == "search" and not arguments.get("envs"):
+        try:
+            spec = MatchSpec(arguments.get("match_spec") or "*")
+        except CondaError:
+            return  # conda reads it in a moment, and has its own words for it
+        channel, subdir = spec.get_exact_value("channel"), spec.get_exact_value("subdir")
+        urls = all_channel_urls([channel] if channel else context.channels, [subdir] if subdir else context.subdirs)
+        _fetch(urls, REPODATA_FN, sharded=bool(getattr(context, "repodata_use_shards", False)))
+    elif command == "env_create" and context.dry_run:
+        _fetch(all_channel_urls(_channels_of_file(arguments), context.subdirs), REPODATA_FN, sharded=False)
+
+
+def _channels_of_file(arguments: Mapping[str, Any]) -> list[str]:
+    """What ``env create`` before 26 asks for: an environment file's channels, then the configured ones."""
+    from resume_dl.resolve.environment_file import read_environment_file  # noqa: PLC0415 - for this command only
+    from resume_dl.settings.channels import NODEFAULTS  # noqa: PLC0415 - as above
+
+    file = Path(str(arguments.get("file") or ""))
+    if not file.is_file():
+        return []  # at an address, or missing: conda's own business
+    named = read_environment_file(file).channels
+    return [*(name for name in named if name != NODEFAULTS), *(() if NODEFAULTS in named else context.channels)]
+
+
+def _is_off() -> bool:
+    return bool(context.offline or context.use_index_cache)
+
+
+def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool) -> None:
+    """Bring those of the indexes below ``urls`` that are not fresh."""
+    wanted = [url for url in urls if url.startswith(("http://", "https://"))]
+    found = [CondaIndex(url, repodata_fn, sharded=sharded) for url in wanted if (url, repodata_fn) not in _tried]
+    stale = [index for index in found if not index.is_fresh()]
+    if not stale:
+        return
+    from resume_dl.conda_plugin.preferences import NEVER, read_preferences  # noqa: PLC0415 - not where all is fresh
+
+    preferences = read_preferences()
+    if NEVER in {preferences.prefetch, preferences.index}:
+        return
+    _tried.update(index.key for index in stale)
+    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
+
+    stop = Stop()
+    try:
+        _bring(stale, preferences, stop)
+    except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and asks by itself
+        say_failure(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself", error)
+    settle()
+    if stop.number:
+        signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
+
+
+def _bring(stale: Sequence[CondaIndex], preferences: Preferences, stop: Stop) -> None:
+    from resume_dl.app.index_ahead import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
+    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+
+    setup = load_ours(preferences, PATIENCE)
+    reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
+    try:
+        with stop.listening():
+            missed = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled)
+    finally:
+        reporter.close()
+        hold_brought()
+    if stop.cancelled():
+        say("stopped; what has come of the channel indexes is safe on disk, and the same command goes on from there")
+    elif missed:
+        say_failure(_describe(missed), missed[0].error)
+
+
+def _describe(missed: Sequence[Missed]) -> str:
+    """One line, whatever number failed."""
+    from resume_dl.conda_plugin.saying import in_one_line  # noqa: PLC0415 - as above
+
+    first = missed[0]
+    more = f", and {len(missed) - 1} more," if missed[1:] else ""
+    what = f"the index of {first.index.channel}/{first.index.subdir}{more} is not fetched ahead"
+    return f"{what} ({in_one_line(first.error)}); conda goes on by itself"
