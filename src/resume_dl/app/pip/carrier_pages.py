@@ -29,6 +29,7 @@ class Said:
 
     statements: list[Statement] = field(default_factory=list)
     failures: list[tuple[Source, Failure]] = field(default_factory=list)
+    tried: list[Source] = field(default_factory=list)
     more: bool = False
     """Operators are left that were not asked."""
 
@@ -61,6 +62,7 @@ class CarrierPages:
                     if room > 0 and operator not in taken:
                         taken.add(operator)
                         waiting.remove(source)
+                        said.tried.append(source)
                         asked[pool.submit(self._statement, source)] = source
                         room -= 1
                 if not asked:
@@ -94,14 +96,15 @@ class CarrierPages:
 def unvouched(
     url: RedactedUrl,
     why: str,
-    statements: Sequence[Statement],
+    found: Said,
     failures: Sequence[tuple[Source, Failure]],
 ) -> ChannelUnavailableError:
     """The error where the authority is silent and carriers are too few, or do not agree that there is such a page."""
-    tried = tuple(str(source.url) for source in dict.fromkeys(source for source, _ in failures))
+    statements = found.statements
+    tried = tuple(dict.fromkeys(str(source.url) for source in (*(source for source, _ in failures), *found.tried)))
     if not statements:
         return ChannelUnavailableError(
-            f"the index page {url} cannot be had: {Unanswered(failures)}",
+            f"the index page {url} cannot be had: {Unanswered([*failures, *found.failures])}",
             tried=tried,
             hint="check the line and the proxy settings, then run it again",
         )

@@ -165,7 +165,7 @@ class Pages:
         said = found.agreement
         self.has_more |= found.more
         if said.exists is None:
-            raise unvouched(url, why, found.statements, [*failures, *found.failures])
+            raise unvouched(url, why, found, failures)
         self.notes.pass_over(said.alone)
         files = [replace(file, stated="") for file in self._taken(said.files, url)]
         with self._lock:
