@@ -263,3 +263,17 @@ def test_what_is_not_used_goes(tmp_path: Path) -> None:
     (tmp_path / "shards" / "of somebody else").write_bytes(b"x")
     assert store.clean() == 3 + 5
     assert {path.name for path in (tmp_path / "shards").iterdir()} == {f"{young}.msgpack.zst", "of somebody else"}
+
+
+def test_shards_on_their_way_are_told_as_an_index(shard_mirrors: ShardMirrors) -> None:
+    """What has come grows, and ends as what was downloaded."""
+    fetcher = shard_mirrors.fetcher()
+    solved(shard_mirrors, fetcher)
+    told = shard_mirrors.told.told
+    assert {each.index for each in told} == {"forge"}
+    for key in {each.key for each in told}:
+        counts = [each.done for each in told if each.key == key]
+        assert counts == sorted(counts)
+    last = {each.key: each for each in told}
+    assert {each.state for each in last.values()} == {"downloaded"}
+    assert sum(each.done for each in last.values()) == fetcher.downloaded

@@ -15,6 +15,7 @@ from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import ArtifactProgress
 from resume_dl.transport.client import HttpxTransport
 from support.nginx import NginxMirrors, find_nginx
 from support.shards import archives_of, record_of, write_shards, write_whole
@@ -37,10 +38,14 @@ REACHED = {"linux-64": {"app", "lib", "python"}, "noarch": {"data", "base", "pip
 
 
 class Told:
-    """A Reporter that keeps its messages."""
+    """A Reporter that keeps its messages, and what it is told of indexes on their way."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.told: list[ArtifactProgress] = []
+
+    def progress(self, progress: ArtifactProgress) -> None:
+        self.told.append(progress)
 
     def message(self, text: str, *, level: str = "info") -> None:
         self.lines.append((level, text))

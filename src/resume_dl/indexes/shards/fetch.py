@@ -27,7 +27,7 @@ from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.small_fetch import Reader, Refused, Unanswered
 from resume_dl.model.artifact import Source
-from resume_dl.ports import Reporter
+from resume_dl.ports import ArtifactProgress, Reporter
 
 CONNECTIONS = 8
 """To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
@@ -238,12 +238,22 @@ class ShardFetcher:
                 each.downloaded += answer.downloaded
                 self.downloaded += answer.downloaded
                 each.carried_by |= {answer.mirror} - {""}
+                self._tell(each, "downloading")
                 try:
                     each.shards[name] = parse_shard(answer.data, name=name)
                 except BadShardsError as error:
                     self._break(each, f"{name}: {error}")
                     continue
                 ask(closure.add(each.shards[name].mentioned))
+        for each in opened:
+            self._tell(each, "downloaded")
+
+    def _tell(self, index: OpenIndex, state: str) -> None:
+        """What came of an index so far; the size of the closure is not known before its end."""
+        title, came = index.sources.title, index.downloaded
+        channel = title.rpartition("/")[0]
+        if came:
+            self._reporter.progress(ArtifactProgress(f"shards-{title}", title, None, came, 0, state, index=channel))
 
     def _break(self, index: OpenIndex, why: str) -> None:
         if not index.broken:
