@@ -289,6 +289,7 @@ def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, co
         done = user.run("fetch", *common, "--pip", "demo", "--json")
         assert done.code == 0, done.err
         assert [(each["version"], each["sha256"]) for each in done.report["artifacts"]] == [("1.0", good.sha256)]
+        assert done.report["index_bytes"] > 0
     else:
         python = venv_with_pip(user.folder / "venv")
         done = user.run("pip", "install", *common, "demo", env={"VIRTUAL_ENV": str(user.folder / "venv")})
