@@ -119,7 +119,15 @@ def user(lab: Lab, tmp_path: Path) -> Iterator[User]:
     text = block("toml", "[mirror.carries]")
     assert text.count(f"{ADDRESS}/torch/") == 3
     (user.folder / "mirrors.toml").write_text(text.replace(ADDRESS, lab.nginx.base()), encoding="utf-8")
-    user.options += ["--mirrors", str(user.folder / "mirrors.toml"), "--no-upstream", "--cuda", "11.0"]
+    user.options += [
+        "--mirrors",
+        str(user.folder / "mirrors.toml"),
+        "--no-upstream",
+        "--index-from",
+        "lab",
+        "--cuda",
+        "11.0",
+    ]
     with socket.create_server(("127.0.0.1", 0)) as trap:
         user.proxy = f"http://127.0.0.1:{trap.getsockname()[1]}"
         yield user

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import time
@@ -80,15 +81,15 @@ def test_an_index_that_always_breaks_off_ends_conda_but_not_us(conda, server, la
     base = f"{server.base()}/large/linux-64"
     assert states(conda)[base]["refresh_ns"] <= time.time_ns()  # its true age, also where conda was kept from asking
 
+    alone = len(server.requests())
+    create(conda, plugin=False)  # the ETag is that of the form which conda asks for
+    assert {one.status for one in server.requests()[alone:]} <= {304, 404}
+
     before = len(server.requests())
     assert create(conda, "--quiet").stderr.strip() in {"", "DryRunExit: Dry run. Exiting."}
     again = server.requests()[before:]
     assert {one.status for one in again} <= {304, 404}
     assert [one.status for one in again if "current" not in one.path] == [304, 304]
-
-    alone = len(server.requests())
-    create(conda, plugin=False)  # the ETag is that of the form which conda asks for
-    assert {one.status for one in server.requests()[alone:]} <= {304, 404}
 
 
 def test_a_fresh_index_is_asked_for_by_nobody(conda, server):
@@ -153,10 +154,11 @@ def test_two_condas_at_once(conda, server, large):
     quota = Quota(large.packed // 2)
     server.always(0, MAX_AGE, Conditional(), quota, path="*/linux-64/repodata.json.zst")
     both = [conda.start("create", "-p", conda.folder / name, NEEDLE, "--dry-run") for name in ("one", "two")]
-    deadline = time.monotonic() + 60
-    while index_bodies(server, ours=True) < large.packed // 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    said, deadline = "", time.monotonic() + 60
+    while "waits for" not in said:
+        ready, _, _ = select.select([process.stderr for process in both], [], [], 60)
+        said += "".join(os.read(stream.fileno(), 4096).decode() for stream in ready)
+        assert time.monotonic() < deadline, said
     quota.lift()
     for process in both:
         out, err = process.communicate(timeout=120)

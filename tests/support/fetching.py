@@ -84,7 +84,8 @@ class User:
         """Only these mirrors, no origin, all of them trusted; each carries ``CHANNELS`` below its base."""
         self.write_mirrors({name: {f"conda:{c}": f"{base}/{c}" for c in CHANNELS} for name, base in bases.items()})
         for word in self._of_mirrors:
-            self.options.remove(word)
+            if word in self.options:
+                self.options.remove(word)
         self._of_mirrors = ["--mirrors", str(self.folder / "mirrors.toml"), "--no-upstream", *index_from(bases)]
         self.options += self._of_mirrors
 

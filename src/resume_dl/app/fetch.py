@@ -160,6 +160,7 @@ class _Fetch:
         result = self._conclude(result, solutions, explicit)
         result.resolved = Resolved(tuple(solutions), explicit)
         result.index_bytes = self.resolver.indexes.downloaded
+        result.indexes = self.resolver.indexes.report
         return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
 
     def _check_python(self, by_conda: Mapping[str, str]) -> None:

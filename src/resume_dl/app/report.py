@@ -12,6 +12,7 @@ from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
 
 if TYPE_CHECKING:  # one plain download resolves nothing
+    from resume_dl.indexes.index_report import IndexReport
     from resume_dl.model.pip import PipSolution
     from resume_dl.resolve.request import Solution
 
@@ -109,6 +110,8 @@ class RunResult:
     resolved: Resolved = field(default_factory=Resolved)
     index_bytes: int = 0
     """Body bytes of channel indexes that came."""
+    indexes: tuple[IndexReport, ...] = ()
+    """Of channels: what each came to, and why it is believed."""
 
     @property
     def exit_code(self) -> int:
@@ -135,6 +138,7 @@ class RunResult:
                 "wasted": sum(result.wasted for result in self.artifacts),
             },
             "artifacts": [result.as_json() for result in self.artifacts],
+            "indexes": [index.as_json() for index in self.indexes],
             "notes": list(self.notes),
             "next_command": self.next_command,
             "index_bytes": self.index_bytes,

@@ -23,7 +23,14 @@ _T = TypeVar("_T")
 
 def write_manifest(manifest: Manifest) -> Iterator[bytes]:
     """The text of ``manifest.json`` in chunks: UTF-8 with LF; the same values give the same bytes."""
-    head = {"schema": SCHEMA, "kind": KIND, "created_by": manifest.created_by, "request": dict(manifest.request)}
+    head: dict[str, Any] = {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "created_by": manifest.created_by,
+        "request": dict(manifest.request),
+    }
+    if manifest.indexes:
+        head["indexes"] = [dict(each) for each in manifest.indexes]
     yield b"{" + b",\n".join(_json(key) + b":" + _json(value) for key, value in head.items())
     yield b',\n"platforms":{'
     yield from _lines(_json(each.platform) + b":" + _json(each.as_json()) for each in manifest.platforms)
@@ -87,7 +94,13 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
         ),
         packages=packages,
         files=files,
+        indexes=tuple(_index(_dict(each)) for each in document.get("indexes", ())),
     )
+
+
+def _index(entry: Mapping[str, Any]) -> Mapping[str, str]:
+    """Why the records of one index were believed; manifests before this have none."""
+    return {key: _value(entry, key, str) for key in ("channel", "subdir", "vouched")}
 
 
 def _package(entry: Mapping[str, Any]) -> BundlePackage:

@@ -84,7 +84,7 @@ def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateReques
 
 
 def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
-    from resume_dl.cli.summary import say_summary  # noqa: PLC0415 - see above
+    from resume_dl.cli.summary import say_indexes, say_summary  # noqa: PLC0415 - see above
     from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
 
     if options["dry_run"] or result.output is None:
@@ -97,6 +97,7 @@ def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
     say(f"{result.output}: {packages}, {show_bytes(result.size)}{left_out}")
     for part in result.parts:
         say(f"  {part.name}")
+    say_indexes(result)
     for line in result.passed_over:
         say(f"not in it, as only pip itself can take it: {line}")
     if result.left_out:

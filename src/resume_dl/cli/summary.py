@@ -19,8 +19,18 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
     for each in sorted(shown, key=lambda each: _LAST.get(each.outcome, 0)):
         say(_line(each))
     say(sums(result, "package"))
+    say_indexes(result)
     if result.next_command:
         say(f"To use exactly these files: {result.next_command}")
+
+
+def say_indexes(result: RunResult) -> None:
+    """A line for each channel: where its index is from, and why it is believed."""
+    if result.indexes:
+        from resume_dl.indexes.index_report import index_lines  # noqa: PLC0415 - as below
+
+        for line in index_lines(result.indexes):
+            say(line)
 
 
 def say_files(result: RunResult) -> None:

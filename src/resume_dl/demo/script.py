@@ -169,8 +169,9 @@ def _play(stage: _Stage, say: Say) -> list[str]:
 def _command(stage: _Stage) -> list[str]:
     fetch = ["fetch", "pytorch=1.7", "--override-channels", "--channel", "pytorch", "--channel", "pkgs/main"]
     where = ["--platform", "linux-64", "--mirrors", str(stage.folder / "mirrors.toml"), "--no-upstream"]
+    trusted = [word for mirror in stage.mirrors for word in ("--index-from", mirror.name)]
     how = ["--pkgs-dir", str(stage.pkgs), "--connections", str(_CONNECTIONS), "--json"]
-    return [sys.executable, "-m", "resume_dl", *fetch, *where, *how]
+    return [sys.executable, "-m", "resume_dl", *fetch, *where, *trusted, *how]
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ import hashlib
 import mmap
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from resume_dl.errors import (
 )
 from resume_dl.indexes.agreement import Agreement
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
+from resume_dl.indexes.index_report import IndexReport
 from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
@@ -38,37 +38,6 @@ from resume_dl.transfer.places import Places
 from resume_dl.transfer.watching import WatchedEngine
 
 Solve = Callable[[Sequence[RepodataFile]], Solution]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """One index of a run: what it came to, and why it is believed."""
-
-    channel: str
-    subdir: str
-    authority: str
-    """The host that decides."""
-    form: str
-    """``shards``, ``whole`` or ``kept``."""
-    vouched: Vouched
-    carried_by: tuple[str, ...]
-    downloaded: int
-    """Bytes that came in this run."""
-    age: float | None = None
-    """Seconds since the authority last said that it is current; None where that is not known."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The object in ``indexes``."""
-        return {
-            "channel": self.channel,
-            "subdir": self.subdir,
-            "authority": self.authority,
-            "form": self.form,
-            "vouched": self.vouched.value,
-            "carried_by": list(self.carried_by),
-            "bytes": self.downloaded,
-            "age_seconds": None if self.age is None else round(self.age),
-        }
 
 
 class CondaIndexes:
@@ -440,26 +409,28 @@ class CondaIndexes:
         return newer if changed else self._other_leads(files, self._agreements)
 
     def _after_rubbish(self, files: Sequence[RepodataFile], error: IntegrityError) -> list[RepodataFile] | None:
-        """Other indexes after one could not be read; None where there are none."""
-        named = [file for file in files if f"{file.channel.name}/{file.subdir}" in error.message] or list(files)
-        newer = {(file.channel, file.subdir): file for file in files}
-        changed = False
-        if self._shards is not None and (
-            sharded := {(each.channel, each.subdir) for each in named} & {*self._shards.used}
-        ):
-            self._reporter.message(f"{error.message}; the whole index is fetched", level="warning")
-            self._shards.leave(sharded)
-            return self.fetch(*self._asked_for)
-        for file in named:
-            wanted = (file.channel, file.subdir)
-            other = self._instead_of(wanted, file)
+        """The files with another source's copy of one that cannot be read; None where there is none.
+
+        Where the error names no file, each may be meant, carriers' first. Then no authority is passed over for it: a
+        carrier's index of one channel must not weaken what is believed of another channel.
+        """
+        suspects = [file for file in files if f"{file.channel.name}/{file.subdir}" in error.message] or list(files)
+        if self._shards is not None:
+            sharded = {(each.channel, each.subdir) for each in suspects} & {*self._shards.used}
+            if sharded:
+                self._reporter.message(f"{error.message}; the whole index is fetched", level="warning")
+                self._shards.leave(sharded)
+                return self.fetch(*self._asked_for)
+        is_sure = len(suspects) < len(files) or len({file.channel for file in files}) == 1
+        for file in sorted(suspects, key=lambda file: (file.channel, file.subdir) not in self._agreements):
+            other = self._instead_of((file.channel, file.subdir), file, is_sure=is_sure)
             if other is not None:
                 self._reporter.message(f"{error.message}; another source is tried", level="warning")
-                newer[wanted], changed = other, True
-        return list(newer.values()) if changed else None
+                return [other if each is file else each for each in files]
+        return None
 
-    def _instead_of(self, wanted: Wanted, file: RepodataFile) -> RepodataFile | None:
-        """The next source's or form's copy of an index that cannot be read."""
+    def _instead_of(self, wanted: Wanted, file: RepodataFile, *, is_sure: bool) -> RepodataFile | None:
+        """The next source's or form's copy of an index that cannot be read; ``is_sure``: it is this one."""
         agreement = self._agreements.get(wanted)
         if agreement is not None:
             if not agreement.advance():
@@ -473,18 +444,21 @@ class CondaIndexes:
             if (wanted, source.mirror) not in self._refreshed:
                 self._refreshed.add((wanted, source.mirror))
                 copy = _copy(wanted, source.mirror)
-                result = self._whole.fetch([copy], self._copy_of)[copy]
+                result = self._whole.fetch([copy], self._copy_of, replaceable={copy})[copy]
                 if result.path is not None and _digest(result.path) != _digest(file.path):
                     self._note(wanted, result, Vouched.NAMED)
                     return RepodataFile(*wanted, result.path)
         result = WholeIndex(error=ChannelUnavailableError("its index cannot be read"))
         if self._forms.get(wanted) is None and self._authorities(wanted, FORMATS[-1]):
             self._forms[wanted] = FORMATS[-1]
-            result = self._whole.fetch([wanted], self._authorities, forms=FORMATS[-1:])[wanted]
+            replaceable = {wanted} if self._has_others(wanted, Vouched.AUTHORITY) else ()
+            result = self._whole.fetch([wanted], self._authorities, forms=FORMATS[-1:], replaceable=replaceable)[wanted]
             if result.path is not None:
                 self._note(wanted, result, Vouched.AUTHORITY)
                 return RepodataFile(*wanted, result.path)
             result.error = result.error or ChannelUnavailableError("its index cannot be read")
+        if not is_sure:
+            return None
         results = {wanted: result}
         self._agree([wanted], results)
         agreement = self._agreements.get(wanted)

@@ -101,6 +101,8 @@ class Manifest:
     """Sorted by path."""
     files: tuple[BundleFile, ...] = ()
     """Everything else, sorted by path."""
+    indexes: tuple[Mapping[str, str], ...] = ()
+    """``channel``, ``subdir`` and ``vouched`` of each channel index: why its records were believed."""
 
 
 def _plain(value: Any) -> Any:

@@ -137,6 +137,8 @@ class _Create:
         self.cancelled = cancelled
         self.worker = worker
         self.delta = Delta(request.since)
+        self.indexes: tuple[Mapping[str, str], ...] = ()
+        """Why the index of each channel was believed."""
         self.output = request.output.absolute()
         self.mtime = mtime_of(setup.env)
         self._check()
@@ -289,7 +291,12 @@ class _Create:
             leave_out=lambda artifact: self.delta.find(artifact) is not None,
             begin=self.folder.begin,
         )
-        return CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes, resolved=done.resolved)
+        self.indexes = tuple(
+            sorted((each.as_vouched() for each in done.indexes), key=lambda each: tuple(each.values()))
+        )
+        result = CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes)
+        result.resolved, result.indexes = done.resolved, done.indexes
+        return result
 
     def _contents(self, result: CreateResult) -> Contents:
         from resume_dl.app.bundle.contents import contents_of  # noqa: PLC0415 - see run
@@ -329,6 +336,7 @@ class _Create:
             platforms=contents.platforms,
             packages=contents.packages,
             files=tuple(sorted(files, key=lambda each: each.path)),
+            indexes=self.indexes,
         )
 
     def _write_files(self, contents: Contents) -> Iterator[BundleFile]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from resume_dl.indexes.conda_indexes import IndexReport
+from resume_dl.indexes.index_report import IndexReport
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import is_loopback

@@ -1,0 +1,332 @@
+"""A mirror whose channel index lies, beside honest ones: its bytes never come, unless the user named it.
+
+The outcome of each cell stands in docs/indexes.md. The use cases run in this process, on real servers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from faults.behaviours import NeverAnswer, Status
+from faults.server import FaultServer
+from resume_dl.app.bundle.create import CreateRequest, create
+from resume_dl.app.fetch import fetch
+from resume_dl.app.report import RunResult
+from resume_dl.app.request import FetchRequest
+from resume_dl.app.setup import TransferOptions, load_setup
+from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel, write_repodata
+from resume_dl.errors import ResumeDLError
+from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.resolve.worker import RattlerWorker
+from support.fetching import User
+
+FUTURE = 33_000_000_000_000
+"""Milliseconds: the year 3015."""
+PORTS = {"answers": 0, "silent": 4, "404": 5}
+"""What the authority does -> its port. The hostile mirror is port 1, two honest ones are 2 and 3."""
+NAMES = {"first": ("evil", "good", "fine"), "last": ("good", "fine", "evil"), "alone": ("evil",)}
+
+
+def spec(version: str = "1.0", name: str = "app", **more: Any) -> PackageSpec:
+    return PackageSpec(name=name, version=version, **more)
+
+
+TROJAN = {"share/trojan.txt": b"trojan"}
+
+
+LIES: Mapping[str, PackageSpec] = {
+    "other digest": spec(files=TROJAN),
+    "newer version": spec("9.9", files=TROJAN),
+    "future timestamp": spec(build="1", build_number=1, timestamp=FUTURE, files=TROJAN),
+    "typo": spec(name="appp", files=TROJAN),
+    "hash removed": spec(files=TROJAN),
+    "rolled back": spec("0.9"),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    server: FaultServer
+    honest: BuiltPackage
+    old: BuiltPackage
+    lies: Mapping[str, BuiltPackage]
+
+
+class Worker(RattlerWorker):
+    """One process for all cells: what a command closes is left open."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Left to the module's end."""
+
+    def end(self) -> None:
+        super().__exit__(None, None, None)
+
+
+class Heard:
+    """A reporter that keeps its messages."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def message(self, text: str, *, level: str = "info") -> None:
+        del level
+        self.lines.append(text)
+
+    def plan(self, files: object, *, replaces: object = ()) -> None:
+        pass
+
+    def progress(self, progress: object) -> None:
+        pass
+
+    def event(self, kind: str, fields: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.end()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    root = tmp_path_factory.mktemp("channels")
+    old, honest = build_channel(root / "honest" / "lab", [spec("0.9"), spec()]).packages
+    lies = {}
+    for lie, made in LIES.items():
+        channel = root / lie.replace(" ", "-") / "lab"
+        (lies[lie],) = build_channel(channel, [made]).packages
+        if lie == "hash removed":
+            for digest in ("sha256", "md5"):
+                del lies[lie].record[digest]  # type: ignore[attr-defined]
+            write_repodata(channel, "linux-64", [lies[lie]])
+        elif lie in {"newer version", "future timestamp", "typo"}:
+            build_channel(channel, [spec("0.9"), spec(), made])
+    server = FaultServer(6)
+    server.start()
+    for place in root.iterdir():
+        server.mount(place.parent)
+    server.always(PORTS["silent"], NeverAnswer())
+    server.always(PORTS["404"], Status(404))
+    yield World(server, honest, old, lies)
+    server.stop()
+
+
+@dataclass
+class Run:
+    """How a cell ended."""
+
+    code: int
+    result: RunResult | None
+    error: ResumeDLError | None
+    files: dict[str, bytes]
+    lines: list[str]
+
+    def brings(self, package: BuiltPackage) -> bool:
+        return self.code == 0 and self.files == {package.filename: package.path.read_bytes()}
+
+
+@dataclass
+class Cell:
+    """One command against one world."""
+
+    folder: Path
+    world: World
+    worker: Worker
+
+    def run(
+        self,
+        lie: str,
+        *,
+        authority: str,
+        mirrors: tuple[str, ...],
+        command: str = "fetch",
+        wanted: str = "app",
+        named: tuple[str, ...] = (),
+        operators: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Run:
+        server = self.world.server
+        bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3))}
+        bases["evil"] = f"{server.base(1)}/{lie.replace(' ', '-')}/lab"
+        text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS[authority])}/honest/lab"\n'
+        for name in mirrors:
+            operator = name if operators is None else operators[name]
+            text += f'[[mirror]]\nname = "{name}"\noperator = "{operator}"\n'
+            text += f'[mirror.carries]\n"conda:lab" = "{bases[name]}"\n'
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "mirrors.toml").write_text(text, encoding="utf-8")
+        env = {f"RESUME_DL_{kind}_DIR": str(self.folder / kind) for kind in ("CACHE", "STATE", "CONFIG")}
+        chosen = TransferOptions(mirrors_file=self.folder / "mirrors.toml", index_from=named, **options)
+        setup = load_setup(chosen, {"HOME": str(self.folder), **env}, conda=CondaSettings())
+        output, heard = self.folder / "out", Heard()
+        request = FetchRequest(
+            specs=(wanted,), channels=("lab",), override_channels=True, platforms=("linux-64",), extract=False
+        )
+        result, error = None, None
+        try:
+            if command == "fetch":
+                result = fetch(replace(request, dest=output), setup, heard, worker=self.worker)
+            else:
+                result = create(CreateRequest(fetch=request, output=output), setup, heard, worker=self.worker)
+            code = result.exit_code
+        except ResumeDLError as caught:
+            code, error = caught.exit_code, caught
+        files = {path.name: path.read_bytes() for path in output.rglob("*.conda")}
+        return Run(code, result, error, files, heard.lines)
+
+
+@pytest.fixture
+def cell(world: World, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """A silent authority costs half a second for its index, and a second where it is asked for a package."""
+    policy = TransferOptions.policy
+    short = {"authority_give_up": 0.5, "first_byte_seconds": 1.0, "first_byte_most": 1.0}
+    monkeypatch.setattr(TransferOptions, "policy", lambda options: replace(policy(options), **short))
+    return Cell(tmp_path / "cell", world, worker)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+COMMANDS = ("fetch", "bundle create")
+
+
+def expected(lie: str, authority: str, place: str) -> set[int]:
+    """The exit codes that a cell may have; 0 always with the honest bytes."""
+    if authority == "404":
+        return {3}
+    if authority == "answers":
+        return {3} if lie == "typo" else {0}
+    if place == "alone":
+        return {6}
+    if lie == "typo":
+        return {6} if place == "first" else {3}
+    return {4} if (lie, place) == ("other digest", "first") else {0}
+
+
+@pytest.mark.parametrize("place", NAMES)
+@pytest.mark.parametrize("authority", PORTS)
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_bytes_never_come(cell: Cell, command: str, lie: str, authority: str, place: str) -> None:
+    wanted = "appp" if lie == "typo" else "app"
+    run = cell.run(lie, authority=authority, mirrors=NAMES[place], command=command, wanted=wanted)
+    assert {run.code} == expected(lie, authority, place), (
+        run.error,
+        run.lines,
+        [(e.error, e.sources) for e in (run.result.artifacts if run.result else ())],
+    )
+    if run.code != 0:
+        assert run.files == {}
+        return
+    # what two operators agree on is genuine, but a mirror that leads may be behind
+    behind = lie == "rolled back" and authority == "silent" and place == "first"
+    assert run.brings(cell.world.old if behind else cell.world.honest), run.files.keys()
+    assert run.result is not None
+    assert {index.vouched.value for index in run.result.indexes} == {
+        "authority" if authority == "answers" else "agreement"
+    }
+
+
+@pytest.mark.parametrize("lie", ["newer version", "future timestamp"])
+def test_its_bytes_come_where_the_user_names_it(cell: Cell, lie: str) -> None:
+    """Each time said in one line, in the report and in a bundle's manifest."""
+    run = cell.run(lie, authority="answers", mirrors=NAMES["last"], named=("evil",), command="bundle create")
+    assert run.brings(cell.world.lies[lie])
+    assert "index of lab from evil, as --index-from says" in run.lines
+    assert run.result is not None
+    assert {(index.vouched.value, index.carried_by) for index in run.result.indexes} == {("named", ("evil",))}
+    manifest = json.loads((cell.folder / "out" / "manifest.json").read_text())
+    assert {index["vouched"] for index in manifest["indexes"]} == {"named"}
+
+
+# --- what the errors say ----------------------------------------------------------------------------------------------
+
+
+def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
+    run = cell.run("newer version", authority="silent", mirrors=("good",))
+    assert run.code == 6
+    assert run.error is not None
+    assert "cannot be reached" in run.error.message
+    assert "good alone" in run.error.message
+    assert "--index-from good" in run.error.hint
+    assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)
+
+
+def test_two_mirrors_of_one_operator_are_one(cell: Cell) -> None:
+    operators = {"good": "lab", "fine": "lab"}
+    run = cell.run("newer version", authority="silent", mirrors=("good", "fine"), operators=operators)
+    assert run.code == 6
+    assert run.files == {}
+
+
+def test_a_contradiction_names_both_sides(cell: Cell) -> None:
+    run = cell.run("other digest", authority="silent", mirrors=("evil", "good"))
+    assert run.code == 4
+    assert run.error is not None
+    for word in ("evil", "good", cell.world.honest.sha256, cell.world.lies["other digest"].sha256):
+        assert word in run.error.message
+    assert cell.world.server.requests(path="*app-1.0*.conda") == [] or run.files == {}
+
+
+def test_no_upstream_makes_no_authority(cell: Cell) -> None:
+    """A limit on where bytes come from is no trust: as if the authority could not be reached, without a request."""
+    before = len(cell.world.server.requests(PORTS["answers"]))
+    alone = cell.run("newer version", authority="answers", mirrors=("evil",), upstream=False)
+    assert (alone.code, alone.files) == (6, {})
+    agreed = cell.run("newer version", authority="answers", mirrors=NAMES["first"], upstream=False)
+    assert agreed.brings(cell.world.honest)
+    assert len(cell.world.server.requests(PORTS["answers"])) == before
+
+
+def test_a_record_of_a_wrong_type_makes_the_next_be_asked(cell: Cell, tmp_path: Path) -> None:
+    """It was exit 4, without another mirror being asked."""
+    channel = tmp_path / "rubbish" / "lab"
+    (made,) = build_channel(channel, [spec()]).packages
+    made.record["depends"] = 5  # type: ignore[index]
+    write_repodata(channel, "linux-64", [made])
+    for path in channel.rglob("*"):
+        if path.is_file():
+            cell.world.server.put(f"/rubbish/lab/{path.relative_to(channel).as_posix()}", path.read_bytes())
+    run = cell.run("rubbish", authority="silent", mirrors=("evil", "good", "fine"))
+    assert run.brings(cell.world.honest), (run.error, run.lines)
+    named = cell.run("rubbish", authority="silent", mirrors=("evil", "good"), named=("evil", "good"))
+    assert named.code == 0, (named.error, named.lines)
+
+
+# --- real processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["option", "config.toml", "mirrors.toml"])
+def test_where_a_mirror_may_be_named(world: World, tmp_path: Path, way: str) -> None:
+    """On the command line or in the user's config.toml; a table of mirrors cannot make its own be believed."""
+    user = User(tmp_path / "user")
+    user.condarc["channels"] = ["lab"]
+    table = user.write_mirrors({"evil": {"conda:lab": f"{world.server.base(1)}/newer-version/lab"}})
+    options = ["--mirrors", str(table), "--no-upstream"]
+    if way == "option":
+        options += ["--index-from", "evil"]
+    elif way == "config.toml":
+        (user.folder / "config").mkdir()
+        (user.folder / "config" / "config.toml").write_text('[trust]\nindex_from = ["evil"]\n', encoding="utf-8")
+    else:
+        table.write_text(table.read_text() + '\n[trust]\nindex_from = ["evil"]\n', encoding="utf-8")
+    done = user.fetch("app", "--json", *options)
+    if way == "mirrors.toml":
+        assert done.code == 2
+        assert "trust" in done.report["error"]["message"]
+        return
+    assert done.code == 0, done.err
+    assert "index of lab from evil, as --index-from says" in done.err
+    assert {index["vouched"] for index in done.report["indexes"]} == {"named"}
+    assert {index["channel"] for index in done.report["indexes"]} == {"lab"}

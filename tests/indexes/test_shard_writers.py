@@ -1,0 +1,48 @@
+"""Shards as rattler's index writer makes them of real archives: the records of its own repodata.json."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from resume_dl.demo.channel import PackageSpec, build_channel
+from resume_dl.indexes.shards.index import FILENAME, parse_index
+from resume_dl.indexes.shards.shard import parse_shard
+from resume_dl.indexes.shards.subset import write_subset
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl
+
+
+def test_what_rattler_writes(tmp_path: Path) -> None:
+    index_fs = pytest.importorskip("rattler.index.index").index_fs
+    root = tmp_path / "channel"
+    specs = [PackageSpec(name="app", version="1.0", depends=("lib >=1",))]
+    specs += [PackageSpec(name="lib", version=version) for version in ("1.0", "2.0")]
+    build_channel(root, specs)
+    for path in root.glob("*/repodata*"):
+        path.unlink()
+    asyncio.run(index_fs(root, write_zst=False, write_shards=True))
+    checked = 0
+    for folder in (root / "linux-64", root / "noarch"):
+        if not (folder / FILENAME).exists():
+            continue
+        url = f"https://conda.example/c/{folder.name}/{FILENAME}"
+        index = parse_index((folder / FILENAME).read_bytes(), subdir=folder.name, url=url)
+        shards = []
+        for name, digest in index.hashes.items():
+            at = index.shard_source(Source("upstream", RedactedUrl(url)), digest.hex()).url.reveal()
+            data = (root / at.removeprefix("https://conda.example/c/")).read_bytes()
+            assert hashlib.sha256(data).digest() == digest
+            shards.append(parse_shard(data, name=name))
+            checked += 1
+        write_subset(tmp_path / "subset.json", shards, subdir=folder.name, base_url=index.base_url)
+        subset = json.loads((tmp_path / "subset.json").read_text())
+        whole = json.loads((folder / "repodata.json").read_text())
+        assert subset["packages"] == whole["packages"]
+        assert subset["packages.conda"] == whole["packages.conda"]
+        assert {"lib"} == {each for shard in shards for each in shard.mentioned} or folder.name == "noarch"
+    assert checked == 2
