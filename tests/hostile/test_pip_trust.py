@@ -289,6 +289,9 @@ def test_real_commands_beside_a_hostile_mirror(tmp_path: Path, nginx_mirrors, co
         done = user.run("fetch", *common, "--pip", "demo", "--json")
         assert done.code == 0, done.err
         assert [(each["version"], each["sha256"]) for each in done.report["artifacts"]] == [("1.0", good.sha256)]
+        assert done.report["index_bytes"] > 0
+        (index,) = done.report["indexes"]
+        assert (index["vouched"], index["carried_by"], index["form"]) == ("authority", [], "pages")
     else:
         python = venv_with_pip(user.folder / "venv")
         done = user.run("pip", "install", *common, "demo", env={"VIRTUAL_ENV": str(user.folder / "venv")})
@@ -316,3 +319,4 @@ def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None
     assert done.code == 0, done.err
     assert [each["version"] for each in done.report["artifacts"]] == ["9.9"]
     assert "from hostile, as --index-from says" in done.err
+    assert [(index["vouched"], index["carried_by"]) for index in done.report["indexes"]] == [("named", ["hostile"])]

@@ -199,6 +199,8 @@ class FetchPip:
         result.artifacts += [*done, *(ArtifactResult(artifact, "left-out") for artifact in self._left)]
         result.resolved = changed(result.resolved, pip=self._solutions)
         result.notes = (*result.notes, *notes)
+        result.indexes = tuple(dict.fromkeys((*result.indexes, *self._notes.reports)))
+        result.index_bytes += self._notes.new_bytes()
         return self._conclude(result, done, environment)
 
     def _bring(self, planned: Sequence[Planned], *, traced: bool) -> list[ArtifactResult]:

@@ -31,6 +31,7 @@ class IndexNotes:
         self._told: set[str] = set()
         self._reports: dict[str, IndexReport] = {}
         self._alone: dict[str, dict[str, None]] = {}
+        self._counted = 0
 
     def add(
         self,
@@ -76,6 +77,12 @@ class IndexNotes:
         """One of each index, for ``--json``."""
         with self._lock:
             return tuple(self._reports.values())
+
+    def new_bytes(self) -> int:
+        """Bytes of pages that came since this was called last."""
+        total = sum(report.downloaded for report in self.reports)
+        before, self._counted = self._counted, total
+        return total - before
 
     def hint(self, projects: Collection[str]) -> str:
         """What was passed over of these projects (normalized), for a request without an answer; empty for nothing."""
