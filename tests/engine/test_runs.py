@@ -181,9 +181,22 @@ import sys
 from pathlib import Path
 from engine.running import NAME, POLICY, Place, artifact
 from resume_dl.engine.job import Job
+from engine.running import Told
 from support.own_time import OwnTime
-folder, base, wait = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "wait"
+folder, base, wait, hold_at = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "wait", int(sys.argv[4])
+class Telling(Told):
+    said = False
+    def progress(self, state):
+        super().progress(state)
+        if not self.said and wait and state.state == "locked":
+            self.said = True
+            print("waits", flush=True)
+        elif not self.said and hold_at and state.done >= hold_at:
+            self.said = True
+            print("begun", flush=True)
+            sys.stdin.readline()  # the engine stands still, and the lock is held for so long
 place = Place(folder, OwnTime())
+place.told = Telling()
 place.job = lambda what: Job(what, __import__("resume_dl.store.part").store.part.PartStore(folder / ".resume-dl"),
                              folder / NAME, lambda: (folder / NAME).exists())
 print("ready", flush=True)
@@ -195,10 +208,11 @@ print(*sorted(notes), flush=True)
 """
 
 
-def start(place, server, *, wait):
+def start(place, server, *, wait, hold_at=0):
+    """A process that is ready for a line to begin; with ``hold_at`` bytes it waits for another one."""
     tests = str(Path(__file__).parents[1])
     process = Run(
-        [sys.executable, "-c", PROGRAM, place.folder, server.base(), "wait" if wait else "no"],
+        [sys.executable, "-c", PROGRAM, place.folder, server.base(), "wait" if wait else "no", str(hold_at)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -208,19 +222,25 @@ def start(place, server, *, wait):
     return process
 
 
+def ask(process):
+    """Let it begin; the first line that it says."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
 def test_two_processes_on_one_file(fault_server, place):
     """One works; the other waits, says for whom, and ends ``cached``; a third that may not wait is told at once."""
-    server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
-    one, two, three = (start(place, server, wait=wait) for wait in (True, True, False))
+    server, _ = mirrors(fault_server, 1)
+    one = start(place, server, wait=True, hold_at=1)
+    two, three = (start(place, server, wait=wait) for wait in (True, False))
     with one, two, three:
-        one.stdin.write("\n")
-        one.stdin.flush()
-        while server.body_bytes() < 100_000:
-            time.sleep(0.01)
+        assert ask(one) == "begun\n"
+        assert ask(two) == "waits\n"
         out = three.communicate("\n", timeout=60)[0].split()
         assert out[:2] == ["failed", "LockedError"]
-        waited = two.communicate("\n", timeout=60)[0].splitlines()
-        worked = one.communicate(timeout=60)[0].splitlines()
+        worked = one.communicate("\n", timeout=60)[0].splitlines()
+        waited = two.communicate(timeout=60)[0].splitlines()
     assert worked[0] == f"downloaded NoneType {len(DATA)}"
     assert waited[0] == "cached NoneType 0"
     assert waited[1] == f"waits for process {one.pid} (-c)"
@@ -232,13 +252,10 @@ def test_two_processes_on_one_file(fault_server, place):
 def test_a_killed_process_is_succeeded(fault_server, place):
     """Who waits for a process that is killed takes over, and fetches only what it had not recorded."""
     server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
-    one, two = (start(place, server, wait=True) for _ in range(2))
+    one, two = start(place, server, wait=True, hold_at=MIB), start(place, server, wait=True)
     with one, two:
-        for process in (one, two):
-            process.stdin.write("\n")
-            process.stdin.flush()
-            while server.body_bytes() < MIB:
-                time.sleep(0.01)
+        assert ask(one) == "begun\n"
+        assert ask(two) == "waits\n"
         one.kill()
         one.wait()
         waited = two.communicate(timeout=60)[0].splitlines()
