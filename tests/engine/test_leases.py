@@ -19,11 +19,26 @@ def zeros(count):
     return bytes(count)
 
 
+class Gate:
+    """A server's answer waits for ``open`` (with ``Latency(0.02, gate.now)``)."""
+
+    def __init__(self) -> None:
+        self._time = 0.0
+
+    def now(self) -> float:
+        return self._time
+
+    def open(self) -> None:
+        self._time = 2.0
+
+
 def test_before_the_head(serve):
     """The new end holds for the body that is still to come; what lies behind it is not written."""
-    _server, orders = serve(Latency(0.2))
+    gate = Gate()
+    _server, orders = serve(Latency(0.02, gate.now))
     orders.open(100, MIB).shorten(300 * KIB)
     assert orders.hear() == LeaseShortened(0, 300 * KIB)
+    gate.open()
     closed, before = orders.hear_until(ConnectionClosed)
     assert isinstance(before[0], ResponseStarted)
     assert (closed.position, closed.failure, closed.size) == (300 * KIB, None, None)
@@ -76,11 +91,13 @@ def test_to_what_is_written_already(serve):
 
 def test_twice(serve):
     """A lease never becomes longer again."""
-    _server, orders = serve(Latency(0.2))
+    gate = Gate()
+    _server, orders = serve(Latency(0.02, gate.now))
     worker = orders.open(0, MIB)
     for end in (300 * KIB, 500 * KIB, 2 * MIB, 200 * KIB):
         worker.shorten(end)
     assert [orders.hear() for _ in range(4)] == [LeaseShortened(0, end * KIB) for end in (300, 300, 300, 200)]
+    gate.open()
     closed, _ = orders.hear_until(ConnectionClosed)
     assert closed.position == 200 * KIB
     assert orders.recorded == [(0, 200 * KIB, orders.label)]
@@ -112,9 +129,12 @@ def test_of_one_that_has_ended(serve):
 
 def test_of_a_whole_stream(serve):
     """One stream from 0 writes only the gaps below its new end, and says no size."""
-    _server, orders = serve(Latency(0.2))
+    gate = Gate()
+    _server, orders = serve(Latency(0.02, gate.now))
     gaps = ((10, 20), (50 * KIB, 60 * KIB), (250 * KIB, None))
     orders.open(0, None, gaps=gaps, whole=True).shorten(280 * KIB)
+    orders.hear_until(LeaseShortened)
+    gate.open()
     closed, _ = orders.hear_until(ConnectionClosed)
     assert (closed.position, closed.failure, closed.size) == (280 * KIB, None, None)
     ranges = [(10, 20), (50 * KIB, 60 * KIB), (250 * KIB, 280 * KIB)]
