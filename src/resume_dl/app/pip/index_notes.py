@@ -9,6 +9,7 @@ from dataclasses import replace
 from resume_dl.indexes.index_report import IndexReport
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
+from resume_dl.model.channel import without_credentials
 from resume_dl.model.network import is_loopback
 from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
@@ -48,7 +49,7 @@ class IndexNotes:
         ``age``: seconds since its source vouched for a kept copy; None for one that was asked for. ``why``: why the
         authority was not heard, where it was not.
         """
-        name = str(index)
+        name = _name(index)
         if vouched is Vouched.NAMED:
             self._say(f"index of {name} from {source.mirror}, as --index-from says", "info")
         elif vouched is Vouched.AGREEMENT:
@@ -115,6 +116,13 @@ class IndexNotes:
                 return
             self._told.add(text)
         self._tell(text, level)
+
+
+def _name(index: RedactedUrl) -> str:
+    """Its address without a login; of a folder on this machine the last part, as a bundle's manifest names no paths."""
+    if index.reveal()[:5].lower() == "file:":
+        return index.reveal().rstrip("/").rpartition("/")[2]
+    return str(without_credentials(index))
 
 
 def _joined(known: IndexReport, new: IndexReport) -> IndexReport:
