@@ -20,8 +20,9 @@ test: lint nginx tmux oldest-rattler  ## everything that CI checks
 
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 
-test-long: $(READY) nginx  ## an hour; more examples of every property, and kills at other moments
+test-long: $(READY) nginx  ## an hour; more examples of every property, no forked runs, and kills at other moments
 	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
+	RESUME_DL_TEST_FRESH=1 $(BIN)/pytest -q $(PARALLEL) tests/bundle tests/integration tests/pip
 	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
 
 lint: $(READY)  ## style, types and layers

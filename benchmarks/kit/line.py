@@ -205,6 +205,10 @@ class Line:
             size = os.fstat(file).st_size
             wanted = _RANGE.search(head)
             asked.start, asked.end = 0, size
+            if f'if-none-match: "{size}"'.encode() in head.lower():
+                await self._loop.sock_sendall(connection, f'HTTP/1.1 304 same\r\nETag: "{size}"\r\n\r\n'.encode())
+                asked.complete = True
+                return
             lines = [f'ETag: "{size}"', "Accept-Ranges: bytes", "Content-Type: application/octet-stream"]
             if wanted is not None:
                 asked.start = int(wanted[1])

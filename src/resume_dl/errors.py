@@ -148,7 +148,8 @@ class NetworkError(SourceError):
     """No connection, a reset, a TLS failure, or a body that ended early.
 
     ``reached`` False: no connection came about at all (name, route, refusal, connect time-out). ``unresolved``: the
-    host name, the source's own or its proxy's, that could not be resolved.
+    host name, the source's own or its proxy's, that could not be resolved. ``no_route``: a literal IP address, the
+    source's or its proxy's, refuses the connection, or no route leads there.
     """
 
     def __init__(
@@ -160,10 +161,12 @@ class NetworkError(SourceError):
         hint: str = "",
         reached: bool = True,
         unresolved: str = "",
+        no_route: bool = False,
     ) -> None:
         super().__init__(message, source=source, retryable=retryable, hint=hint)
         self.reached = reached
         self.unresolved = unresolved
+        self.no_route = no_route
 
 
 class StalledError(SourceError):

@@ -98,6 +98,8 @@ class ArtifactProgress:
     """waiting, locked, checking, downloading, verifying, extracting, downloaded, resumed, cached, failed, stopped"""
     note: str = ""
     """For whom we wait, or which source failed, in a few words without secrets."""
+    index: str = ""
+    """The channel whose index this is a file of; empty for what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def test_only_what_is_missing_travels(loop: Loop) -> None:
     assert {Path(path).name.partition("-")[0] for path in missing} == {"pytorch", "ninja", "demo_app", "fast"}
     size = sum(map(len, files_of(bundle).values()))
     assert size <= sum(packages[path]["size"] for path in missing) + 1_000_000
-    assert size < 2 * MIB < 26 * MIB <= sum(packages[path]["size"] for path in there)
+    assert size < 2 * MIB < 6 * MIB <= sum(packages[path]["size"] for path in there)
     assert loop.nginx.body_bytes() == sum(packages[path]["size"] for path in missing), "nothing else was fetched"
     assert sums_hold(bundle)
     assert "What is not in it" in (bundle / "README.txt").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""A real bundle cut into parts of 8 MiB: one missing, one damaged, copied again, joined, installed from the tar."""
+"""A real bundle cut into parts of 2 MiB: one missing, one damaged, copied again, joined, installed from the tar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts(offline: Offline, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the parts as ``bundle split`` leaves them."""
     folder = tmp_path_factory.mktemp("parts")
     whole = offline.copy(tmp_path_factory.mktemp("whole") / NAME.removesuffix(".tar"))
-    done = resume_dl("bundle", "split", whole, "--size", "8MiB", "-o", folder, "--json")
+    done = resume_dl("bundle", "split", whole, "--size", "2MiB", "-o", folder, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["parts"]) >= 4
     return folder
@@ -45,7 +45,7 @@ def stick(parts: Path, tmp_path: Path) -> Path:
     (folder / f"{NAME}.002").unlink()
     third = folder / f"{NAME}.003"
     data = bytearray(third.read_bytes())
-    data[5 * MIB] ^= 1
+    data[5 * MIB // 4] ^= 1
     third.write_bytes(data)
     return folder
 
@@ -55,11 +55,11 @@ def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return dict(re.findall(rf"^ *{re.escape(NAME)}\.(\d+)  ([A-Z]+)", done.stdout + done.stderr, re.MULTILINE))
 
 
-def test_parts_of_eight_mebibytes(parts: Path) -> None:
+def test_parts_of_two_mebibytes(parts: Path) -> None:
     listed = json.loads((parts / f"{NAME}.parts.json").read_text("utf-8"))
     sizes = [(parts / each["name"]).stat().st_size for each in listed["parts"]]
-    assert {*sizes[:-1]} == {8 * MIB}
-    assert 0 < sizes[-1] <= 8 * MIB
+    assert {*sizes[:-1]} == {2 * MIB}
+    assert 0 < sizes[-1] <= 2 * MIB
     assert (parts / "join.py").is_file()
 
 
@@ -120,12 +120,12 @@ def test_resume_dl_joins_them_too(parts: Path, stick: Path) -> None:
 def test_created_in_parts(offline: Offline, nginx_mirrors, tmp_path: Path) -> None:
     """`bundle create --split` leaves parts and no tar; joined they are a bundle."""
     maker = Maker(tmp_path / "maker", nginx_mirrors([offline.world.root]))
-    done = maker.create(*WANTED, "--split", "8MiB", out=tmp_path / "out" / NAME)
+    done = maker.create(*WANTED, "--split", "2MiB", out=tmp_path / "out" / NAME)
     assert done.code == 0, done.err
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
     numbers = [name for name in sizes if name.startswith(f"{NAME}.0")]
     assert {*sizes} == {*numbers, "join.py", f"{NAME}.parts.json"}
     assert len(numbers) >= 4
-    assert max(sizes.values()) == 8 * MIB
+    assert max(sizes.values()) == 2 * MIB
     assert resume_dl("bundle", "join", tmp_path / "out").returncode == 0
     assert resume_dl("bundle", "verify", tmp_path / "out" / NAME).returncode == 0

@@ -167,6 +167,17 @@ def stolen(policy: Policy, **scene: Any) -> bool:
     return any(isinstance(each, act.ShortenLease | act.CloseConnection) for each in taken_over(policy, **scene))
 
 
+def is_split(policy: Policy) -> bool:
+    """Whether a file without a digest gets a second connection where two seconds are left."""
+    line = Line(30 * MIB, digest=False, policy=changed(policy, per_host=2))
+    line.tell(ev.ResponseStarted(0, 30 * MIB, '"v"', ranges=True))
+    for tenth in range(1, 41):
+        line.now = tenth / 10
+        line.bytes_to(0, tenth * MIB // 2)
+    line.keep(line.download.fill(line.now, help_out=True))
+    return bool(line.of(act.ShortenLease))
+
+
 def given_up(policy: Policy, **scene: Any) -> bool:
     return any(isinstance(each, act.CloseConnection) for each in taken_over(policy, **scene))
 
@@ -504,6 +515,7 @@ CASES: dict[str, Case] = {
     ),
     "rebalance": Case(lambda p: stolen(p, **SLOW), True, False, False, NO_ENDGAME),
     # a tenth of a second could be gained
+    "split_seconds": Case(is_split, False, 0.0, True),
     "steal_gain": Case(lambda p: stolen(p, rest=200 * KIB, speed=MIB, helper=1.0 * MIB), False, 0.0, True, NO_ENDGAME),
     "steal_least": Case(lambda p: stolen(p, rest=60 * KIB, speed=20.0 * KIB), False, 1, True, NO_ENDGAME),
     "steal_grain": Case(grain, True, 1, False, NO_ENDGAME),

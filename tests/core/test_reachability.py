@@ -136,3 +136,32 @@ def test_refused_hosts_are_no_suspects() -> None:
     assert network.is_missing({"a"})
     network.failed("a", Failure(FailureKind.UNREACHABLE, "refused"), 2.0)
     assert not network.is_missing({"a"})
+
+
+def no_route(line: Line, *, resolves: bool = True) -> tuple[str, float]:
+    """Why and when it ends, where literal addresses refuse at once, the first of them or all."""
+    while not line.download.over:
+        for connection, live in list(line.download.connections.items()):
+            unknown = {"no_route": True} if resolves or live.host == "a" else {"unresolved": live.host}
+            line.close(connection, kind=FailureKind.UNREACHABLE, **unknown)
+        if not line.download.over:
+            line.wait()
+    (fail,) = line.of(act.Fail, ever=True)
+    return fail.reason, line.now
+
+
+def test_literal_addresses_that_refuse() -> None:
+    """As soon as where no name resolves; and where the others do not resolve. It is told as what it is."""
+    assert no_route(Line(hosts="ab", policy=ONE)) == ("unreachable", SOON)
+    assert no_route(Line(hosts="abc", policy=ONE), resolves=False) == ("unreachable", SOON)
+
+
+def test_an_address_that_is_silent_later() -> None:
+    """Its time-out takes back that no route led there: it may be on its way up."""
+    network = Reachability()
+    network.failed("a", Failure(FailureKind.UNREACHABLE, "unknown", unresolved="a"), 0.0)
+    network.failed("a", Failure(FailureKind.UNREACHABLE, "refused", no_route=True), 1.0)
+    assert not network.is_missing({"a"})
+    assert network.is_over({"a"}, SOON, ONE)
+    network.failed("a", Failure(FailureKind.UNREACHABLE, "timed out"), 2.0)
+    assert not network.is_unreachable({"a"})

@@ -105,3 +105,16 @@ def test_the_source_of_the_kept_copy_is_not_waited_for_while_its_host_rests():
     budget.failed("b", 0.0, rests_until=60.0)
     line = Line(size=None, hosts="ab", digest=False, knows="b", policy=policy, budget=budget)
     assert [order.source for order in line.of(act.OpenRange)] == [0]
+
+
+def test_a_source_that_two_of_this_run_may_be_binds_nothing() -> None:
+    """Addresses that differ only in a secret have one name in a journal: it begins again, and neither is blamed."""
+    resumed = ev.Prepared(((0, MIB),), 100 * MIB, '"v"', "https://a/f", (("https://a/f", ((0, MIB),)),))
+    line = Line(hosts="aa", digest=False, resumed=resumed)
+    assert line.of(act.DiscardPieces) == [act.DiscardPieces()]
+    assert [order.start for order in line.of(act.OpenRange)] == [0]
+    line = Line(hosts="aa", resumed=resumed)
+    assert line.download.resumed == MIB
+    assert all(owner < 0 for owner in line.download._holdings.owners())
+    line = Line(hosts="ab", resumed=resumed)
+    assert [*line.download._holdings.owners()] == [0]

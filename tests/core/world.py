@@ -26,6 +26,7 @@ SMALL = Policy(
     window=20,
     sync_bytes=6,
     segment_seconds=2.0,
+    split_seconds=0.5,
     steal_least=2,
     steal_grain=1,
     endgame_bytes=10,
@@ -209,7 +210,7 @@ class World:
         stated = server.length if server.says_length or not wire.order.whole else wire.order.size
         if wire.shorten_to is None:
             wire.end = min(wire.end, max(wire.lease, default=-1) + 1) if not wire.order.whole else wire.end
-        self.tell(key, ev.ResponseStarted(connection, stated, server.validator, server.host))
+        self.tell(key, ev.ResponseStarted(connection, stated, server.validator, server.host, ranges=True))
 
     def may_respond(self, key: str, connection: int) -> bool:
         """Whether the server's answer would pass the checks of the head."""
@@ -572,7 +573,9 @@ class World:
             lowest = min(set(range(action.size)) - file.believed)
             assert max(lease) < lowest + self.policy.window, "beyond the window"
         if not file.digest:
-            assert not file.wires, "two connections into a file that one source binds"
+            others = [wire for wire in file.wires.values() if not wire.closing]
+            assert {wire.order.source for wire in others} <= {action.source}, "two sources of a file that one binds"
+            assert not others or not action.whole, "a second connection without a validator"
             if not action.whole:
                 assert action.if_range is not None, "continued without a validator"
         if action.whole:

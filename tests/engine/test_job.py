@@ -9,8 +9,10 @@ import pytest
 from engine.running import artifact
 from resume_dl.core.actions import Fail
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.engine.job import error_of
+from resume_dl.engine.job import error_of, labels_of
 from resume_dl.errors import DigestMismatchError, Interrupted, SourcesExhaustedError
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl
 
 RECORD, CAME = "a" * 64, "b" * 64
 WRONG = Failure(FailureKind.CONTENT, f"its bytes have digest {CAME}")
@@ -104,3 +106,13 @@ def test_lacking():
     """Bytes of an earlier run are not lost with their source, and that is said; without any nothing is."""
     assert "what is on disk is kept" in exhausted("lacking", kept=7)
     assert "kept" not in exhausted("lacking")
+
+
+def test_labels_tell_all_sources_apart():
+    """Where the redacted addresses are equal, a hash of the whole one does; and no secret stands in any."""
+    urls = [f"https://h.example/f?token={token}" for token in ("s3cret", "0ther")]
+    one, two, three = labels_of([Source("given", RedactedUrl(url)) for url in [*urls, "https://i.example/f?token=x"]])
+    assert one != two
+    assert three == "https://i.example/f?token=***"
+    assert labels_of([Source("given", RedactedUrl(urls[1]))]) == ["https://h.example/f?token=***"]
+    assert not any(secret in label for secret in ("s3cret", "0ther") for label in (one, two))

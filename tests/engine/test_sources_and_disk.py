@@ -113,6 +113,8 @@ def test_a_stream_that_cannot_be_continued(fault_server, place):
     what = artifact(server.base(), digest=False, sized=False)
     (stopped,) = place.run(what, cancelled=lambda: any(state.done for state in place.told.states))
     assert stopped.error.resumable_bytes == place.told.states[-1].done == 0
+    assert (stopped.downloaded, stopped.resumed) == (0, 0)
+    assert stopped.wasted > 0
     assert "begins at the first byte" in stopped.error.hint
     assert PartStore(place.folder / ".resume-dl").unfinished() == []
 

@@ -62,17 +62,24 @@ def ask(server, *, port=0, path="/a.conda", start=None, end=None, timeout=60.0, 
 
 def read_until_error(server, **headers):
     """All body bytes that came before the connection's end, and how it ended."""
+    ends, before = time.monotonic() + 60, len(server.requests())
     with socket.create_connection(("127.0.0.1", server.port(0)), timeout=0.3) as sock:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         sock.sendall(f"GET /a.conda HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode())
         data, how = b"", "fin"
-        try:
-            while part := sock.recv(65536):
-                data += part
-        except TimeoutError:
-            how = "stall"
-        except ConnectionResetError:
-            how = "rst"
+        while how == "fin":
+            said_its_last = any(one.ended in {"stall", "silent"} for one in server.requests()[before:])
+            try:
+                part = sock.recv(65536)
+            except TimeoutError:  # of a busy machine, until the server has done what it was to do
+                how = "stall" if said_its_last or time.monotonic() > ends else "fin"
+                continue
+            except ConnectionResetError:
+                how = "rst"
+                break
+            data += part
+            if not part:
+                break
     return data.partition(b"\r\n\r\n")[2], how
 
 

@@ -320,6 +320,21 @@ def test_another_users_link_on_the_way_to_the_file(common: Path, home: Path, out
     assert code == 0, told
 
 
+@needs_users
+@pytest.mark.parametrize("option", ["--dest", "--pkgs-dir", "--rattler-cache"])
+def test_a_folder_that_is_another_users_link(common: Path, home: Path, option: str) -> None:
+    """Refused before anything is asked for, wherever packages are to go."""
+    (common / "link").symlink_to(home)
+    give(common / "link", MALLORY)
+    line = ("-m", "resume_dl", "fetch", "--file", common / "list.txt", option, common / "link")
+    (common / "list.txt").write_text(f"@EXPLICIT\nhttp://127.0.0.1:1/linux-64/a-1-0.conda#{'0' * 32}\n")
+    (common / "list.txt").chmod(0o644)
+    done = as_user(ALICE, *line, cwd=home)
+    assert done.returncode == 5, done.stderr
+    assert f"{common / 'link'} is a link that another user made" in done.stderr
+    assert sorted(path.name for path in home.glob("[!.]*")) == ["thesis.txt"]
+
+
 def test_a_new_package_cache_makes_no_file_behind_a_link(tmp_path: Path) -> None:
     """``urls`` and ``urls.txt`` are made in it, and each may be a dangling link by then."""
     (tmp_path / "pkgs").mkdir()

@@ -20,11 +20,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resume_dl.indexes.shards.closure import Closure, name_of
+from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.shards.index import LARGEST_INDEX, parse_index
 from resume_dl.indexes.shards.packed import BadShardsError
 from resume_dl.indexes.shards.shard import LARGEST_SHARD, parse_shard
 from resume_dl.model.artifact import Source
+from resume_dl.model.spec_name import name_of
 from resume_dl.model.url import RedactedUrl
 from support.shards import archives_of, filename_of, index_of, packed, record_of, shard_of
 

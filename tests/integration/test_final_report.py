@@ -50,9 +50,9 @@ def test_cached_files_are_counted(faulty, offer):
     first = user.fetch(WANTED, "--no-extract")
     count = len(offer.wanted)
     assert len(first.out.splitlines()) == count + 4, "each file, the sums, two indexes, the command"
-    assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); \d+ s$", first.out, re.MULTILINE)
+    assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); index: .*; \d+ s$", first.out, re.MULTILINE)
     second = user.fetch(WANTED, "--no-extract")
-    assert re.match(rf"{count} packages, .*: {count} cached \(.*\); \d+ s\n", second.out), second.out
+    assert re.match(rf"{count} packages, .*: {count} cached \(.*\)(; index: .*)?; \d+ s\n", second.out), second.out
     assert ".conda" not in second.out.partition("To use")[0]
     verbose = user.fetch(WANTED, "--no-extract", "--verbose")
     assert verbose.out.count("cached  ") == count

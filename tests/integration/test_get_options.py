@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
+import signal
+from types import SimpleNamespace
 
 import pytest
 
-from faults.behaviours import Ok, Stall, Status, WrongContentLength
+from faults.behaviours import NeverAnswer, Ok, Stall, Status, WrongContentLength
+from resume_dl.app.get import Narrator
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import ArtifactProgress
 from resume_dl.store.part import PartStore
 from support.fetching import User
 
@@ -123,3 +129,44 @@ def test_hints_name_only_options_that_it_has(user, server):
     assert lacking.code == 1
     assert "--mirror-url" in lacking.err
     assert "--no-upstream" not in lacking.err
+
+
+def test_a_silent_host_is_named_at_once(user, fault_server):
+    """An address that takes the connection and says nothing: told as soon as the first look at it, once."""
+    server = fault_server(ports=1)
+    server.put("/a.bin", DATA)
+    server.always(None, NeverAnswer())
+    with user.start("get", f"{server.base()}/a.bin") as process:
+        told = ""
+        while "waiting for an answer from" not in told:
+            assert process.poll() is None
+            told = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert told == f"waiting for an answer from {server.base().removeprefix('http://')}\n"
+    assert "waiting for" not in err
+
+
+def test_when_silence_is_told():
+    """After eight tenths of a second without a byte, once for a file's hosts; never where bytes come."""
+    now, told = [0.0], []
+    artifact = Artifact(
+        kind="file",
+        filename="a.bin",
+        url=RedactedUrl("http://192.0.2.1/a.bin"),
+        sources=(Source("given", RedactedUrl("http://192.0.2.1/a.bin")), Source("given", RedactedUrl("http://h/a"))),
+    )
+    reporter = SimpleNamespace(message=told.append, progress=lambda _: None, plan=None, event=None, close=None)
+    narrator = Narrator(reporter, [artifact], clock=lambda: now[0])
+
+    def tell(at, done, state="downloading"):
+        now[0] = at
+        narrator.progress(ArtifactProgress(artifact.key, "a.bin", None, done, 0, state))
+
+    tell(0.0, 0, "checking")
+    tell(5.0, 0)
+    tell(5.7, 0)
+    assert told == []
+    tell(5.9, 0)
+    tell(9.0, 0)
+    assert told == ["waiting for an answer from 192.0.2.1, h"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from faults.behaviours import Drop, Headers, NotModified, Ok, Status
+from faults.behaviours import Drop, Headers, NotModified, Ok, Quota, Rate, Status
 from faults.server import FaultServer
 from resume_dl.app.setup import TransferOptions, engine_for, load_setup
 from resume_dl.errors import ChannelUnavailableError
@@ -22,6 +23,7 @@ from resume_dl.model.channel import Channel
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.none import NoneReporter
+from support.fetching import User
 
 ZST, PLAIN = (f"/c/linux-64/{name}" for name in FORMATS)
 OLD, NEW = b'{"packages": {"old": {}}}' * 20_000, b'{"packages": {"new": {}}}' * 20_000
@@ -304,8 +306,6 @@ def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> No
 
 def test_a_broken_index_goes_on_by_if_range(runs: Runs) -> None:
     """Each answer ends early; all of them together are the file once, and a few bytes that were under way."""
-    import random
-
     data = zstandard.compress(random.Random(3).randbytes(4_000_000))
     runs.server.put(ZST, data)
     runs.server.always(0, Drop(after=1_500_000, how="fin"))
@@ -320,8 +320,6 @@ def test_a_broken_index_goes_on_by_if_range(runs: Runs) -> None:
 
 def test_an_index_that_changes_between_two_requests_is_not_mixed(runs: Runs) -> None:
     """The second answer is of another version: all of it comes anew, and nothing of the first is in it."""
-    import random
-
     first, second = (zstandard.compress(random.Random(seed).randbytes(3_000_000)) for seed in (3, 4))
     runs.server.put(ZST, first)
 
@@ -341,3 +339,57 @@ def test_an_unreachable_server_leaves_the_kept_copy(runs: Runs) -> None:
     error = runs.fetch().error
     assert isinstance(error, ChannelUnavailableError)
     assert "--offline" in error.hint
+
+
+@dataclass
+class Overlap:
+    """How many answers of a file were under way when each of its requests came."""
+
+    server: FaultServer
+    seen: list[int] = field(default_factory=list)
+
+    def apply(self, answer: object) -> None:
+        self.seen.append(sum(not each.ended for each in self.server.requests(path=ZST)))
+
+
+def test_a_source_that_limits_each_connection_is_asked_over_two(runs: Runs) -> None:
+    """Ranges of one source overlap in time, each under the validator of the bytes that are here."""
+    data = zstandard.compress(random.Random(3).randbytes(6_000_000))
+    runs.server.put(ZST, data)
+    overlap = Overlap(runs.server)
+    runs.server.always(0, overlap, Rate(1_000_000))
+    assert runs.text(runs.fetch()) == random.Random(3).randbytes(6_000_000)
+    assert max(overlap.seen) == 2
+    first, *others = runs.server.requests(0, ZST)
+    assert (first.status, {request.status for request in others}) == (200, {206})
+    assert len({request.headers["if-range"] for request in others}) == 1
+    assert sum(request.sent for request in runs.server.requests()) < len(data) * 1.2
+
+
+def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -> None:
+    """The second run asks for the rest alone, and says so in bytes."""
+    data = zstandard.compress(random.Random(3).randbytes(4_000_000))
+    runs.server.put(ZST, data)
+    quota = Quota(2_000_000)
+    runs.server.always(0, quota)
+    user = User(tmp_path / "user")
+    channel = f"{runs.server.base(0)}/c"
+    user.condarc = {"pkgs_dirs": [str(user.pkgs)], "channels": [channel]}
+    with user.start("fetch", "a", "--platform", "linux-64", "--dry-run", "--progress", "json") as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            event = json.loads(line)
+            if event["event"] == "progress" and event["done"] > 1_500_000:
+                break
+        run.kill()
+    first = runs.server.body_bytes()
+    quota.lift()
+    runs.server._received.clear()
+    done = user.fetch("a", "--dry-run", "--json")
+    assert done.code != 0  # it is no index
+    (request,) = [each for each in runs.server.requests(0, ZST) if each.status == 206][:1]
+    assert request.headers["if-range"].startswith('"')
+    start = int(request.range.removeprefix("bytes=").partition("-")[0])
+    assert start > 1_000_000
+    assert request.sent == len(data) - start
+    assert first + request.sent < len(data) + 1_500_000

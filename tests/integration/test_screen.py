@@ -5,7 +5,9 @@ The servers stall where the screen is to be looked at, and go on when it was: no
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -139,6 +141,33 @@ def test_a_fetch_that_is_stopped_and_goes_on(
     assert all("12/12" in bars(each)[0] for each in screen.tape if "/12" in "".join(bars(each)[:1]))
     assert "12/12" in bars(screen.history())[0]
     assert "/s" not in bars(screen.history())[0]
+
+
+@pytest.mark.parametrize("size", SIZES[:2])
+def test_an_index_on_its_way_is_one_line(
+    terminal: OpenTerminal, server: FaultServer, user: User, offer: Offer, size: tuple[int, int]
+) -> None:
+    """What came of how much, while it comes; nothing of it stays, and the sum at the end says the bytes."""
+    import zstandard
+
+    index = json.loads((offer.root / "pytorch" / "linux-64" / "repodata.json").read_bytes())
+    index["info"]["noise"] = random.Random(1).randbytes(2_200_000).hex()
+    packed = zstandard.compress(json.dumps(index).encode())
+    server.put("/pytorch/linux-64/repodata.json.zst", packed)
+    server.script(None, [Stall(after=1_000_000), Stall()], path="/pytorch/linux-64/*.zst")
+    screen = terminal(*size)
+    screen.type(fetch_command(user))
+    screen.wait(lambda: any(line.startswith("index of pytorch") for line in screen.screen()), "the line of the index")
+    screen.wait(lambda: any(re.search(r"[1-9].* of 2\.\d MB", line) for line in screen.screen()), "what has come")
+    shown = [line for line in screen.screen() if " MB" in line]
+    assert len(shown) == 1
+    assert len(shown[0]) < size[0]
+    assert re.match(r"index of pytorch( and pkgs/main)?: \d\.\d of 2\.\d MB|index: \d\.\d of 2\.\d MB", shown[0])
+    go_on(server)
+    screen.wait_for_prompt()
+    left = [line for line in screen.unwrapped() if "index" in line]
+    assert not any(re.search(r"\d of 2\.\d MB", line) for line in left)
+    assert any(re.search(r"; index: 2\.\d MB; ", line) for line in left)
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)

@@ -17,8 +17,15 @@ import pytest
 from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.gateway import Gateway
+from resume_dl.app.pip.page_sources import PageSources
 from resume_dl.app.pip.pages import Pages
-from resume_dl.errors import ChannelUnavailableError, InternalError, PackageNotFoundError
+from resume_dl.errors import (
+    ChannelUnavailableError,
+    ConfigurationError,
+    IntegrityError,
+    InternalError,
+    PackageNotFoundError,
+)
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
@@ -54,10 +61,11 @@ def transport():
 @pytest.fixture
 def catalogue(transport):
     def make(*indexes, table=None, **options):
-        places = Places(table or MirrorTable({}, ()))
+        places, named = Places(table or MirrorTable({}, ())), options.pop("named", ())
         given = tuple(map(RedactedUrl, indexes))
         wanted = Wanted(options.pop("direct", {}), options.pop("hashes", {}))
-        return Catalogue(Pages(Reader(transport), places), indexes=given, wanted=wanted, **options)
+        pages = Pages(Reader(transport), places, named=named)
+        return Catalogue(pages, indexes=given, wanted=wanted, **options)
 
     return make
 
@@ -218,32 +226,40 @@ def test_a_page_that_never_comes(catalogue, offered):
         catalogue(f"{offered.base()}/simple").project(0, "demo")
 
 
-def test_a_mirror_with_a_page_of_its_own_is_passed_over(catalogue, offered):
-    """A block page or a login page at one mirror is no empty project."""
+def test_an_authority_with_a_page_of_its_own_is_not_heard(catalogue, offered):
+    """A block page or a login page is no empty project; one mirror alone does not take its place unless it is named."""
     offered.always(0, Page(), path="/simple/*")
-    mirrors = (Mirror("one", carries={"pypi:simple": f"{offered.base(0)}/simple"}),)
-    table = MirrorTable({"pypi:simple": f"{offered.base(1)}/simple"}, mirrors)
-    (file,) = catalogue(f"{offered.base(0)}/simple", table=table).project(0, "demo")
+    mirrors = (Mirror("one", carries={"pypi:simple": f"{offered.base(1)}/simple"}),)
+    table = MirrorTable({"pypi:simple": f"{offered.base(0)}/simple"}, mirrors)
+    with pytest.raises(ChannelUnavailableError, match="only one mirror, one, answers") as caught:
+        catalogue(f"{offered.base(0)}/simple", table=table).project(0, "demo")
+    assert "--index-from one" in caught.value.hint
+    (file,) = catalogue(f"{offered.base(0)}/simple", table=table, named=("one",)).project(0, "demo")
     assert file.url.startswith(offered.base(1))
 
 
-def test_whom_to_ask_first(transport):
-    """Mirrors in the table's order and the origin last, which is far away; a mirror that the user named before all."""
-    mirrors = tuple(Mirror(name, carries={"pypi:simple": f"http://{name}/simple"}) for name in ("one", "two"))
-    table = MirrorTable({"pypi:simple": "http://origin/simple"}, mirrors)
-    asked = Pages(Reader(transport), Places(table)).sources
-    assert [each.mirror for each in asked(RedactedUrl("http://origin/simple/a/"))] == ["one", "two", "upstream"]
-    assert [each.mirror for each in asked(RedactedUrl("http://two/simple/a/"))] == ["two", "one", "upstream"]
-    assert [each.url.host for each in asked(RedactedUrl("http://private/simple/a/"))] == ["private"]
+def test_what_each_place_counts_for():
+    """The address that the user named decides, the others carry; a place that the table does not know has no others."""
+    mirrors = tuple(Mirror(name, carries={"pypi:simple": f"https://{name}/simple"}) for name in ("one", "two"))
+    table = MirrorTable({"pypi:simple": "https://origin/simple"}, mirrors)
+
+    def told(url, *named):
+        standing = PageSources(Places(table), named).standing(RedactedUrl(url))
+        return [[each.mirror for each, _ in standing.believed], [each.mirror for each in standing.carriers]]
+
+    assert told("https://origin/simple/a/") == [["upstream"], ["one", "two"]]
+    assert told("http://two/simple/a/") == [["two"], ["one", "upstream"]]
+    assert told("https://origin/simple/a/", "two") == [["two", "upstream"], ["one"]]
+    assert told("https://private/simple/a/", "two") == [["upstream"], []]
 
 
-def test_one_says_no_and_one_says_nothing(catalogue, offered):
-    """The word of one place of an index counts; the other is named for whoever finds no answer."""
-    mirrors = (Mirror("down", carries={"pypi:simple": "http://127.0.0.1:9/simple"}),)
+def test_the_authority_says_no(catalogue, offered):
+    """Its 404 is an answer: no mirror outranks it, and none is asked."""
+    mirrors = (Mirror("other", carries={"pypi:simple": f"{offered.base(1)}/simple"}),)
     table = MirrorTable({"pypi:simple": f"{offered.base()}/simple"}, mirrors)
     wanted = catalogue(f"{offered.base()}/simple", table=table)
     assert wanted.project(0, "missing") is None
-    assert [*wanted.unreached] == ["127.0.0.1:9"]
+    assert offered.requests(1) == []
 
 
 @pytest.mark.parametrize(("origin", "known"), [("wheels:pytorch", True), ("pypi:simple", False)])
@@ -288,13 +304,49 @@ def test_the_end_of_a_wheel_is_enough(catalogue, offered, demo):
     assert len(wheel) == 2  # its size, its end
 
 
-def test_another_mirror_goes_on(catalogue, offered, demo):
-    """One has only a part of the wheel, as in the middle of a sync: the next is asked."""
-    offered.always(0, Truncate(100_000), path="*.whl")
-    carries = {"wheels:x": offered.base(0)}
-    table = MirrorTable({"wheels:x": offered.base(1)}, (Mirror("one", carries=carries),))
-    wanted = catalogue(f"{offered.base(0)}/simple", table=table)
+@pytest.fixture
+def three(tmp_path, fault_server, demo):
+    """The index at 0 and mirrors of it at 1 and 2, of an operator each; the table."""
+    server = fault_server(ports=3)
+    server.put("/simple/demo/", (tmp_path / "root" / "simple" / "demo" / "index.html").read_bytes())
+    places = ("", "/m1", "/m2")
+    for place in places:
+        server.put(f"{place}/{demo.url_path}", demo.path.read_bytes())
+    mirrors = tuple(
+        Mirror(f"m{port}", carries={"wheels:x": server.base(port) + places[port]}, operator=f"o{port}")
+        for port in (1, 2)
+    )
+    return server, MirrorTable({"wheels:x": server.base(0)}, mirrors)
+
+
+def test_other_mirrors_go_on(catalogue, three, demo):
+    """The index's own place has only a part of the wheel: what two mirrors give alike counts."""
+    server, table = three
+    server.always(0, Truncate(100_000), path="*.whl")
+    wanted = catalogue(f"{server.base(0)}/simple", table=table)
     assert wanted.metadata(file_of(wanted)).data == demo.metadata
+    assert server.requests(1, "*.whl")
+    assert server.requests(2, "*.whl")
+
+
+def test_one_mirror_alone_gives_no_metadata(catalogue, three):
+    """It would decide what else is installed; and the index gives no digest of it."""
+    server, table = three
+    for port in (0, 2):
+        server.always(port, Status(404), path="*.whl")
+    wanted = catalogue(f"{server.base(0)}/simple", table=table)
+    with pytest.raises(PackageNotFoundError, match="only m1 gives its METADATA"):
+        wanted.metadata(file_of(wanted))
+
+
+def test_mirrors_that_contradict_each_other_in_metadata(tmp_path, catalogue, three, demo):
+    server, table = three
+    server.always(0, Status(404), path="*.whl")
+    evil = build_wheel(tmp_path / "evil", "demo", "1.0", requires=["trojan"], filler=200_000)
+    server.put(f"/m2/{demo.url_path}", evil.path.read_bytes())
+    wanted = catalogue(f"{server.base(0)}/simple", table=table)
+    with pytest.raises(IntegrityError, match="different METADATA of it"):
+        wanted.metadata(file_of(wanted))
 
 
 def test_a_wheel_that_changes_between_two_requests(catalogue, offered):
@@ -326,7 +378,7 @@ def test_promised_metadata_that_is_not_there_or_wrong(catalogue, tmp_path, fault
 def test_a_wheel_that_is_nowhere(catalogue, offered):
     offered.always(0, Status(404), path="*.whl")
     wanted = catalogue(f"{offered.base()}/simple")
-    with pytest.raises(PackageNotFoundError, match="nobody has it"):
+    with pytest.raises(PackageNotFoundError, match="no source has it"):
         wanted.metadata(file_of(wanted))
 
 
@@ -387,3 +439,48 @@ def test_a_gateway_that_cannot_serve_refuses_at_once(catalogue, monkeypatch):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(place, timeout=60)
     assert isinstance(gateway.errors[0], InternalError)
+
+
+def test_a_machine_that_does_not_reach_itself(catalogue, offered, monkeypatch):
+    """Its loopback interface is down, or a firewall is in the way: no package is to blame, and no address is shown."""
+
+    def refused(*_, **__):
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("resume_dl.app.pip.gateway.socket.create_connection", refused)
+    with pytest.raises(ConfigurationError, match="cannot be reached on this machine"):
+        Gateway(catalogue(f"{offered.base()}/simple")).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ("file:///tmp/demo-1.0-py3-none-any.whl", "a page of http(s) may link to http(s) only"),
+        (f"demo-1.0-{'.'.join('a' * 40)}-{'.'.join('b' * 40)}-any.whl", "stands for too many wheels"),
+        ("http://[/demo-1.0-py3-none-any.whl", "an address cannot be read"),
+    ],
+)
+def test_a_page_whose_links_are_all_refused_is_no_login_page(catalogue, fault_server, link, why):
+    server = fault_server()
+    server.put("/simple/demo/", f'<a href="{link}">demo</a>'.encode())
+    with pytest.raises(ChannelUnavailableError) as caught:
+        catalogue(f"{server.base()}/simple").project(0, "demo")
+    assert why in caught.value.message
+    assert "login page" not in caught.value.message
+
+
+class BrokenJson:
+    """JSON that is no page, unless HTML alone is asked for."""
+
+    def apply(self, answer):
+        if "json" in answer.asked.get("accept", ""):
+            answer.headers["Content-Type"] = JSON_TYPE
+            answer.replace_body(b'{"meta": {}}')
+
+
+def test_a_page_whose_json_is_broken_is_read_as_html(catalogue, offered, demo):
+    """Both are the same source's word: no other place has to be asked."""
+    offered.always(0, BrokenJson(), path="/simple/*")
+    (file,) = catalogue(f"{offered.base()}/simple").project(0, "demo")
+    assert file.hashes == {"sha256": demo.sha256}
+    assert len(offered.requests()) == 2

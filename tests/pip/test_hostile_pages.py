@@ -334,6 +334,7 @@ def test_the_next_mirror_is_asked(tmp_path: Path, nginx_mirrors, fault_server, u
     user.mirror("hostile", pypi_simple=f"{server.base()}/simple")
     user.mirror("good", pypi_simple=f"{nginx.base()}/simple")
     user.origins["pypi:simple"] = "http://127.0.0.1:9/simple"
+    user.options["index_from"] = ("hostile", "good")
     assert names(user.resolve("demo", index=f"{server.base()}/simple")) == {wheel.filename}
     assert server.requests()
 

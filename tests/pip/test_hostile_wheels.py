@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import struct
 import subprocess
@@ -206,7 +207,7 @@ class Instead:
 
 @pytest.mark.parametrize("kind", ["a METADATA that claims a gigabyte", "packed by bzip2", "a damaged METADATA"])
 def test_the_next_mirror_is_asked_for_the_metadata(tmp_path: Path, fault_server, kind: str) -> None:
-    """The first one's wheel has the right length, and its METADATA cannot be read."""
+    """The index's own wheel has the right length, and its METADATA cannot be read: two mirrors give it alike."""
     honest = wheel({METADATA: b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"})
     other = bytearray(claiming(honest, 1 << 30))
     if kind == "packed by bzip2":
@@ -215,13 +216,14 @@ def test_the_next_mirror_is_asked_for_the_metadata(tmp_path: Path, fault_server,
     elif kind == "a damaged METADATA":
         other = bytearray(honest)
         other[30 + len(METADATA) + 3] ^= 0xFF
-    server = fault_server(ports=2)
+    server = fault_server(ports=3)
     server.put(f"/packages/{NAME}", honest)
-    server.put("/simple/demo/", f'<a href="/packages/{NAME}">x</a>'.encode())
+    digest = hashlib.sha256(honest).hexdigest()
+    server.put("/simple/demo/", f'<a href="/packages/{NAME}#sha256={digest}">x</a>'.encode())
     server.always(None, Headers({"Content-Type": "text/html"}), path="/simple/demo/")
     server.always(0, Instead(bytes(other)), path=f"/packages/{NAME}")
     user = Resolving(tmp_path)
-    for port, name in enumerate(("one", "two")):
+    for port, name in enumerate(("one", "two", "three")):
         user.mirror(name, pypi_simple=f"{server.base(port)}/simple", pypi_files=f"{server.base(port)}/packages")
     user.origins["pypi:simple"] = "http://127.0.0.1:9/simple"
     user.origins["pypi:files"] = "http://127.0.0.1:9/packages"

@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from resume_dl.app.pip.arguments import read_arguments
+from resume_dl.app.pip.install import PipInstall
+from resume_dl.app.pip.said import wants_anew
+from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.settings.pip_find import find_python, install_help
 from support.fetching import User
 from support.installable import venv_with_pip
 from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
+from support.pip_resolving import Told
 
 pytestmark = pytest.mark.nginx
 MIB = 1 << 20
@@ -195,6 +199,21 @@ def test_a_wrong_hash(tmp_path, nginx_mirrors, user, built):
 
 
 @pytest.mark.usefixtures("own_pip")
+def test_a_wheel_that_is_replaced_before_pip_runs(tmp_path, nginx_mirrors, user, built):
+    """pip gets each file with its digest, and compares it itself."""
+    write_index(tmp_path / "root", [build_wheel(built, "demo", "1.0")])
+    index = f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"
+    environment = user.environment({"VIRTUAL_ENV": str(user.folder / "venv")})
+    setup = load_setup(TransferOptions(mirrors_file=user.write_mirrors({})), environment)
+    job = PipInstall(["demo", "--index-url", index], setup, wheel_dir=tmp_path / "wheels")
+    assert job.fetch(Told(), lambda: False).exit_code == 0
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    wheel.write_bytes(build_wheel(tmp_path / "evil", "demo", "1.0", files={"evil.py": b""}).path.read_bytes())
+    assert job.install() != 0
+    assert versions(user, "demo") == []
+
+
+@pytest.mark.usefixtures("own_pip")
 def test_pip_has_the_last_word(tmp_path, nginx_mirrors, user, built):
     """Its exit code is ours, its other options reach it."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0"), build_wheel(built, "lib", "1.0")])
@@ -352,17 +371,19 @@ def test_version_control_in_a_file_is_asked_by_pip(user):
 
 @pytest.mark.parametrize("own", [["-e", "./project"], ["./project"], ["-r", "local.txt"]])
 def test_a_project_is_built_with_what_was_fetched(tmp_path, nginx_mirrors, user, project, own):
-    """Twice in a row; its tools come by us, in the version that it asks for, whatever the file beside it asks for."""
+    """Also twice in a row; its tools come by us, in the version that it asks for, whatever a file asks for."""
     tools = [build_wheel(tmp_path / "built" / version, "build-tool", version) for version in ("1.0", "2.0", "3.0")]
     write_index(tmp_path / "root", tools)
     nginx = nginx_mirrors([tmp_path / "root"])
     (user.folder / "local.txt").write_text(f"-e ./{project.name}\n")
     (user.folder / "requirements.txt").write_text("build-tool==3.0\n")
     words = ["-i", f"{nginx.base()}/simple", *own]
-    alone = install(user, *words)
-    assert alone.code == 0, alone.err + alone.out
-    assert versions(user, "project") == ["2.0"]
-    for _ in range(2):
+    path_alone = own == ["./project"]
+    if path_alone:
+        alone = install(user, *words)
+        assert alone.code == 0, alone.err + alone.out
+        assert versions(user, "project") == ["2.0"]
+    for _ in range(2 if path_alone else 1):
         done = install(user, *words, "-r", "requirements.txt")
         assert done.code == 0, done.err + done.out
         assert versions(user, "project", "build_tool") == ["2.0", "3.0"]
@@ -395,8 +416,18 @@ def test_a_line_that_pip_refuses(user):
 # --- settings that are options ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["force-reinstall", "ignore-installed", "target", "prefix", "root"])
+def test_settings_that_want_files_of_what_is_installed(machine, name):
+    """By environment and by file; another one is none of them."""
+    variable = "PIP_" + name.replace("-", "_").upper()
+    assert wants_anew({**machine.env, variable: "no"}, machine.folder)
+    assert not wants_anew({**machine.env, "PIP_NO_DEPS": "yes"}, machine.folder)
+    conf = machine.write("pip.conf", f"[install]\n{name} = no\n")
+    assert wants_anew({**machine.env, "PIP_CONFIG_FILE": str(conf)}, machine.folder)
+
+
 @pytest.mark.usefixtures("own_pip")
-@pytest.mark.parametrize("setting", ["PIP_TARGET", "PIP_FORCE_REINSTALL", "PIP_IGNORE_INSTALLED", "target"])
+@pytest.mark.parametrize("setting", ["PIP_FORCE_REINSTALL", "target"])
 def test_a_setting_that_wants_files_of_what_is_installed(tmp_path, nginx_mirrors, user, built, setting):
     """As the option of that name: the file is fetched again, and pip finds it."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])

@@ -370,20 +370,20 @@ def test_a_private_index_that_is_down_is_not_passed_over(user, two_indexes):
 # --- mirrors ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_mirror_in_turn(tmp_path, nginx_mirrors, user):
-    """One is down, one lacks the project, one has it: that one is used, whichever of them the user named."""
+def test_mirrors_that_the_user_names_in_turn(tmp_path, nginx_mirrors, user):
+    """One is down, the next has it: each stands in for the index itself, which is not asked; and this is said."""
     wheel = build_wheel(tmp_path / "built", "demo", "1.0")
     write_index(tmp_path / "full", [wheel])
-    write_index(tmp_path / "empty", [build_wheel(tmp_path / "built", "another", "1.0")])
-    nginx = nginx_mirrors([tmp_path / "full", tmp_path / "empty", tmp_path / "full"])
+    nginx = nginx_mirrors([tmp_path / "full"] * 3)
     nginx.change(0, status=503)
-    for number, name in enumerate(("down", "lacking", "good")):
+    for number, name in enumerate(("down", "good", "unasked")):
         user.mirror(name, pypi_simple=f"{nginx.base(number)}/simple", pypi_files=f"{nginx.base(number)}/packages")
     user.origins["pypi:simple"] = "http://127.0.0.1:9/simple"
-    solution = user.resolve("demo", index=f"{nginx.base(0)}/simple")
-    assert names(solution) == {wheel.filename}
+    user.options["index_from"] = ("down", "good")
+    assert names(user.resolve("demo")) == {wheel.filename}
     assert nginx.requests(0)
-    assert nginx.requests(1)
+    assert nginx.requests(2) == []
+    assert user.told.lines.count("index of http://127.0.0.1:9/simple from good, as --index-from says") == 1
 
 
 def test_a_host_that_is_down_is_not_asked_for_every_page(tmp_path, nginx_mirrors, fault_server, user):
@@ -392,36 +392,39 @@ def test_a_host_that_is_down_is_not_asked_for_every_page(tmp_path, nginx_mirrors
         build_wheel(tmp_path / "built", f"demo{n}", "1.0", requires=[f"demo{n + 1}"] * (n < 9)) for n in range(10)
     ]
     write_index(tmp_path / "root", wheels)
-    nginx = nginx_mirrors([tmp_path / "root"])
+    nginx = nginx_mirrors([tmp_path / "root"] * 2)
     server = fault_server()
     for number in range(10):
         server.put(f"/simple/demo{number}/", b"cut off")
     from faults.behaviours import Drop
 
     server.always(0, Drop(0), path="*")
-    user.mirror("broken", pypi_simple=f"{server.base()}/simple")
-    user.mirror("good", pypi_simple=f"{nginx.base()}/simple")
-    user.origins["pypi:simple"] = f"{nginx.base()}/simple"
-    solution = user.resolve("demo0", index=f"{server.base()}/simple")
-    assert len(solution.artifacts) == 10
-    assert len(server.requests()) < 5
-
-
-def test_a_mirror_that_is_behind(tmp_path, nginx_mirrors, user):
-    """Where its pages give no answer, the other mirrors' are read beside them."""
-    old, new = (build_wheel(tmp_path / "built", "demo", version) for version in ("1.0", "2.0"))
-    write_index(tmp_path / "behind", [old])
-    write_index(tmp_path / "current", [new, old])
-    nginx = nginx_mirrors([tmp_path / "behind", tmp_path / "current"])
-    for number, name in enumerate(("behind", "current")):
+    for number, name in enumerate(("good", "better")):
         user.mirror(name, pypi_simple=f"{nginx.base(number)}/simple", pypi_files=f"{nginx.base(number)}/packages")
-    index = f"{nginx.base(0)}/simple"
-    user.origins["pypi:simple"] = index
-    assert names(user.resolve("demo", index=index)) == {old.filename}
-    assert nginx.requests(1) == []
-    assert names(user.resolve("demo==2.0", index=index)) == {new.filename}
+    user.origins["pypi:simple"] = f"{server.base()}/simple"
+    solution = user.resolve("demo0")
+    assert len(solution.artifacts) == 10
+    assert len(server.requests()) < 6
+    assert "two mirrors of different operators agree" in user.told.text
+
+
+def test_a_kept_page_that_is_behind(tmp_path, nginx_mirrors, user):
+    """A page that is still fresh is not asked for again, unless there is no answer in it; no mirror is asked."""
+    old, new = (build_wheel(tmp_path / "built", "demo", version) for version in ("1.0", "2.0"))
+    write_index(tmp_path / "root", [old])
+    nginx = nginx_mirrors([tmp_path / "root", tmp_path / "root"])
+    nginx.change(0, max_age=600)
+    user.mirror("other", pypi_simple=f"{nginx.base(1)}/simple", pypi_files=f"{nginx.base(1)}/packages")
+    user.origins["pypi:simple"] = f"{nginx.base(0)}/simple"
+    assert names(user.resolve("demo")) == {old.filename}
+    write_index(tmp_path / "root", [new, old])
+    nginx.reset_log()
+    assert names(user.resolve("demo")) == {old.filename}
+    assert nginx.requests() == []
+    assert names(user.resolve("demo==2.0")) == {new.filename}
     with pytest.raises(UnsatisfiableError, match="3"):
-        user.resolve("demo==3.0", index=index)
+        user.resolve("demo==3.0")
+    assert nginx.requests(1) == []
 
 
 def test_nobody_can_be_reached(user):
@@ -715,11 +718,12 @@ def test_our_own_lock(tmp_path, nginx_mirrors, user):
 
 
 def test_the_default_index_is_asked_of_pip(tmp_path, nginx_mirrors, user):
-    """Where nobody names one; every mirror of it is a place for it."""
+    """Where the user names none; a mirror that they name stands in for it."""
     wheel = build_wheel(tmp_path / "built", "demo", "1.0")
     write_index(tmp_path / "root", [wheel])
     nginx = nginx_mirrors([tmp_path / "root"])
     user.mirror("near", pypi_simple=f"{nginx.base()}/simple")
+    user.options["index_from"] = ("near",)
     assert names(user.resolve("demo")) == {wheel.filename}
 
 

@@ -137,6 +137,7 @@ def test_json_events_are_one_object_a_line(out, clock):
             "resumed": 4,
             "state": "failed",
             "note": "a\nb",
+            "index": None,
             "run": {**run, "done": 9, "fetched": 5},
         },
         {"event": "message", "elapsed": 1.5, "level": "warning", "text": "héllo https://***@h/f"},

@@ -27,6 +27,7 @@ from typing import Any
 
 import pytest
 
+from support import forked
 from support.processes import Run
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -264,7 +265,21 @@ class TestConda:
         timeout: float = 120,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run conda to its end; ``answer`` is typed at its prompt. File permissions hold, for root too."""
+        """Run conda to its end; ``answer`` is typed at its prompt. File permissions hold, for root too.
+
+        It is forked (``support.forked``) where that makes no difference.
+        """
+        environment = self.environment(env, plugin=plugin)
+        if forked.possible(environment, conda=True):
+            return forked.run(
+                [*map(str, arguments)],
+                environment=environment,
+                folder=cwd or self.folder,
+                timeout=timeout,
+                conda=self.python,
+                answer=answer,
+                obey=_is_root(),
+            )
         with self.start(*arguments, plugin=plugin, env=env, cwd=cwd) as process:
             try:
                 out, err = process.communicate(answer, timeout=timeout)
@@ -281,7 +296,6 @@ class TestConda:
     ) -> Run:
         """Start conda in ``cwd`` (default: ``folder``), with pipes to all three streams."""
         command: Sequence[str] = [str(self.python), "-m", "conda", *map(str, arguments)]
-        as_root = hasattr(os, "geteuid") and os.geteuid() == 0
         return Run(
             command,
             stdin=subprocess.PIPE,
@@ -290,13 +304,17 @@ class TestConda:
             text=True,
             env=self.environment(env, plugin=plugin),
             cwd=cwd or self.folder,
-            preexec_fn=_obey_permissions if as_root and sys.platform == "linux" else None,
+            preexec_fn=_obey_permissions if _is_root() and sys.platform == "linux" else None,
         )
 
     def version(self) -> tuple[int, ...]:
         """conda's version as numbers."""
         text = self.run("--version").stdout.split()[1]
         return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def _obey_permissions() -> None:

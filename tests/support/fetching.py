@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.demo.channel import BuiltPackage
+from support import forked
 from support.processes import Run
 
 CHANNELS = ("pytorch", "pkgs/main")
@@ -61,7 +62,7 @@ class Done:
 
 
 class User:
-    """``fetch`` and ``run`` start real processes; no conda is asked unless ``env`` names one.
+    """``fetch`` and ``run`` are real processes; no conda is asked unless ``env`` names one.
 
     ``condarc`` is written as it stands at each run. Nothing but loopback can be reached.
     """
@@ -136,6 +137,12 @@ class User:
         as_root: bool = True,
         timeout: float = TIMEOUT,
     ) -> Done:
+        """To its end; forked (``support.forked``) where that makes no difference."""
+        environment = self.environment(env)
+        if as_root and forked.possible(environment):
+            words = [*map(str, arguments)]
+            done = forked.run(words, environment=environment, folder=self.folder, timeout=timeout)
+            return Done(done.returncode, done.stdout, done.stderr)
         with self.start(*arguments, env=env, as_root=as_root) as process:
             return finish(process, timeout=timeout)
 

@@ -9,6 +9,7 @@ The package ``python`` is the interpreter that runs the tests under another pref
 
 from __future__ import annotations
 
+import atexit
 import ensurepip
 import functools
 import hashlib
@@ -19,6 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -162,10 +164,36 @@ class Target:
             f'#!/bin/sh\necho "$*" >> {shlex.quote(str(self.log))}\n'
             # without it conda starts another of itself each time, to look for a driver
             ': "${CONDA_OVERRIDE_CUDA=}"; export CONDA_OVERRIDE_CUDA\n'
-            f'exec {shlex.quote(str(conda.python))} -m conda "$@"\n',
+            f'exec {shlex.quote(str(self._conda_that_says_once()))} "$@"\n',
             encoding="utf-8",
         )
         self.program.chmod(0o755)
+
+    def _conda_that_says_once(self) -> Path:
+        """conda, which repeats what the real one has said of itself for the same settings, below another folder.
+
+        ``install.py`` asks each time, and each time a real conda needs half a second of processor time to start.
+        """
+        program = self.conda.folder / "conda-that-says-once"
+        folder, kept = self.conda.folder, _said()
+        program.write_text(
+            f"""#!/bin/sh
+test "$*" = "info --json" || exec {shlex.quote(str(self.conda.python))} -m conda "$@"
+settings() {{
+    cat "$CONDARC" "$HOME/.condarc" "$CONDA_ROOT_PREFIX/.condarc" 2>/dev/null
+    env | grep -Ev '^(_|PWD|OLDPWD|SHLVL|PATH)=' | sort
+}}
+said={shlex.quote(str(kept))}/$(settings | sed 's|{folder}|@FOLDER@|g' | cksum | tr ' ' -)
+if ! test -f "$said"; then
+    {shlex.quote(str(self.conda.python))} -m conda info --json > "$said.$$" || {{ cat "$said.$$"; exit 1; }}
+    sed 's|{folder}|@FOLDER@|g' "$said.$$" > "$said.$$.new" && mv "$said.$$.new" "$said"
+fi
+exec sed 's|@FOLDER@|{folder}|g' "$said"
+""",
+            encoding="utf-8",
+        )
+        program.chmod(0o755)
+        return program
 
     @property
     def calls(self) -> list[str]:
@@ -207,6 +235,14 @@ class Target:
     ) -> subprocess.CompletedProcess[str]:
         """``python install.py`` in a bundle."""
         return self.run(python, bundle / "install.py", *arguments, env=env)
+
+
+@functools.cache
+def _said() -> Path:
+    """A folder of this process's own for what condas have said of themselves."""
+    folder = tempfile.mkdtemp(prefix="conda-said-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def content(prefix: Path) -> dict[str, bytes]:

@@ -98,6 +98,8 @@ class Mirror:
     status: int | None = None
     login: str | None = None
     """``user:password`` that every request must carry; None lets everybody in."""
+    max_age: int | None = None
+    """Seconds that its answers may be used without asking again (Cache-Control)."""
 
 
 class NginxMirrors:
@@ -337,6 +339,8 @@ http {{
             lines.append(f"max_ranges {mirror.max_ranges};")
         if mirror.status is not None:
             lines.append(f"return {mirror.status};")
+        if mirror.max_age is not None:
+            lines.append(f'add_header Cache-Control "max-age={mirror.max_age}";')
         if mirror.login is not None:
             user, _, password = mirror.login.partition(":")
             users = self._folder / f"users-{index}"

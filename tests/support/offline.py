@@ -5,7 +5,7 @@
         cut.run(Target(test_conda), "python", "install.py", "-n", "lab", cwd=offline.copy(tmp_path / "bundle"))
 
 The channels are those of 2021 in small, with a python and a pip that run (``support.installable``) and one archive of
-26 MiB, so that the bundle is cut into four parts of 8 MiB. ``pytorch`` for Linux wants a CUDA that is not here.
+6.5 MiB, so that the bundle is cut into four parts of 2 MiB. ``pytorch`` for Linux wants a CUDA that is not here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 from support.pip_index import build_wheel, write_index
 
 MIB = 1 << 20
-LARGE = 26 * MIB
+LARGE = 13 * MIB // 2
 WANTED = ("pytorch", "ninja", *BOTH, "--cuda", "11.0", "--pip", "demo-app")
 NEEDS = [
     pytest.mark.conda,

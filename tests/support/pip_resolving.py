@@ -75,7 +75,7 @@ class Resolving:
         mirrors = self.folder / "mirrors.toml"
         text = "schema = 1\n[origins]\n" + "".join(f'"{name}" = "{base}"\n' for name, base in self.origins.items())
         for name, places in self.carries.items():
-            text += f'\n[[mirror]]\nname = "{name}"\n[mirror.carries]\n'
+            text += f'\n[[mirror]]\nname = "{name}"\noperator = "{name}"\n[mirror.carries]\n'
             text += "".join(f'"{origin}" = "{base}"\n' for origin, base in places.items())
         mirrors.write_text(text, encoding="utf-8")
         setup = load_setup(TransferOptions(mirrors_file=mirrors, **self.options), self.environment())

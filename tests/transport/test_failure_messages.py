@@ -9,6 +9,7 @@ import ssl
 import httpx
 import pytest
 
+from resume_dl.engine.worker import failure_of
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.failures import to_ours
@@ -99,6 +100,20 @@ def test_a_proxys_refusal_is_its_own():
     assert not refused.reached
     assert "login" in refused.hint
     assert ours(httpx.ProxyError("x")).message == "h: the exchange failed (ProxyError)"
+
+
+@pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH])
+def test_a_literal_address_without_a_route(number):
+    """The system's own word, of an address that was asked for or its proxy's; a name may have other addresses."""
+    error = because(httpx.ConnectError("x"), OSError(number, "no"))
+    for host in ("192.0.2.1", "192.0.2.1:8080", "[2001:db8::1]:8080"):
+        assert failure_of(ours(error, host=host)).no_route
+        assert not ours(error, host=host, asked=False).no_route
+        assert not ours(error, host=host, proxy=PROXY).no_route
+    assert ours(error, proxy="http://192.0.2.1:3128").no_route
+    assert not ours(error, host="localhost:80").no_route
+    assert not ours(because(httpx.ConnectError("x"), OSError(errno.ETIMEDOUT, "no")), host="192.0.2.1").no_route
+    assert not ours(httpx.ConnectTimeout("x"), host="192.0.2.1").no_route
 
 
 def test_an_unresolved_name_is_that_of_the_host_asked_for():

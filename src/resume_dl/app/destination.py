@@ -11,14 +11,24 @@ from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL
 from resume_dl.model.channel import SUBDIR
+from resume_dl.standalone import fs
 
 
 def check_folder(folder: Path, option: str) -> Path:
     """``folder``, absolute, where it can be written or made. Raises NotWritableError, which names the option."""
     folder = folder.absolute()
+    refuse_others_link(folder, f"choose another folder with {option}")
     if not can_make(folder):
         raise NotWritableError(f"{folder} cannot be written", hint=f"choose another folder with {option}")
     return folder
+
+
+def refuse_others_link(path: Path, hint: str) -> None:
+    """Raise NotWritableError where another user's link, on the way to ``path``, says where it is written."""
+    link = fs.others_link_on(path)
+    if link is not None:
+        why = "is a link that another user made: what is written would go where it leads"
+        raise NotWritableError(f"{link} {why}", hint=hint)
 
 
 def check_lock(lock: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resume_dl.app.caches import CondaCache, RattlerCache
-from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, write_list
+from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, refuse_others_link, write_list
 from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
 from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, Resolved, RunResult
@@ -122,7 +122,7 @@ class _Fetch:
             check_lock(request.lock.absolute())
         self._planned: set[str] = set()
         """The keys of the plan that the reporter was told last."""
-        self.resolver = Resolver(request, setup, reporter, engine, worker)
+        self.resolver = Resolver(request, setup, reporter, engine, worker, cancelled=cancelled)
         self.transfer = Transfer(
             self.folder,
             engine,
@@ -160,6 +160,7 @@ class _Fetch:
         result = self._conclude(result, solutions, explicit)
         result.resolved = Resolved(tuple(solutions), explicit)
         result.indexes = self.resolver.indexes.report
+        result.index_bytes = self.resolver.indexes.downloaded
         return result if self.pip is None else self.pip.fetch(result, environment=self._environment())
 
     def _check_python(self, by_conda: Mapping[str, str]) -> None:
@@ -175,7 +176,8 @@ class _Fetch:
                 )
 
     def tidy(self) -> None:
-        """Leave no empty folder of ours among the user's plain files, or rattler's."""
+        """Leave no empty folder of ours among the user's plain files, or rattler's, and no subset of an index."""
+        self.resolver.close()
         if not self._is_condas:
             with suppress(OSError):  # not there, or not empty: something is unfinished
                 (self.folder / FOLDER).rmdir()
@@ -191,7 +193,9 @@ class _Fetch:
             return check_folder(rattler_packages_dir(self.setup.env, root), "--rattler-cache"), True
         create = not self.request.dry_run
         if self.request.pkgs_dir is not None:
-            return check_pkgs_dir(self.request.pkgs_dir.absolute(), create=create), True
+            pkgs_dir = self.request.pkgs_dir.absolute()
+            refuse_others_link(pkgs_dir, "choose another folder with --pkgs-dir")
+            return check_pkgs_dir(pkgs_dir, create=create), True
         return first_writable_pkgs_dir(self.setup.conda, create=create), True
 
     def _place(self, artifact: Artifact) -> Path:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from resume_dl.app.destination import refuse_others_link
 from resume_dl.app.plan import Planned, measured, plan_folder, planned_files, space_for
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.setup import Setup, engine_for
@@ -28,8 +29,10 @@ from resume_dl.model.mirror import GIVEN
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.ports import ArtifactProgress, Reporter
-from resume_dl.standalone import fs
 from resume_dl.store.part import FOLDER, PartStore, hash_file
+
+FIRST_WORD = 0.8
+"""Seconds without an answer until that is said: the engine tells of each file once a second at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def get(
     for folder in dict.fromkeys(path.parent for path, _ in targets):
         there = [planned[artifact.key] for path, artifact in targets if path.parent == folder]
         space_for(there, folder, unpack=False).check(folder, options="-o")
-    with engine_for(setup, _Resuming(reporter), cancelled) as engine:
+    with engine_for(setup, Narrator(reporter, artifacts), cancelled) as engine:
         began = time.monotonic()
         outcomes = engine.run(jobs)
         result.transfer_seconds = time.monotonic() - began
@@ -150,15 +153,8 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
     return targets
 
 
-def _refuse_others_link(path: Path, hint: str) -> None:
-    link = fs.others_link_on(path)
-    if link is not None:
-        why = "is a link that another user made: the file would be written where it leads"
-        raise NotWritableError(f"{link} {why}", hint=hint)
-
-
 def _make(folder: Path) -> None:
-    _refuse_others_link(folder, "name another folder with -o DIR/")
+    refuse_others_link(folder, "name another folder with -o DIR/")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -171,7 +167,7 @@ def _place(wanted: Path, *, named: bool) -> Path:
 
     Raises NotWritableError.
     """
-    _refuse_others_link(wanted, "name another file with -o")
+    refuse_others_link(wanted, "name another file with -o")
     try:
         path = wanted.resolve()
         kind = path.stat().st_mode if path.exists() else None
@@ -180,15 +176,18 @@ def _place(wanted: Path, *, named: bool) -> Path:
         raise NotWritableError(f"{wanted} is no place for a file: {error}", hint="name a file with -o") from error
     hint = "name another file with -o" if named else "name a file with -o"
     if not parent:
-        raise NotWritableError(f"{path.parent} is not there", hint=hint)
+        missing = "is not a folder" if path.parent.exists() else "is not there"
+        raise NotWritableError(f"{path.parent} {missing}", hint=hint)
     if kind is not None and not (stat.S_ISREG(kind) and kind & stat.S_IWUSR):
         raise NotWritableError(f"{path} is no regular file that may be written", hint=hint)
     return path
 
 
 def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
-    given = [Source(GIVEN, RedactedUrl(each)) for each in request.mirror_urls]
-    found = {source.url.reveal(): source for source in (*setup.places.of(RedactedUrl(url)), *given)}
+    found = {source.url.reveal(): source for source in setup.places.of(RedactedUrl(url))}
+    for each in dict.fromkeys(request.mirror_urls):
+        named = sum(source.mirror.partition("-")[0] == GIVEN for source in found.values())
+        found.setdefault(each, Source(f"{GIVEN}-{named + 1}" if named else GIVEN, RedactedUrl(each)))
     if not found and not setup.rules.permit_file(RedactedUrl(url)):
         raise ConfigurationError(
             f"your conda settings do not allow the channel of {redact(url)}",
@@ -210,22 +209,43 @@ def _job(path: Path, artifact: Artifact) -> Job:
     return Job(artifact, store, path, is_published, thorough=True, check_size=check_size)
 
 
-class _Resuming:
-    """A reporter that also says, once a file, where it goes on; by what the engine believes of the part file."""
+class Narrator:
+    """A reporter that also says where a file goes on, and that its hosts have not answered yet; once each.
 
-    def __init__(self, reporter: Reporter) -> None:
+    Where it goes on is what the engine believes of the part file. ``clock`` gives seconds.
+    """
+
+    def __init__(
+        self, reporter: Reporter, artifacts: Sequence[Artifact], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._reporter = reporter
-        self._told: set[str] = set()
+        self._clock = clock
+        self._hosts = {
+            each.key: ", ".join(dict.fromkeys(source.url.host for source in each.sources)) for each in artifacts
+        }
+        self._resumed: set[str] = set()
+        self._asked_at: dict[str, float] = {}
+        """By the key of each file: since when it waits for its first byte."""
+        self._silent: set[str] = set()
         self.plan, self.message = reporter.plan, reporter.message
         self.event, self.close = reporter.event, reporter.close
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """Pass it on; before it, once, where the file goes on."""
-        if progress.resumed and progress.key not in self._told and progress.state == "downloading":
-            self._told.add(progress.key)
-            of = "" if progress.size is None else f" of {show_bytes(progress.size)}"
-            self._reporter.message(f"{progress.filename}: resuming at {show_bytes(progress.resumed)}{of}")
+        """Pass it on; before it, once, where the file goes on, or that nothing comes."""
+        if progress.state == "downloading":
+            if progress.resumed and progress.key not in self._resumed:
+                self._resumed.add(progress.key)
+                of = "" if progress.size is None else f" of {show_bytes(progress.size)}"
+                self._reporter.message(f"{progress.filename}: resuming at {show_bytes(progress.resumed)}{of}")
+            if progress.done <= progress.resumed:
+                self._tell_silence(progress.key)
         self._reporter.progress(progress)
+
+    def _tell_silence(self, key: str) -> None:
+        now, hosts = self._clock(), self._hosts.get(key, "")
+        if now - self._asked_at.setdefault(key, now) >= FIRST_WORD and hosts and hosts not in self._silent:
+            self._silent.add(hosts)
+            self._reporter.message(f"waiting for an answer from {hosts}")
 
 
 def _advise(outcome: Outcome, setup: Setup) -> None:

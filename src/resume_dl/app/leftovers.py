@@ -54,9 +54,9 @@ def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
     caches = [*extra, *setup.conda.pkgs_dirs, rattler_packages_dir(setup.env), setup.paths.wheels]
     with suppress(OSError):  # it was removed: then nothing lies there
         caches.append(Path.cwd())  # what ``get`` and ``--dest .`` left
-    own = setup.paths.cache / "repodata" / "parts"
+    own = [folder / "parts" for folder in (setup.paths.cache / "repodata", setup.paths.listed_indexes)]
     noted = [each.folder for each in notes_of(setup).read() if each.folder.name == FOLDER]
-    return [*dict.fromkeys([*(folder.absolute() / FOLDER for folder in caches), own, *noted])]
+    return [*dict.fromkeys([*(folder.absolute() / FOLDER for folder in caches), *own, *noted])]
 
 
 def notes_of(setup: Setup) -> BegunNotes:

@@ -1,8 +1,11 @@
-"""Addresses without a digest, as in ``@EXPLICIT`` lists: what their channels' indexes say of them.
+"""Addresses without a digest, as in ``@EXPLICIT`` lists: what the index on their own host says of them.
 
-Nothing goes unverified into a package cache. A line that has no digest gets that of its channel's repodata, which is
-kept, and asked for again only where it has changed. Who would download the package without an index must not wait for
-one: a large one is never fetched, and no other for long. Then the kept one is good enough.
+Nothing goes unverified into a package cache. A line without a digest gets the digest in the repodata of the channel at
+its own address. No mirror's index is asked: whoever names an address trusts its host, and without a digest nothing else
+ties a mirror's bytes to it. Once the digest is known, every mirror may bring the bytes.
+
+The index is kept, and asked for again only where it has changed. A client that would download the package without an
+index must not wait for one: a large one is never fetched, and no other for long. Then the kept one is good enough.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.mirror import MirrorTable
 from resume_dl.ports import Reporter
 from resume_dl.settings.channels import expand_channels
 
@@ -39,10 +43,11 @@ def look_up(
     offline: bool,
     cancelled: Callable[[], bool],
 ) -> list[Artifact]:
-    """The same artifacts in their order; those without a digest with size and digests, where their channel has them.
+    """The same artifacts in their order; those without a digest with size and digests, where their own host has them.
 
     ``offline``: only indexes that were kept. Raises Interrupted.
     """
+    setup = _without_mirrors(setup)
     wanted = _wanted(artifacts, setup, reporter)
     if not wanted:
         return list(artifacts)
@@ -51,7 +56,7 @@ def look_up(
     known: dict[str, Artifact] = {}
     sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
-        folder = setup.paths.cache / "repodata"
+        folder = setup.paths.listed_indexes
         options = setup.options
         freshness = Freshness(options.refresh, options.index_max_age)
         fresh, kept = (
@@ -92,6 +97,12 @@ def _wanted(artifacts: Sequence[Artifact], setup: Setup, reporter: Reporter) -> 
                 continue
             wanted.setdefault((channel, subdir), []).append(artifact)
     return wanted
+
+
+def _without_mirrors(setup: Setup) -> Setup:
+    """The same surroundings with each address as its own only source."""
+    options = replace(setup.options, mirrors=(), upstream=True)
+    return replace(setup, table=MirrorTable({}), options=options)
 
 
 def _hurried(setup: Setup) -> Setup:

@@ -110,6 +110,8 @@ class RunResult:
     resolved: Resolved = field(default_factory=Resolved)
     indexes: tuple[IndexReport, ...] = ()
     """Of channels: what each came to, and why it is believed."""
+    index_bytes: int = 0
+    """Body bytes of channel indexes that came."""
 
     @property
     def exit_code(self) -> int:
@@ -139,6 +141,7 @@ class RunResult:
             "indexes": [index.as_json() for index in self.indexes],
             "notes": list(self.notes),
             "next_command": self.next_command,
+            "index_bytes": self.index_bytes,
         }
 
 

@@ -45,6 +45,8 @@ class FetchRequest:
     prefix: Path | None = None
     name: str | None = None
     solver: str = "rattler"
+    shards: bool = True
+    """Whether indexes may come as the shards of the packages that a solve can come to (CEP 16)."""
     pkgs_dir: Path | None = None
     rattler_cache: str | None = None
     """The folder of rattler's and pixi's cache, ``""`` for where they keep it."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import Setup
+from resume_dl.app.shards import channel_shards
 from resume_dl.app.solver_wait import SolverWait
 from resume_dl.errors import ConfigurationError
 from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
@@ -35,7 +37,14 @@ class Resolver:
     """Resolves one request; indexes come through ``engine``. ``worker`` is closed after each time it was used."""
 
     def __init__(
-        self, request: FetchRequest, setup: Setup, reporter: Reporter, engine: WatchedEngine, worker: RattlerWorker
+        self,
+        request: FetchRequest,
+        setup: Setup,
+        reporter: Reporter,
+        engine: WatchedEngine,
+        worker: RattlerWorker,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._request = request
         self._setup = setup
@@ -44,6 +53,9 @@ class Resolver:
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
         options = setup.options
+        self._shards: ChannelShards | None = None
+        if request.shards and request.solver != "conda":
+            self._shards = channel_shards(setup, reporter, engine, worker, offline=self.offline, cancelled=cancelled)
         self.indexes = CondaIndexes(
             engine,
             setup.places,
@@ -53,7 +65,13 @@ class Resolver:
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
             index_from=setup.index_from,
+            shards=self._shards,
         )
+
+    def close(self) -> None:
+        """Remove what was written for the solver alone. Never raises."""
+        if self._shards is not None:
+            self._shards.close()
 
     @property
     def offline(self) -> bool:

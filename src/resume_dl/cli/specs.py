@@ -58,6 +58,7 @@ _SPECS = (
         type=click.Choice(["strict", "flexible", "disabled"]),
         help="[default: condarc's]",
     ),
+    option("--no-shards", "no_shards", is_flag=True, help="Always fetch whole channel indexes."),
     option(
         "--solver", type=click.Choice(["rattler", "conda"]), default="rattler", show_default=True, help="Who solves."
     ),
@@ -95,6 +96,7 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
         cuda=options["cuda"],
         channel_priority=options["channel_priority"],
         solver=options["solver"],
+        shards=not options["no_shards"],
         pip=_pip_options(options),
     )
 

@@ -88,4 +88,5 @@ def sums(result: RunResult, noun: str) -> str:
     head = f"{count} {noun}{'' if count == 1 else 's'}"
     if totals["bytes"] or not count:  # else their sizes are not known
         head += f", {show_bytes(totals['bytes'])}"
-    return f"{head}{': ' if parts else ''}{', '.join(parts)}; {duration_text(result.elapsed)}"
+    index = f"; index: {show_bytes(result.index_bytes)}" if result.index_bytes else ""
+    return f"{head}{': ' if parts else ''}{', '.join(parts)}{index}; {duration_text(result.elapsed)}"

@@ -57,7 +57,7 @@ class Crew:
     ) -> None:
         """Give work to every source that may have one more connection.
 
-        ``by_digest``: any source may go on with another's bytes; else one connection has the file alone, under the
+        ``by_digest``: any source may go on with another's bytes; else one source has the file alone, under the
         validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
         """
         self._idle = self._hedges = False
@@ -75,6 +75,10 @@ class Crew:
                 self._idle = help_out
                 if help_out:
                     self._hedge(ready, now)
+                return
+            if not by_digest and if_range is not None and size is not None and self.live:
+                if self._split(ranged, size, now, if_range=if_range, help_out=help_out):
+                    continue
                 return
             if ready and not self.live:
                 source = max(ranged or ready, key=lambda each: self._worth(each, now))
@@ -132,13 +136,40 @@ class Crew:
         speeds = [one.speed(now, self._policy.silent_seconds) for one in self._writers()]
         return [speed for speed in speeds if speed is not None]
 
-    def _lease_to(self, source: SourceState, size: int, now: float) -> bool:
+    def _split(self, ranged: Sequence[SourceState], size: int, now: float, *, if_range: str, help_out: bool) -> bool:
+        """Give a file without a digest one more connection to its source, where that one is slow; whether one opened.
+
+        Each range is asked for under the validator of the bytes that are here, so that they are of one version.
+        """
+        if not self._policy.rebalance or any(one.shorten_to is not None for one in self.live.values()):
+            return False
+        source = next((each for each in ranged if each.gives_ranges and not each.alone), None)
+        if source is None or not self._is_long(size, now):
+            return False
+        if self._lease_to(source, size, now, if_range=if_range):
+            return True
+        host = self._budget.host(source.host)
+        stolen = None
+        if help_out and host.speed:
+            stolen = to_steal(self.live, size, Helper(host.speed, host.latency), now, self._policy)
+        if stolen is not None and not self.live[stolen[0]].silent(now, self._policy.silent_seconds):
+            number, at = stolen
+            self.live[number].shorten_to = at
+            self._out.append(act.ShortenLease(number, at))
+        return False
+
+    def _is_long(self, size: int, now: float) -> bool:
+        """Whether what the connections still have to bring takes them longer than a further request is worth."""
+        speeds = sum(self._speeds(now))
+        return speeds > 0 and (size - self._holdings.done.total) / speeds > self._policy.split_seconds
+
+    def _lease_to(self, source: SourceState, size: int, now: float, *, if_range: str | None = None) -> bool:
         """Open a connection for bytes that nobody has; False where there are none within reach."""
         held = [one.lease for one in self._writers()]
         speed, others = self._budget.host(source.host).speed, sum(self._speeds(now))
         lease = next_segment(self._holdings.done, held, size, self._policy, speed=speed, others=others)
         if lease is not None:
-            self.ask(source, lease, now, size)
+            self.ask(source, lease, now, size, if_range=if_range)
         return lease is not None
 
     def _help(self, source: SourceState, size: int, now: float) -> bool:

@@ -245,7 +245,7 @@ class Download:
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
-            usable = usable and event.validator is not None and event.bound_source in labels
+            usable = usable and event.validator is not None and labels.count(event.bound_source or "") == 1
             if usable and event.bound_source is not None and event.ranges:
                 self._bound = labels.index(event.bound_source)
                 self._validator = event.validator
@@ -320,6 +320,7 @@ class Download:
         one.last_byte_at = now
         one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
         self.sources[one.source].waited = now - one.opened_at
+        self.sources[one.source].gives_ranges |= event.ranges
         self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
@@ -374,6 +375,9 @@ class Download:
             self._said = failure.said
             self._end(act.Fail("unchanged", ((index, failure),)))
             return
+        if not self._digest and self._is_further(index) and failure.kind not in OF_THE_HOST:
+            source.alone = True  # it refuses a second connection; what the first one brings is right all the same
+            return
         host = self._budget.host(source.host)
         self._budget.network.failed(source.host, failure, now)
         if failure.kind not in {FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL}:
@@ -389,6 +393,10 @@ class Download:
             source.dropped = None
         if not self._digest and index == self._bound and self._must_restart(source, failure):
             self._restart()
+
+    def _is_further(self, source: int) -> bool:
+        """Whether another connection to this source is at work, and answered."""
+        return any(one.source == source and one.answered and not one.closing for one in self.connections.values())
 
     def _must_restart(self, source: SourceState, failure: Failure) -> bool:
         """Without a digest: whether what we hold cannot, or should not, be continued from the source that binds it."""
@@ -617,16 +625,18 @@ class Download:
             replaced = self._budget.network.is_given_up(self._hosts)
             patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
         ends = self._patience.ends(patience)
-        return min(ends, self._budget.network.ends(self._policy)) if self._no_network else ends
+        network = self._budget.network
+        return min(ends, network.ends(self._policy)) if network.is_unreachable(self._hosts) else ends
+
+    @property
+    def _hosts(self) -> set[str]:
+        """Of the sources that may still be asked."""
+        return {source.host for source in self.sources if source.usable}
 
     @property
     def _is_hurried(self) -> bool:
         """Whether others can answer in its sources' place, which have brought nothing in this run."""
         return self._replaceable and not self._came
-
-    @property
-    def _hosts(self) -> set[str]:
-        return {source.host for source in self.sources if source.usable}
 
     @property
     def _no_network(self) -> bool:

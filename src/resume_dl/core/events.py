@@ -44,6 +44,8 @@ class ResponseStarted:
     final_host: str = ""
     said: CacheHeaders | None = None
     """What asks later whether the whole file has changed."""
+    ranges: bool = False
+    """Whether it says that it gives parts of the file (RFC 9110 14.3), or has just given one."""
 
 
 @dataclass(frozen=True, slots=True)

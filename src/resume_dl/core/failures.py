@@ -45,3 +45,5 @@ class Failure:
     """Of a 304: how long the copy that the caller has stays fresh."""
     unresolved: str = ""
     """The host name that the resolver does not know, where that is the trouble: the source's, or its proxy's."""
+    no_route: bool = False
+    """A literal IP address, the source's or its proxy's, refuses the connection, or no route leads there."""

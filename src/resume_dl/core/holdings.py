@@ -49,11 +49,14 @@ class Holdings:
         return [each for owner, ranges in self._earlier.items() if owner not in but for each in ranges]
 
     def resume(self, ranges: Ranges, owners: Sequence[tuple[str, Ranges]], labels: Sequence[str]) -> None:
-        """Take over what an earlier run left; ``labels`` are those of this run's sources, in order."""
+        """Take over what an earlier run left; ``labels`` are those of this run's sources, in order.
+
+        What two of them are called stands for neither: the wrong one would be blamed for the other's bytes.
+        """
         self.done = RangeSet(ranges)
         nameless = RangeSet(self.done)
         for number, (label, parts) in enumerate(owners):
-            owner = labels.index(label) if label in labels else -2 - number
+            owner = labels.index(label) if labels.count(label) == 1 else -2 - number
             for start, end in parts:
                 for each in self.done.within(start, end):
                     for part in nameless.within(*each):

@@ -55,6 +55,9 @@ class Policy:
     rebalance: bool = True
     """Whether connections take over each others' work. Not under --limit-rate: there each is slow by our own will, and
     what the kernel has already received for it would be paid twice."""
+    split_seconds: float = 3.0
+    """A file without a digest, whose one connection needs so much longer, gets more of them to the same source, under
+    the same strong validator: servers that limit each connection are common. Sooner, a request costs what it brings."""
     steal_gain: float = 0.1
     """An idle connection takes over the tail of a lease where that ends it so much sooner, the new request's latency
     counted: less would be eaten by the connection that the loser has to drop."""
@@ -142,8 +145,8 @@ class Policy:
     """Where others can answer in its place, a source that has brought no byte for so long makes way: below the ten
     seconds that a user waits without a doubt, above the five that a resolver's first silent name server costs."""
     unresolved_give_up: float = 1.0
-    """When no host name resolved, and nothing has answered in this run, there is no network: after one more try, said
-    within the three seconds that a user waits for a first word. Not where --give-up-after asks for more patience."""
+    """When no host name resolves, no literal address has a route, and nothing has answered in this run: after one more
+    try, said within the three seconds that a user waits for. Not where --give-up-after asks for more patience."""
     longest_step: float = 2.0
     """The engine looks at the clock five times a second. A longer step between two looks is a stopped process, a closed
     lid or a paused machine, and counts as no more than this: nothing could have made progress in it."""

@@ -1,4 +1,7 @@
-"""Whether there is a network at all: which host names a run could not resolve, before anything has answered in it."""
+"""Whether there is a network at all: which hosts a run could not reach for certain, before anything has answered in it.
+
+Certain are a name that the resolver does not know, and a literal IP address that refuses or to which no route leads.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,13 @@ class Reachability:
 
     A resolver that answers 'no' for every host is a cable that is out, a Wi-Fi that is off, or one wrong address:
     waiting long helps in none of these. A resolver that keeps silent may yet answer (a first name server that is down
-    costs 5 s), so silence alone never counts; its late 'no' does.
+    costs 5 s), so silence alone never counts; its late 'no' does. An address that keeps silent may yet answer too.
     """
 
     def __init__(self) -> None:
         self._answered = False
         self._unresolved: dict[str, Failure] = {}
+        self._no_route: set[str] = set()
         self._since = 0.0
         self._given_up: set[str] = set()
 
@@ -32,14 +36,19 @@ class Reachability:
 
     def failed(self, host: str, failure: Failure, now: float) -> None:
         """A request to ``host`` failed."""
-        if failure.unresolved:
-            if not self._unresolved:
+        if failure.unresolved or failure.no_route:
+            if not self._unresolved and not self._no_route:
                 self._since = now
-            self._unresolved.setdefault(host, failure)
+            if failure.unresolved:
+                self._unresolved.setdefault(host, failure)
+            else:
+                self._unresolved.pop(host, None)
+                self._no_route.add(host)
         elif failure.kind not in _NOT_CONNECTED:
             self.answered(host)
         elif failure.kind is FailureKind.UNREACHABLE:  # refused, or no route: but it has an address
             self._unresolved.pop(host, None)
+            self._no_route.discard(host)
 
     def give_up(self, hosts: Collection[str]) -> None:
         """Nothing came from these in the time that a replaceable source has."""
@@ -57,13 +66,18 @@ class Reachability:
         """Whether none of ``hosts``, all that a file could come from, resolves, and nothing has answered so far."""
         return bool(hosts) and not self._answered and all(host in self._unresolved for host in hosts)
 
+    def is_unreachable(self, hosts: Collection[str]) -> bool:
+        """Whether none of ``hosts`` resolves or has a route, and nothing has answered so far."""
+        known = self._unresolved.keys() | self._no_route
+        return bool(hosts) and not self._answered and all(host in known for host in hosts)
+
     def ends(self, policy: Policy) -> float:
-        """When to give up what ``is_missing`` holds for."""
+        """When to give up what ``is_unreachable`` holds for."""
         return self._since + policy.unresolved_give_up
 
     def is_over(self, hosts: Collection[str], now: float, policy: Policy) -> bool:
         """Whether to give up now."""
-        return self.is_missing(hosts) and now >= self.ends(policy)
+        return self.is_unreachable(hosts) and now >= self.ends(policy)
 
     def failure_of(self, host: str) -> Failure | None:
         """Why the name of ``host`` could not be resolved; None where it could, or was not asked for."""

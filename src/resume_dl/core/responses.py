@@ -112,6 +112,12 @@ def cache_headers(head: ResponseHead) -> CacheHeaders:
     return CacheHeaders(said.get("etag", ""), said.get("last-modified", ""), max_age)
 
 
+def gives_ranges(head: ResponseHead) -> bool:
+    """Whether this answer says that parts of its file may be asked for, or is one (RFC 9110 14.3, 15.3.7)."""
+    units = [unit.strip().lower() for unit in head.headers.get("accept-ranges", "").split(",")]
+    return head.status == 206 or "bytes" in units
+
+
 def _check_body_kind(headers: Mapping[str, str]) -> Failure | None:
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in {"", "identity"}:

@@ -44,6 +44,10 @@ class SourceState:
     """It gave wrong bytes."""
     one_stream: bool = False
     """It cannot give ranges: only the whole file, from 0, over one connection."""
+    gives_ranges: bool = False
+    """It has said so, or given one."""
+    alone: bool = False
+    """It would not take a second connection for a file without a digest."""
     not_before: float = 0.0
     failures_in_a_row: int = 0
     waited: float = 0.0

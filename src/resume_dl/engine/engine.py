@@ -21,7 +21,7 @@ from resume_dl.core.sources import SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
 from resume_dl.engine.holder import Holder
-from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of
+from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of, labels_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.running import Running
@@ -93,6 +93,11 @@ class Engine:
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
 
+    @property
+    def transport(self) -> Transport:
+        """What it asks through; connections are shared with whatever else uses it."""
+        return self._transport
+
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
         """Fetch every job; one outcome a job, in order. ``on_done`` is told each as it ends, in this thread.
 
@@ -108,9 +113,10 @@ class Engine:
             Pool("hash", HASHERS),
         )
         for job in jobs:
+            labels = labels_of(job.artifact.sources)
             sources = [
-                SourceState(str(s.url), s.url.host, s.connections, knows=s.url in job.known)
-                for s in job.artifact.sources
+                SourceState(label, s.url.host, s.connections, knows=s.url in job.known)
+                for label, s in zip(labels, job.artifact.sources, strict=True)
             ]
             download = Download(
                 size=job.artifact.size,

@@ -89,6 +89,15 @@ class Outcome:
     """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
 
 
+def labels_of(sources: Sequence[Source]) -> list[str]:
+    """What each source is called in journals: its redacted address; where several have one, with a hash of it all."""
+    shown = [str(source.url) for source in sources]
+    return [
+        label if shown.count(label) == 1 else f"{label}#{source.url.fingerprint}"
+        for label, source in zip(shown, sources, strict=True)
+    ]
+
+
 def error_of(
     fail: Fail,
     artifact: Artifact,

@@ -39,14 +39,16 @@ class Pool:
                 grow = False
             else:
                 grow = self._most is None or self._threads < self._most
+                self._threads += grow  # here: several threads may submit
         if grow:
             try:
                 # Starting one takes a millisecond, as long as a small file: hence they are kept.
                 start_thread(self._work, lambda _: None, name=f"{self._name}-{self._threads}")
             except (RuntimeError, MemoryError) as error:
+                with self._lock:
+                    self._threads -= 1
                 failed(error)
                 return
-            self._threads += 1
         self._calls.put((call, failed))
 
     def close(self) -> None:

@@ -34,12 +34,13 @@ class Running:
             for index, (source, state) in enumerate(zip(artifact.sources, download.sources, strict=True))
             if state.received or state.failures
         )
+        is_lost = fail is not None and not fail.resumable_bytes  # what came is of no use to the next run
         return Outcome(
             artifact,
             status,
-            downloaded=download.kept,
-            resumed=download.resumed,
-            wasted=download.wasted,
+            downloaded=0 if is_lost else download.kept,
+            resumed=0 if is_lost else download.resumed,
+            wasted=download.wasted + (download.kept if is_lost else 0),
             sources=reports,
             error=error,
             reason=fail.reason if fail else "",

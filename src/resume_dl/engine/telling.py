@@ -59,7 +59,8 @@ class Teller:
 
     def _tell(self, running: Running, done: int, resumed: int, state: str, note: str) -> None:
         artifact, size = running.job.artifact, running.download.size
-        self._reporter.progress(ArtifactProgress(artifact.key, artifact.title, size, done, resumed, state, note))
+        index = artifact.channel if artifact.kind == "index" else ""
+        self._reporter.progress(ArtifactProgress(artifact.key, artifact.title, size, done, resumed, state, note, index))
 
     def failure(self, running: Running, action: NoteFailure) -> None:
         """A source of the job has failed."""

@@ -10,7 +10,7 @@ from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.leasing import NO_END
-from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic
+from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic, gives_ranges
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
@@ -139,7 +139,9 @@ class Worker(ABC):
                     self._body_end = verdict.end
             head = response.head
             said = cache_headers(head)
-            self._post(ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, said))
+            self._post(
+                ResponseStarted(self._id, verdict.size, verdict.validator, head.final_host, said, gives_ranges(head))
+            )
             failure = None
             try:
                 failure = self._receive(response.chunks())
@@ -229,4 +231,6 @@ def failure_of(error: SourceError) -> Failure:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.BROKEN
-    return Failure(kind, error.message, unresolved=error.unresolved if isinstance(error, NetworkError) else "")
+    if not isinstance(error, NetworkError):
+        return Failure(kind, error.message)
+    return Failure(kind, error.message, unresolved=error.unresolved, no_route=error.no_route)

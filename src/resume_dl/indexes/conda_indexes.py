@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from resume_dl.errors import (
 from resume_dl.indexes.agreement import Agreement
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.index_report import IndexReport
+from resume_dl.indexes.shards.channels import ChannelShards
+from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Artifact, Source
@@ -41,6 +44,7 @@ class CondaIndexes:
     """The indexes of one command. ``offline`` uses what is kept and makes no request.
 
     ``index_from`` are the mirrors that the user named as ones to be believed; ``alone``: authorities only, no carriers.
+    ``shards`` brings the parts of indexes that a solve can come to, where authorities have them; None: whole ones.
     """
 
     def __init__(
@@ -55,12 +59,18 @@ class CondaIndexes:
         freshness: Freshness = AS_SERVERS_SAY,
         index_from: Sequence[str] = (),
         alone: bool = False,
+        shards: ChannelShards | None = None,
     ) -> None:
         self._places = places
         self._reporter = reporter
         self._offline = offline
         self._named = tuple(index_from)
         self._alone = alone
+        self._shards = shards
+        self._asked_for: tuple[Sequence[Wanted], Collection[str] | None] = (), None
+        """What ``fetch`` was asked for last: with shards all of it may have to be asked for again."""
+        self._followed: set[Path] = set()
+        """The whole indexes whose names shards were fetched for."""
         self._whole = WholeIndexes(
             engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
         )
@@ -75,7 +85,7 @@ class CondaIndexes:
     @property
     def downloaded(self) -> int:
         """Body bytes of indexes that came over the line so far."""
-        return self._whole.downloaded
+        return self._whole.downloaded + (0 if self._shards is None else self._shards.downloaded)
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
@@ -92,8 +102,17 @@ class CondaIndexes:
         to be agreed on: ``solved`` does that. Raises ChannelNotFoundError, ChannelUnavailableError, CaptivePortalError,
         Interrupted or StoreError.
         """
-        found = self._from_shards(wanted, names)
-        rest = [each for each in wanted if each not in found and each not in self._agreements]
+        self._asked_for = wanted, names
+        while True:
+            sharded = self._with_shards(wanted, names)
+            subsets = self._with_subsets(self._whole_ones(wanted, sharded))
+            if subsets is not None:
+                order = {each: number for number, each in enumerate(wanted)}
+                return sorted(subsets, key=lambda file: order[file.channel, file.subdir])
+
+    def _whole_ones(self, wanted: Sequence[Wanted], sharded: Collection[Wanted]) -> list[RepodataFile]:
+        """The whole indexes of those that are not among ``sharded``."""
+        rest = [each for each in wanted if each not in sharded and each not in self._agreements]
         results: dict[Wanted, WholeIndex] = {}
         stages: list[tuple[SourcesOf, Vouched]] = [
             (self._nth_named(at), Vouched.NAMED) for at in range(len(self._named))
@@ -104,7 +123,7 @@ class CondaIndexes:
         results |= self._asked(rest, self._authorities, Vouched.AUTHORITY, results)
         rest = [each for each in rest if not self._is_settled(results.get(each))]
         self._agree(rest, results)
-        return self._present(wanted, found, results)
+        return self._present(wanted, sharded, results)
 
     def solved(self, files: Sequence[RepodataFile], solve: Solve) -> Solution:
         """What ``solve`` gives for indexes that ``fetch`` gave, once every record that it chooses is vouched for.
@@ -117,6 +136,7 @@ class CondaIndexes:
         while True:
             newer: list[RepodataFile] | None
             error: ResumeDLError
+            files = self._followed_up(files)
             try:
                 solution = solve(files)
             except (PackageNotFoundError, UnsatisfiableError) as caught:
@@ -147,12 +167,50 @@ class CondaIndexes:
         """The record of one package file, if it is vouched for. Raises IntegrityError."""
         return None if (file.channel, file.subdir) in self._agreements else find_record(file.path, filename)
 
-    # ------------------------------------------------------------------ named mirrors and authorities
+    # ------------------------------------------------------------------ shards
 
-    def _from_shards(self, wanted: Sequence[Wanted], names: Collection[str] | None) -> dict[Wanted, RepodataFile]:
-        """SHARDS PLUG IN HERE: the subsets of those whose authority has shards, each with an entry in ``_reports``."""
-        del wanted, names
-        return {}
+    def _with_shards(self, wanted: Sequence[Wanted], names: Collection[str] | None) -> list[Wanted]:
+        """Those that have shards at whoever decides: the mirrors that the user named, else the authority."""
+        self._followed.clear()
+        if self._shards is None or names is None:
+            return []
+        sources = {}
+        for each in wanted:
+            stand = self.standing(each, SHARD_INDEX)
+            deciding = stand.named or stand.authority
+            others = (*(stand.authority if stand.named else ()), *stand.carriers)
+            if deciding and each not in self._agreements:
+                sources[each] = deciding, others
+        return self._shards.begin(sources, names)
+
+    def _with_subsets(self, whole: Sequence[RepodataFile]) -> list[RepodataFile] | None:
+        """``whole`` indexes and the subsets of those that have shards; None where one of these has to begin again."""
+        subsets = {} if self._shards is None else self._shards.complete(whole)
+        if self._shards is None or subsets is None:
+            return list(whole) if subsets is not None else None
+        self._followed |= {file.path for file in whole}
+        for wanted, index in self._shards.used.items():
+            stand = self.standing(wanted, SHARD_INDEX)
+            vouched = Vouched.NAMED if stand.named else Vouched.AUTHORITY
+            carried_by = tuple(sorted(index.carried_by or {index.source.mirror}))
+            age = max(0.0, time.time() - index.checked)
+            channel, subdir = wanted
+            host = self._host_of(channel)
+            self._report(
+                IndexReport(channel.name, subdir, host, "shards", vouched, carried_by, index.downloaded, age), wanted
+            )
+        return [*whole, *subsets.values()]
+
+    def _followed_up(self, files: Sequence[RepodataFile]) -> Sequence[RepodataFile]:
+        """The same files, where a whole index that took another's place mentions names whose shards are missing."""
+        used = {} if self._shards is None else self._shards.used
+        whole = [file for file in files if (file.channel, file.subdir) not in used]
+        if not used or {file.path for file in whole} <= self._followed:
+            return files
+        found = self._with_subsets(whole)
+        return self.fetch(*self._asked_for) if found is None else found
+
+    # ------------------------------------------------------------------ named mirrors and authorities
 
     def standing(self, wanted: Asked, name: str) -> Standing:
         """The sources of the file ``name`` beside an index, by what they count for."""
@@ -207,13 +265,19 @@ class CondaIndexes:
         return result is not None and result.error is None and not (self._offline and result.path is None)
 
     def _note(self, wanted: Wanted, result: WholeIndex, vouched: Vouched) -> None:
-        channel, subdir = wanted
         form = "kept" if result.kept else "whole"
+        channel, subdir = wanted
         host = self._host_of(channel)
-        self._reports[wanted] = IndexReport(
-            channel.name, subdir, host, form, vouched, result.carried_by, result.downloaded, result.age
+        self._report(
+            IndexReport(channel.name, subdir, host, form, vouched, result.carried_by, result.downloaded, result.age),
+            wanted,
         )
-        names = " and ".join(result.carried_by) or "an earlier run"
+
+    def _report(self, report: IndexReport, wanted: Wanted) -> None:
+        """Note it, and say what the user should know of its source."""
+        self._reports[wanted] = report
+        channel, host, vouched = wanted[0], report.authority, report.vouched
+        names = " and ".join(report.carried_by) or "an earlier run"
         if vouched is Vouched.NAMED:
             self._say(f"index of {channel.name} from {names}, as --index-from says")
             return
@@ -351,6 +415,12 @@ class CondaIndexes:
         carrier's index of one channel must not weaken what is believed of another channel.
         """
         suspects = [file for file in files if f"{file.channel.name}/{file.subdir}" in error.message] or list(files)
+        if self._shards is not None and (
+            sharded := {(each.channel, each.subdir) for each in suspects} & {*self._shards.used}
+        ):
+            self._reporter.message(f"{error.message}; the whole index is fetched", level="warning")
+            self._shards.leave(sharded)
+            return self.fetch(*self._asked_for)
         is_sure = len(suspects) < len(files) or len({file.channel for file in files}) == 1
         for file in sorted(suspects, key=lambda file: (file.channel, file.subdir) not in self._agreements):
             other = self._instead_of((file.channel, file.subdir), file, is_sure=is_sure)
@@ -410,12 +480,17 @@ class CondaIndexes:
         """The files, and whether any of them is another one now."""
         if self._offline:
             return list(files), False
+        if self._shards is not None and self._shards.has_newer():
+            return self.fetch(*self._asked_for), True
+        sharded = () if self._shards is None else self._shards.used
         before = {(file.channel, file.subdir): (_rank(file.path, disputes), _digest(file.path)) for file in files}
         newer = {(file.channel, file.subdir): file for file in files}
         changed: set[Wanted] = set()
         while True:
             asked: dict[Asked, Wanted] = {}
             for each in newer:
+                if each in sharded:
+                    continue
                 stand = self.standing(each, FORMATS[-1])
                 deciding = stand.named or (() if each in self._agreements else stand.authority)
                 left = [source.mirror for source in deciding if (each, source.mirror) not in self._refreshed]
@@ -444,10 +519,10 @@ class CondaIndexes:
     # ------------------------------------------------------------------ the result
 
     def _present(
-        self, wanted: Sequence[Wanted], found: Mapping[Wanted, RepodataFile], results: Mapping[Wanted, WholeIndex]
+        self, wanted: Sequence[Wanted], others: Collection[Wanted], results: Mapping[Wanted, WholeIndex]
     ) -> list[RepodataFile]:
-        """The files that there are. Raises for what cannot be had, and for a channel that is nowhere."""
-        files = dict(found)
+        """The files that there are, beside ``others``. Raises for what cannot be had, for a channel that is nowhere."""
+        files: dict[Wanted, RepodataFile] = {}
         for each in wanted:
             agreement, result = self._agreements.get(each), results.get(each)
             if agreement is not None and agreement.lead is not None:
@@ -456,11 +531,21 @@ class CondaIndexes:
                 raise result.error
             elif result is not None and result.path is not None:
                 files[each] = RepodataFile(*each, result.path)
-        have = {channel for channel, _ in files}
+        have = {channel for channel, _ in (*files, *others)}
         for channel, subdir in wanted:
             if channel not in have:
                 raise self._not_found(channel, results)
-            if (channel, subdir) not in files:
+            if (
+                self._offline
+                and (channel, subdir) not in files
+                and self._shards
+                and (channel, subdir) in self._shards.left
+            ):
+                raise ChannelNotFoundError(
+                    f"of the index of {channel.name}/{subdir} other packages were fetched before than this needs",
+                    hint="run it without --offline",
+                )
+            if (channel, subdir) not in files and (channel, subdir) not in others:
                 self._reporter.message(f"{channel.name} has nothing for {subdir}", level="debug")
         return [files[each] for each in wanted if each in files]
 

@@ -44,6 +44,12 @@ class Note:
         """Seconds since then; 0 where the clock has been put back."""
         return max(0.0, now - self.checked)
 
+    def fields(self) -> dict[str, object]:
+        """As JSON values, for ``read_note``."""
+        said = self.said
+        validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
+        return {"source": self.source, **validators, "max_age": said.max_age, "checked": self.checked}
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -142,17 +148,13 @@ class KeptCopies:
         except OSError:
             return None
         try:
-            return _read(json.loads(_note_of(target).read_text(encoding="utf-8")), written)
+            return read_note(json.loads(_note_of(target).read_text(encoding="utf-8")), written)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Note("", CacheHeaders(), written)
 
     @staticmethod
     def _write(index: Artifact, note: Note, target: Path) -> None:
-        said = note.said
-        validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
-        times = {"max_age": said.max_age, "checked": note.checked}
-        fields = {"url": str(index.url), "source": note.source, **validators, **times}
-        write_durably(_note_of(target), json.dumps(fields).encode())
+        write_durably(_note_of(target), json.dumps({"url": str(index.url), **note.fields()}).encode())
 
     @contextmanager
     def _locked(self, target: Path) -> Iterator[None]:
@@ -183,7 +185,7 @@ def _note_of(copy: Path) -> Path:
     return copy.with_suffix(".note")
 
 
-def _read(fields: dict[str, object], written: float) -> Note:
+def read_note(fields: dict[str, object], written: float) -> Note:
     """A note's fields; ``written``: when its copy was written. Raises KeyError or TypeError."""
     source, checked, max_age = fields["source"], fields.get("checked", written), fields.get("max_age")
     if "etag" in fields:

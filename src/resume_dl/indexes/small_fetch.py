@@ -6,31 +6,34 @@ Which source is asked, when another one as well, and when it is over, is decided
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import random
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Generic, TypeVar
 
 from resume_dl.core.asking import TRIES, Ask, Drop, SmallRequest, next_step
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
-from resume_dl.core.responses import check_head
+from resume_dl.core.responses import check_head, check_length
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.engine.clock import AwakeClock
+from resume_dl.engine.pool import Pool
 from resume_dl.engine.worker import failure_of
 from resume_dl.errors import Interrupted, SourceError, no_network
 from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Clock, Exchange, Response, Transport
-from resume_dl.threads import start_thread
 
 MOST = 64 * 1024 * 1024
 """Bytes of one page or metadata file; the largest that are known have a tenth. What is longer is no such thing."""
+
+NO_HEADERS: Mapping[str, str] = {}
 
 T = TypeVar("T")
 
@@ -43,6 +46,12 @@ class Body:
     content_type: str
     url: RedactedUrl
     source: Source
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the answer, their names in lower case."""
+    received: int = 0
+    """Bytes of the body as they came, packed or not."""
+    unchanged: bool = False
+    """The server says that the copy which the caller has is still the right one (304); ``data`` is empty."""
 
 
 class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an error of, with words for people
@@ -96,6 +105,7 @@ class Reader:
         self._best: float | None = None
         self._answers: set[_Answers] = set()
         self._here = _Here()
+        self._pool = Pool("read")
 
     def stop(self) -> None:
         """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
@@ -106,6 +116,7 @@ class Reader:
             exchange.abort()
         for answers in waiting:
             answers.put((None, None))
+        self._pool.close()
 
     def ask(
         self,
@@ -114,19 +125,22 @@ class Reader:
         *,
         tries: int = TRIES,
         hedged: bool = True,
+        within: float | None = None,
     ) -> T:
         """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
 
         It may raise SourceError, which says the same as ``Refused``. It runs in threads of its own; with ``hedged`` in
-        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, no source is
-        asked again; an answer that is coming may still come. Raises Unanswered, Interrupted.
+        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, or
+        ``within`` seconds if these are fewer, no source is asked again; an answer that is coming may still come.
+        Raises Unanswered, Interrupted.
         """
         answers: _Answers = queue.SimpleQueue()
         under_way: list[_UnderWay] = []
         with self._lock:
             self._answers.add(answers)
         try:
-            return self._answer(sources, attempt, answers, under_way, tries=tries, hedged=hedged)
+            patience = min(self._policy.give_up_after, math.inf if within is None else within)
+            return self._answer(sources, attempt, answers, under_way, tries=tries, hedged=hedged, patience=patience)
         finally:
             for one in under_way:
                 one.cancel()
@@ -142,15 +156,16 @@ class Reader:
         *,
         tries: int,
         hedged: bool,
+        patience: float,
     ) -> T:
         states = [SourceState(str(source.url), source.url.host) for source in sources]
         self._clock.beat()  # a request may wait longer than the longest step
-        ends, slept = self._clock.now() + self._policy.give_up_after, self._clock.slept
+        ends, slept = self._clock.now() + patience, self._clock.slept
         while True:
             self._check()
             now = self._clock.now()
             if self._clock.slept > slept:  # nothing could have answered in a sleep: all patience anew
-                ends, slept = now + self._policy.give_up_after, self._clock.slept
+                ends, slept = now + patience, self._clock.slept
             requests = [one.request for one in under_way]
             with self._lock:
                 step = next_step(
@@ -206,11 +221,10 @@ class Reader:
             self._lost(one, states[one.request.source], found.failure)
 
     def _start(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> None:
-        """Make one attempt in a thread of its own: however it ends, ``answers`` gets it."""
-        start_thread(
+        """Make one attempt in another thread: however it ends, ``answers`` gets it."""
+        self._pool.submit(
             lambda: answers.put((one, self._attempted(one, attempt, answers))),
             lambda error: answers.put((one, error)),  # raised where the answer is waited for
-            name=f"read-{one.source.url.host}",
         )
 
     def _attempted(self, one: _UnderWay, attempt: Callable[[Source], Any], answers: _Answers) -> Any:
@@ -266,23 +280,51 @@ class Reader:
 
         return self.ask(sources, attempt, tries=tries)
 
-    def get(self, source: Source, *, accept: str = "*/*") -> Body | Failure:
-        """One request for the whole file. Raises SourceError."""
+    def get(self, source: Source, *, accept: str = "*/*", headers: Mapping[str, str] = NO_HEADERS) -> Body | Failure:
+        """One request for the whole file, with further ``headers`` (conditional ones). Raises SourceError."""
         # In gzip a page of links shrinks to an eighth.
-        request = RangeRequest(source.url, whole=True, headers={"accept": accept}, packed=True)
+        request = RangeRequest(source.url, whole=True, headers={"accept": accept, **headers}, packed=True)
         with self._opened(request) as (response, head):
             if head.status != 200:
-                return _failure_of_status(request, head)
+                failure = _failure_of_status(request, head)
+                if failure.kind is FailureKind.UNCHANGED:
+                    return Body(b"", "", head.final_url or source.url, source, head.headers, unchanged=True)
+                return failure
             encoding = head.headers.get("content-encoding", "").strip().lower()
             if encoding not in {"", "identity", "gzip"}:
                 return Failure(
                     FailureKind.CONTENT, f"the body is encoded in a way that was not asked for: {encoding[:20]}"
                 )
-            data = _joined(self._chunks(response), packed=encoding == "gzip")
+            received = _Count()
+            data = _joined(received.of(self._chunks(response)), packed=encoding == "gzip")
             self._check()  # a body that was stopped ends as if it were whole
             if data is None:
                 return Failure(FailureKind.CONTENT, "the body is far longer than such a file, or cannot be unpacked")
-            return Body(data, head.headers.get("content-type", ""), head.final_url or source.url, source)
+            kind, url = head.headers.get("content-type", ""), head.final_url or source.url
+            return Body(data, kind, url, source, head.headers, received.bytes)
+
+    def file(
+        self, source: Source, *, headers: Mapping[str, str] = NO_HEADERS, largest: int = MOST
+    ) -> tuple[bytes, ResponseHead] | Failure:
+        """One request for the whole file as it lies there, at most ``largest`` bytes; and the answer's head.
+
+        Where ``headers`` ask for it only if it changed, an unchanged one is a failure of that kind. Raises SourceError.
+        """
+        request = RangeRequest(source.url, whole=True, headers={**source.headers, **headers})
+        with self._opened(request) as (response, head):
+            verdict = check_head(request, head, None)
+            if isinstance(verdict, Failure):
+                return verdict
+            failure = check_length(verdict.size, largest)
+            parts: list[bytes] = []
+            length = 0
+            for chunk in () if failure else self._chunks(response):
+                parts.append(chunk)
+                length += len(chunk)
+                if failure := check_length(length, largest):
+                    break
+            self._check()
+            return failure or (b"".join(parts), head)
 
     def size(self, sources: Sequence[Source]) -> int:
         """The length of a file in bytes; who does not answer is not asked again. Raises Unanswered, Interrupted."""
@@ -434,6 +476,18 @@ def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     if isinstance(verdict, Failure):
         return verdict
     return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")
+
+
+class _Count:
+    """How many bytes have passed."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.bytes += len(chunk)
+            yield chunk
 
 
 def _joined(chunks: Iterable[bytes], *, packed: bool) -> bytes | None:

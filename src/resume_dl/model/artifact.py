@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,18 @@ from resume_dl.model.url import RedactedUrl
 _FORBIDDEN = set('/\\:\0*?"<>|')
 
 
+_PLAIN = re.compile(r"[a-z0-9_]+-(?:[A-Za-z0-9_.+!-]*[A-Za-z0-9_+!-])?")
+"""Nearly all archives' names, told in a tenth of the time: a hyphen before any dot makes none of them reserved."""
+
+
 def safe_filename(name: str) -> str:
     """``name`` itself if it is one plain path component on every platform; raises ValueError otherwise.
 
     Refuses what a hostile index could use to write elsewhere: separators, ``..``, drive letters, NUL, control
     characters, and names that Windows would trim or redirect (trailing dot or space, ``CON``, ``NUL``, ...).
     """
+    if _PLAIN.fullmatch(name):
+        return name
     stem = name.split(".", 1)[0].rstrip(" ").upper()
     reserved = {"CON", "PRN", "AUX", "NUL", *(f"{d}{i}" for d in ("COM", "LPT") for i in range(10))}
     if (

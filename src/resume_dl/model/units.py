@@ -34,6 +34,14 @@ def show_age(seconds: float) -> str:
     return f"{count} {name}{'' if count == 1 else 's'}"
 
 
+def show_part(done: int, total: int | None) -> str:
+    """``1.9 of 2.2 MB``; how many bytes there are alone where the total is not known."""
+    if total is None:
+        return show_bytes(done)
+    unit, scale = unit_of(total)
+    return f"{done / scale:.{0 if unit == 'B' else 1}f} of {show_bytes(total)}"
+
+
 def unit_of(count: float) -> tuple[str, int]:
     """The unit in which people read a count of this size, and how many bytes it has."""
     for unit, scale in (("B", 1), ("kB", 1000), ("MB", 1000**2)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, labelled, presentable
+from resume_dl.progress.indexes import IndexTally
 from resume_dl.progress.layout import Look, Row, clock, lay_out, width
 from resume_dl.progress.live import LiveLines
 from resume_dl.progress.tally import OVER, Speed, Tally
@@ -43,6 +44,8 @@ class BarReporter:
         self._clock = clock
         self._live = LiveLines(console)
         self._tally = Tally()
+        self._indexes = IndexTally()
+        self._index_speed: Speed | None = None
         self._names: dict[str, str] = {}
         self._widest = 0
         self._speed: Speed | None = None
@@ -67,7 +70,12 @@ class BarReporter:
         self._tally.add(progress)
         if self._speed is not None:
             self._speed.add(self._tally.fetched, now)
-        if progress.state in OVER:
+        if progress.index:
+            self._indexes.add(progress)
+            if self._index_speed is None or not self._indexes.active:
+                self._index_speed = Speed(self._indexes.fetched, now)
+            self._index_speed.add(self._indexes.fetched, now)
+        elif progress.state in OVER:
             self._files.pop(progress.key, None)
         elif progress.key in self._files:
             self._files[progress.key].add(progress, now)
@@ -86,6 +94,7 @@ class BarReporter:
     def close(self) -> None:
         """Take the files' bars away and leave the total's last state."""
         self._files.clear()
+        self._indexes = IndexTally()
         self._speed = None
         self._draw(last=True)
         self._live.leave()
@@ -97,7 +106,7 @@ class BarReporter:
         size = self._size()
         rows = self._rows(max(1, min(MOST, size.lines - 2)))
         now = self._clock()
-        words = (size, [(row.labels[-1], row.remark, row.total) for row in rows])
+        words = (size, [((row.labels or row.text[-1:])[-1:], row.remark, row.total) for row in rows])
         if words == self._drawn_words and now - self._drawn_at < DRAW_EVERY and not last:
             return
         self._drawn_at, self._drawn_words = now, words
@@ -108,9 +117,16 @@ class BarReporter:
     def _rows(self, most: int) -> list[Row]:
         if len(self._names) == 1 and self._tally.planned:
             (key,) = self._names
-            return [self._only(key)]
-        total = [self._total()] if self._tally.planned else []
-        return [*total, *(self._row(file) for file in list(self._files.values())[: most - len(total)])]
+            return [self._only(key), *self._index()]
+        first = [*([self._total()] if self._tally.planned else []), *self._index()]
+        return [*first, *(self._row(file) for file in list(self._files.values())[: most - len(first)])]
+
+    def _index(self) -> list[Row]:
+        """One line for all indexes that are coming."""
+        if not self._indexes.active:
+            return []
+        lines = self._indexes.lines(None if self._index_speed is None else self._index_speed.value)
+        return [Row((), 0, None, text=tuple(map(presentable, lines)))]
 
     def _total(self) -> Row:
         tally = self._tally

@@ -9,6 +9,7 @@ from typing import Any
 
 from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, presentable
+from resume_dl.progress.indexes import IndexTally
 from resume_dl.progress.tally import Tally
 
 
@@ -24,6 +25,7 @@ class JsonReporter:
         self._clock = clock
         self._started = clock()
         self._tally = Tally()
+        self._indexes = IndexTally()
 
     def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
         """All files with their sizes, in bytes."""
@@ -46,8 +48,9 @@ class JsonReporter:
         self._emit("plan", {"artifacts": artifacts, **sizes, "replaces": sorted(replaces), "run": self._run()})
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """One file's state and counts, and the whole run's."""
+        """One file's state and counts, and the whole run's; of an index, all indexes' in its place."""
         self._tally.add(progress)
+        self._indexes.add(progress)
         self._emit(
             "progress",
             {
@@ -59,6 +62,7 @@ class JsonReporter:
                 "state": progress.state,
                 "note": progress.note,
                 "run": self._run(),
+                "index": self._index() if progress.index else None,
             },
         )
 
@@ -81,6 +85,10 @@ class JsonReporter:
         whole, files = tally.files
         counts = {"files": files, "files_done": whole, "files_of_unknown_size": tally.unsized}
         return {**counts, "total": tally.total, "done": tally.done, "fetched": tally.fetched}
+
+    def _index(self) -> dict[str, Any]:
+        indexes = self._indexes
+        return {"channels": indexes.channels, "done": indexes.done, "total": indexes.total}
 
     def _emit(self, kind: str, fields: Mapping[str, Any]) -> None:
         record: dict[str, Any] = {"event": kind, "elapsed": round(self._clock() - self._started, 3)}

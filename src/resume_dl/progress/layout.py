@@ -33,6 +33,8 @@ class Row:
     speed: float | None = None
     left: float | None = None
     remark: str = ""
+    text: tuple[str, ...] = ()
+    """Instead of a bar: the line in fewer and fewer words, the first that fits is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,16 @@ def lay_out(rows: Sequence[Row], look: Look, *, longest: int = 0) -> list[str]:
     usable = max(1, look.columns - 1)  # writing into the last column may wrap, or not: terminals differ
     timed = any(row.left is not None for row in rows)
     if look.columns < _BAR_FROM:
-        return [_tiny(row, usable, look) for row in rows]
+        return [_text(row, usable, look) or _tiny(row, usable, look) for row in rows]
     wide = look.columns >= _COUNTS_FROM
     fixed = 1 + _PERCENT + 1 + 1 + _SPEED + (1 + _COUNTS if wide else 0) + (_LEFT if wide and timed else 0)
     bar = min(40, max(6, (usable - fixed) // (3 if wide else 4)))
     name = min(usable - fixed - bar, max(24, longest))
-    return [_line(row, name, bar, usable, look, wide=wide) for row in rows]
+    return [_text(row, usable, look) or _line(row, name, bar, usable, look, wide=wide) for row in rows]
+
+
+def _text(row: Row, usable: int, look: Look) -> str:
+    return _fitting(row.text, usable, look).rstrip() if row.text else ""
 
 
 def _line(row: Row, name: int, bar: int, usable: int, look: Look, *, wide: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import ArtifactProgress, PlannedFile
 from resume_dl.progress.console import Console, duration_text, labelled
+from resume_dl.progress.indexes import IndexTally
 from resume_dl.progress.tally import OVER, Tally, percent_of
 
 INTERVAL = 5.0
@@ -24,6 +25,8 @@ class PlainReporter:
         self._interval = interval
         self._clock = clock
         self._tally = Tally()
+        self._indexes = IndexTally()
+        self._shown_index = 0
         self._shown_at = clock()
         self._shown_bytes = 0
         self._waiting: set[str] = set()
@@ -38,6 +41,7 @@ class PlainReporter:
     def progress(self, progress: ArtifactProgress) -> None:
         """A line if the last one is old enough; at once when a file begins to wait for another process."""
         self._tally.add(progress)
+        self._indexes.add(progress)
         if not self._console.shows("info"):
             return
         if progress.state != "locked":
@@ -52,6 +56,9 @@ class PlainReporter:
 
     def _line(self, progress: ArtifactProgress, seconds: float) -> str:
         tally = self._tally
+        if progress.index and self._indexes.active:
+            came, self._shown_index = max(0, self._indexes.fetched - self._shown_index), self._indexes.fetched
+            return self._indexes.lines(came / seconds if seconds > 0 else None)[0]
         if tally.planned:
             done, fetched, total = tally.done, tally.fetched, tally.total
             whole, files = tally.files
@@ -61,15 +68,15 @@ class PlainReporter:
             tail = f", {progress.filename}"
         speed = max(0.0, (fetched - self._shown_bytes) / seconds) if seconds > 0 else 0.0
         self._shown_bytes = fetched
-        came = f"{show_bytes(speed)}/s"
+        rate = f"{show_bytes(speed)}/s"
         if not done and not progress.done and progress.state == "downloading":
             return f"no answer yet{tail}"
         if tally.unsized or not total:
             of = f" of at least {show_bytes(total)}" if total > done else ""
-            return f"{show_bytes(done)}{of}, {came}{tail}"
+            return f"{show_bytes(done)}{of}, {rate}{tail}"
         left = f", {duration_text((total - done) / speed)} left" if speed > 0 and done < total else ""
         doing = f" ({progress.state})" if progress.state not in OVER and done >= total else ""
-        return f"{percent_of(done, total)}% of {show_bytes(total)}, {came}{left}{tail}{doing}"
+        return f"{percent_of(done, total)}% of {show_bytes(total)}, {rate}{left}{tail}{doing}"
 
     def message(self, text: str, *, level: str = "info") -> None:
         """A line, if its level is wanted."""

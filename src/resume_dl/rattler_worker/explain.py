@@ -72,12 +72,12 @@ def _where(problem: Problem, spec: Spec) -> str:
 
 
 def _unknown(problem: Problem, spec: Spec) -> PackageNotFoundError:
-    names = sorted(problem.package_names())
+    names = sorted(problem.package_names() - {spec.name})
     nearest = difflib.get_close_matches(spec.name, names, n=3, cutoff=0.6)
     holding = [name for name in names if spec.name in name and name not in nearest] if len(spec.name) >= 4 else []
     nearest = [*nearest, *sorted(holding, key=len)][:5]
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else "another channel may have it: add it with -c"
-    if spec.name in names:
+    if problem.candidates(spec.name):
         hint = "another channel given here has it: leave the channel out of the spec"
     return PackageNotFoundError(
         f"no package is named {spec.name} in {_where(problem, spec)}", nearest=tuple(nearest), hint=hint

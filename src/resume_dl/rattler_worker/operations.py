@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import IntegrityError
+from resume_dl.model.spec_name import name_of
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.extracting import extract
 from resume_dl.rattler_worker.solving import solve
@@ -33,8 +35,36 @@ def _read_index(args: Mapping[str, Any]) -> dict[str, Any]:
         raise IntegrityError(f"{path.name} is no conda package: {error}", hint="leave it out of the list") from error
 
 
+def _mentioned(args: Mapping[str, Any]) -> list[str]:
+    """``files`` (paths of repodata.json), ``subdirs``, ``names``, ``only_tar_bz2``: the names that are mentioned.
+
+    Those are what records of ``names`` depend on, what records of these depend on, and so on, as far as the files have
+    records. Raises IntegrityError.
+    """
+    selection = adapter.selection(only_tar_bz2=args["only_tar_bz2"])
+    found: set[str] = set()
+    new = set(args["names"])
+    with ExitStack() as opened:
+        try:
+            files = [
+                adapter.load_repodata("https://channel.invalid/", subdir, Path(path))
+                for path, subdir in zip(args["files"], args["subdirs"], strict=True)
+            ]
+            for file in files:
+                opened.callback(file.close)
+            while new:
+                records = (record for name in new for file in files for record in file.load_records(name, selection))
+                specs = {spec for record in records for spec in record.depends}
+                found |= new
+                new = {name_of(spec) for spec in specs} - found - {""}
+        except (OSError, ValueError) as error:
+            raise IntegrityError(f"a repodata cannot be read: {error}", hint="run it again") from error
+    return sorted(found)
+
+
 OPERATIONS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "extract": extract,
+    "mentioned": _mentioned,
     "parse_specs": _parse_specs,
     "read_index": _read_index,
     "solve": solve,

@@ -29,6 +29,8 @@ class LoadedFile:
     subdir: str
     sparse: Any
     raw: RawRepodata
+    names: Path | None
+    """All names of the index, one a line, where the repodata holds the records of some."""
 
 
 @dataclass(slots=True)
@@ -69,7 +71,11 @@ class Problem:
     def package_names(self) -> set[str]:
         """Every name in every repodata."""
         selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
-        return {name for file in self.files for name in file.sparse.package_names(selection)}
+        names = {name for file in self.files for name in file.sparse.package_names(selection)}
+        for file in self.files:
+            if file.names is not None:
+                names.update(file.names.read_text(encoding="utf-8").splitlines())
+        return names
 
     def solve(
         self,
@@ -133,7 +139,8 @@ def _load_file(file: Mapping[str, Any], channels: Sequence[Mapping[str, Any]], o
             hint="it may have come damaged: run it again, with --mirror NAME to take another copy",
         ) from error
     opened.callback(sparse.close)
-    return LoadedFile(file["channel"], channel["group"], file["subdir"], sparse, raw)
+    names = file.get("names")
+    return LoadedFile(file["channel"], channel["group"], file["subdir"], sparse, raw, names and Path(names))
 
 
 def _read_installed(path: str) -> Any:

@@ -18,7 +18,7 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
     """Solve one request and answer with records, constraints that were applied, and notes for the user.
 
     ``args``: ``specs`` (each ``text``, ``shown``, ``channels`` (indexes or None), ``subdir``), ``channels`` (``name``,
-    ``group``), ``files`` (``channel`` index, ``subdir``, ``path``) in the order of priority, ``priority``,
+    ``group``), ``files`` (``channel`` index, ``subdir``, ``path``, ``names``) in the order of priority, ``priority``,
     ``virtual_packages``, ``cuda``, ``pins``, ``installed`` (paths of conda-meta records), ``history``, ``free``,
     ``add_pip``, ``only_tar_bz2``.
     Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for a repodata that is

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -39,6 +40,11 @@ _LONGEST_NAME = 255
 _MOST_TAGS = 512
 """Of a wheel's name, which stands for each combination of its Pythons, ABIs and platforms (PEP 425)."""
 _LONGEST_NUMBER = 18
+_HEX_DIGITS = {"md5": 32, "sha1": 40, "sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
+_HEX = frozenset("0123456789abcdef")
+_OTHER_SCHEME = "a page of http(s) may link to http(s) only"
+_UNREADABLE = "an address cannot be read"
+_UNUSABLE_NAME = "a file name is too long, or stands for too many wheels"
 
 
 class PageError(ValueError):
@@ -59,11 +65,18 @@ class ListedFile:
     """The reason, or True where none is given."""
     metadata: Mapping[str, str] | None = None
     """The hashes (perhaps none) of ``<url>.metadata`` where the index has it; None where it has not."""
+    stated: str | None = None
+    """The address that the index's authority gives; None where that is ``url``, empty where no authority gave one."""
 
     @property
     def is_wheel(self) -> bool:
         """Whether it is a wheel."""
         return self.filename.endswith(".whl")
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether a digest says which bytes are right: then any source may bring them."""
+        return bool(verifiable(self.hashes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,15 @@ class IndexPage:
     files: tuple[ListedFile, ...]
     is_index: bool
     """Whether it says of itself that it is an index's page; else it may be anything with links."""
+    refused: tuple[str, ...] = ()
+    """Why links to package files were left out, each reason once."""
+
+
+def verifiable(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Those of ``hashes`` that bytes can be compared with: a known algorithm, and a digest of its length."""
+    return {
+        name: value for name, value in hashes.items() if len(value) == _HEX_DIGITS.get(name) and _HEX.issuperset(value)
+    }
 
 
 def normalized(name: str) -> str:
@@ -167,12 +189,15 @@ def _hashes(found: Any) -> dict[str, str]:
 def _from_html(body: bytes, base: str) -> IndexPage:
     """Every link whose last part is a file that pip would take."""
     allowed, files, is_index = _schemes_of(base), list[ListedFile](), False
+    refused: dict[str, None] = {}
     has_base = False
     for tag, said in start_tags(body.decode("utf-8", "replace")):
         if tag == "a":
             file = _linked_file(base, said, allowed)
-            if file is not None:
+            if isinstance(file, ListedFile):
                 files.append(file)
+            elif file:
+                refused[file] = None
             if len(files) > _MOST_FILES:
                 raise PageError(_TOO_MANY)
         elif tag == "base" and said.get("href") and not has_base:
@@ -183,17 +208,21 @@ def _from_html(body: bytes, base: str) -> IndexPage:
             if version.partition(".")[0] != "1":
                 raise PageError(f"its pages are of version {version[:10]}, known is 1")
             is_index = True
-    return IndexPage(tuple(files), is_index)
+    return IndexPage(tuple(files), is_index, tuple(refused))
 
 
-def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | None:
-    link = _absolute(base, (said.get("href") or "").strip(), allowed)
+def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | str | None:
+    """The file that a link leads to; None for a link to something else, a text for why a package file is refused."""
+    href = (said.get("href") or "").strip()
+    link = _absolute(base, href, allowed)
     if link is None:
-        return None
+        return _why_refused(href, allowed) if href.partition("#")[0].endswith(_ENDINGS) else None
     url, fragment = link
     filename = _name_of(url)
-    if not filename.endswith(_ENDINGS) or not _is_sane(filename):
+    if not filename.endswith(_ENDINGS):
         return None
+    if not _is_sane(filename):
+        return _UNUSABLE_NAME
     metadata = next((said[name] for name in ("data-core-metadata", "data-dist-info-metadata") if name in said), "")
     return ListedFile(
         filename=filename,
@@ -203,6 +232,11 @@ def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[s
         yanked=(said["data-yanked"] or True) if "data-yanked" in said else False,
         metadata=_fragment_hashes(metadata) if metadata and metadata != "false" else None,
     )
+
+
+def _why_refused(href: str, allowed: frozenset[str]) -> str:
+    scheme, colon, _ = href[:_LONGEST_NUMBER].partition(":")
+    return _OTHER_SCHEME if colon and scheme.lower() not in allowed else _UNREADABLE
 
 
 def _schemes_of(page: str) -> frozenset[str]:
@@ -263,9 +297,9 @@ def _fragment_hashes(fragment: str) -> dict[str, str]:
     return {name: value.lower() for name, value in _FRAGMENT_HASH.findall(fragment)}
 
 
-def render_json(project: str, files: Iterable[ListedFile]) -> bytes:
-    """A PEP 691 page of these files."""
-    page = {"meta": {"api-version": "1.0"}, "name": project, "files": [_as_json(file) for file in files]}
+def render_json(project: str, files: Iterable[ListedFile], *, meta: Mapping[str, Any] = MappingProxyType({})) -> bytes:
+    """A PEP 691 page of these files; ``meta`` is what else stands beside its version."""
+    page = {"meta": {"api-version": "1.0", **meta}, "name": project, "files": [_as_json(file) for file in files]}
     return json.dumps(page).encode()
 
 

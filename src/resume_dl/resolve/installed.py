@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.spec_name import name_of
 from resume_dl.standalone import fs
 
 _MOST_RECORD = 64 << 20
@@ -28,6 +29,8 @@ class Installed:
     """The specs that earlier commands asked for and that conda still heeds, one a name."""
     pinned: tuple[str, ...] = ()
     """The specs of ``conda-meta/pinned``."""
+    names: frozenset[str] = frozenset()
+    """The names of the installed packages, and of what they depend on."""
 
 
 def read_installed(prefix: Path) -> Installed:
@@ -42,17 +45,22 @@ def read_installed(prefix: Path) -> Installed:
                 f"{prefix} is no conda environment", hint="name one, or a folder that is not there yet"
             )
         return Installed()
-    records = tuple(sorted(path for path in meta.glob("*.json") if _is_record(path)))
-    return Installed(records, _history(meta / "history"), _lines(meta / "pinned"))
+    found = {path: names for path in sorted(meta.glob("*.json")) if (names := _names_of_record(path))}
+    history, pinned = _history(meta / "history"), _lines(meta / "pinned")
+    return Installed(tuple(found), history, pinned, frozenset(name for names in found.values() for name in names))
 
 
-def _is_record(path: Path) -> bool:
-    """Whether a file is a package's record, and not another tool's note (``pixi``, ``state``)."""
+def _names_of_record(path: Path) -> set[str]:
+    """The name of a package's record and of what it depends on; none of another tool's note (``pixi``, ``state``)."""
     try:
         record = json.loads(fs.read_regular(path, _MOST_RECORD))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(record, dict) and {"name", "version", "build"} <= record.keys()
+        return set()
+    if not isinstance(record, dict) or not {"name", "version", "build"} <= record.keys():
+        return set()
+    depends = record.get("depends")
+    specs = [record["name"], *(depends if isinstance(depends, list) else [])]
+    return {name_of(spec) for spec in specs if isinstance(spec, str)} | {str(record["name"])}
 
 
 def _lines(path: Path) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ class RepodataFile:
     channel: Channel
     subdir: str
     path: Path
+    names: Path | None = None
+    """All names of the index, one a line, where ``path`` holds the records of some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

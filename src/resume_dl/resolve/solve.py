@@ -73,19 +73,16 @@ def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
 
 
 def package_names(request: SolveRequest) -> frozenset[str] | None:
-    """The packages that a solve begins with: asked for, installed, pinned; with what they depend on, all it looks at.
+    """The packages that a solve begins with: asked for, installed; with what they depend on, all it looks at.
 
-    None where a spec names no single package (``py*``): then any may be meant.
+    None where a spec names no single package (``py*``): then any may be meant. Pins are not among them: they bring no
+    package, they only exclude some.
     """
-    texts = [*(spec.text for spec in _specs(request))]
-    texts += [
-        split_spec(text).text for text in (*request.pinned, *request.installed.pinned, *request.installed.history)
-    ]
+    texts = [spec.text for spec in _specs(request)]
+    texts += [split_spec(text).text for text in request.installed.history]
     found = [_NAME.match(text) for text in texts]
     names = {match["name"].lower() for match in found if match is not None}
-    names |= {path.stem.rsplit("-", 2)[0] for path in request.installed.records}
-    names |= {"pip"} if request.add_pip else set()
-    return None if None in found else frozenset(names)
+    return None if None in found else frozenset(names | request.installed.names)
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
@@ -140,7 +137,13 @@ def _arguments(
         ],
         "channels": [{"name": channel.name, "group": channel.group} for channel in request.channels],
         "files": [
-            {"channel": order[file.channel], "subdir": file.subdir, "path": str(file.path.absolute())} for file in files
+            {
+                "channel": order[file.channel],
+                "subdir": file.subdir,
+                "path": str(file.path.absolute()),
+                "names": None if file.names is None else str(file.names.absolute()),
+            }
+            for file in files
         ],
         "priority": request.channel_priority,
         "virtual_packages": [list(package) for package in virtual.packages],

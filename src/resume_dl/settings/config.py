@@ -18,7 +18,7 @@ else:
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
-    "verbose", "debug", "offline", "refresh", "allow_sdist", "pre",
+    "verbose", "debug", "offline", "refresh", "no_shards", "allow_sdist", "pre",
 )  # fmt: skip
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),

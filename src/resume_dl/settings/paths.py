@@ -30,6 +30,11 @@ class Paths:
         return self.cache / "wheels"
 
     @property
+    def listed_indexes(self) -> Path:
+        """Indexes that vouch for addresses without a digest, each from its address's own host and no mirror."""
+        return self.cache / "listed"
+
+    @property
     def pins(self) -> Path:
         """Hashes of files that nobody publishes one for, as they were first seen here."""
         return self.state / "pins"

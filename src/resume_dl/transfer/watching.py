@@ -9,7 +9,7 @@ from resume_dl.core.failures import FailureKind
 from resume_dl.engine.engine import Engine
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import CaptivePortalError, SourcesExhaustedError
-from resume_dl.ports import Reporter
+from resume_dl.ports import Reporter, Transport
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.remember import Remember
 
@@ -35,6 +35,11 @@ class WatchedEngine:
         self._remember = remember or Remember()
         self._blocks = blocks
         self._reporter = reporter
+
+    @property
+    def transport(self) -> Transport:
+        """The engine's, for small requests beside it."""
+        return self._engine.transport
 
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
         """As ``Engine.run``."""
@@ -79,5 +84,5 @@ def _is_portal(outcome: Outcome) -> bool:
     kinds = [set(report.failures) for report in outcome.sources]
     pages = [_PORTAL in each for each in kinds]
     # Where bytes came before, it must be all of them: one mirror with odd pages is no network.
-    enough = all(pages) if outcome.downloaded else any(pages)
+    enough = all(pages) if any(report.bytes for report in outcome.sources) else any(pages)
     return any(pages) and enough and all(each <= {_PORTAL} | _NO_ANSWER for each in kinds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,6 +27,9 @@ FOREIGN = (
 )
 """What a request may raise, apart from errors of our own making."""
 
+_NO_ROUTE = frozenset(
+    {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+)
 _RETRY_CANNOT_HELP = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.CookieConflict)
 _TLS_HINT = (
     "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc "
@@ -61,11 +65,24 @@ def to_ours(
         hint=meaning.hint,
         reached=meaning.reached,
         unresolved=name,
+        no_route=asked and _has_no_route(error, proxy or f"//{host}"),
     )
 
 
 def _is_unresolved(error: Exception) -> bool:
     return isinstance(error, httpx.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
+
+
+def _has_no_route(error: Exception, url: str) -> bool:
+    """Whether the system says that nothing answers at a literal IP address; a name may have other addresses."""
+    root = _root_cause(error) if isinstance(error, httpx.ConnectError) else None
+    if root is None or root.errno not in _NO_ROUTE:
+        return False
+    try:
+        ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+    return True
 
 
 def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning:

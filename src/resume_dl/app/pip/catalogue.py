@@ -1,12 +1,11 @@
-"""What indexes and find-links pages list: fetched from any mirror, once a run, under canonical addresses.
+"""What indexes and find-links pages list: each page read once a run, files under canonical addresses.
 
-Several threads ask for the same pages; each is fetched once, whoever comes second waits.
+Several threads ask for the same pages; each is fetched once, the others wait for it.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,10 +22,10 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from resume_dl.app.pip.metadata import Metadata, read_metadata
+from resume_dl.app.pip.metadata import Metadata, damage, read_metadata
 from resume_dl.app.pip.pages import Pages
-from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.errors import PackageNotFoundError, ResumeDLError
+from resume_dl.core.failures import FailureKind
+from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError, ResumeDLError
 from resume_dl.indexes.small_fetch import Refused, Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.pip import FindLinks
@@ -34,8 +33,6 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 
 _T = TypeVar("_T")
-_FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
-"""Origins on an object store that answers 403, not 404, for what is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,6 @@ class Catalogue:
         self._once = _Once()
         self._lock = threading.Lock()
         self._listed: dict[str, list[ListedFile]] = {}
-        self.unreached: dict[str, str] = {}
-        """Host -> why: places that were passed over because others answered."""
         self.read_whole: set[str] = set()
         """Names of wheels that had to be read whole for their metadata."""
 
@@ -89,7 +84,11 @@ class Catalogue:
         return tuple(self._wanted.direct.values())
 
     def metadata(self, file: ListedFile) -> Metadata:
-        """A wheel's METADATA. Raises PackageNotFoundError where the wheel is nowhere, else what ``project`` raises."""
+        """A wheel's METADATA.
+
+        Raises PackageNotFoundError where the wheel is nowhere, IntegrityError where carriers contradict each other
+        about it, else what ``project`` raises.
+        """
         return self._once.get(("metadata", file.url), lambda: self._metadata(file))
 
     def requires_python(self, file: ListedFile) -> str:
@@ -98,18 +97,25 @@ class Catalogue:
             return file.requires_python
         return str(BytesHeaderParser().parsebytes(self.metadata(file).data).get("Requires-Python", ""))
 
+    def check(self, file: ListedFile) -> None:
+        """Raise IntegrityError for a file of which carriers give different digests."""
+        dispute = self._pages.dispute(file)
+        if dispute is not None:
+            raise dispute.error()
+
     def copy(self, file: ListedFile, target: IO[bytes]) -> None:
         """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""
+        self.check(file)
 
         def attempt(source: Source) -> bool | Refused[bool]:
             target.seek(0)
             target.truncate()
-            failure = self._pages.reader.copy(source, target) or _damage(file, target)
+            failure = self._pages.reader.copy(source, target) or damage(file, target)
             return True if failure is None else Refused(failure)
 
         try:
             # one file takes it all: two sources at once would mix theirs
-            self._pages.reader.ask(self._pages.sources(RedactedUrl(file.url)), attempt, hedged=False)
+            self._pages.reader.ask(self._pages.sources.of_file(file), attempt, hedged=False)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
 
@@ -127,7 +133,7 @@ class Catalogue:
         if file.is_wheel and (seen := self._once.peek(("metadata", file.url))) is not None and seen.size is not None:
             return int(seen.size)
         try:
-            return self._pages.reader.size(self._pages.sources(RedactedUrl(file.url)))
+            return self._pages.reader.size(self._pages.sources.own(file))
         except Unanswered:
             return None
 
@@ -137,12 +143,8 @@ class Catalogue:
         base = index.reveal().rstrip("/")
         url = RedactedUrl(f"{base}/{name}/" + ("index.html" if base.startswith("file:") else ""))
         try:
-            files = self._pages.page(url)
+            files = self._pages.page(url, index=index)
         except Unanswered as unanswered:
-            if self._says_no(url, unanswered):
-                self._note_unreached(unanswered)
-                self._pages.keep(url, None)
-                return None
             raise self._pages.unavailable(f"the index page of {name}", unanswered) from None
         if files is None:
             return None
@@ -155,9 +157,14 @@ class Catalogue:
         else:
             url = RedactedUrl(place.as_uri()) if isinstance(place, Path) else place
             try:
-                files = self._pages.page(url) or []
+                found = self._pages.page(url)
             except Unanswered as unanswered:
                 raise self._pages.unavailable(f"the find-links page {url}", unanswered) from None
+            if found is None:
+                raise ChannelUnavailableError(
+                    f"the find-links page {url} is not there", tried=(str(url),), hint="check its address"
+                )
+            files = found
         return self._allowed([file for file in files if _project_of(file.filename) not in self._wanted.direct])
 
     def _allowed(self, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:
@@ -177,15 +184,15 @@ class Catalogue:
     # ------------------------------------------------------------------ metadata
 
     def _metadata(self, file: ListedFile) -> Metadata:
-        beside = RedactedUrl(f"{file.url}.metadata")
-        kept = self._pages.kept_metadata(beside)
+        self.check(file)
+        kept = self._pages.kept_metadata(file)
         if kept is not None:
             return Metadata(kept)
         try:
-            found = read_metadata(file, self._pages.sources, self._pages.reader)
+            found = read_metadata(file, self._pages.of_wheel(file), self._pages.reader)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
-        self._pages.keep_metadata(beside, found.data)
+        self._pages.keep_metadata(file, found.data)
         if found.read_whole:
             with self._lock:
                 self.read_whole.add(file.filename)
@@ -193,24 +200,11 @@ class Catalogue:
 
     # ------------------------------------------------------------------ what failures mean
 
-    def _says_no(self, url: RedactedUrl, unanswered: Unanswered) -> bool:
-        """Whether some place of this index knows that it has no such project."""
-        if FailureKind.LACKS in unanswered.kinds:
-            return True
-        found = self._pages.table.origin_of(url.reveal())
-        return found is not None and found[0] in _FORBIDS_WHAT_IT_LACKS and FailureKind.REFUSED in unanswered.kinds
-
-    def _note_unreached(self, unanswered: Unanswered) -> None:
-        with self._lock:
-            for source, failure in unanswered.failures:
-                if failure.kind is not FailureKind.LACKS:
-                    self.unreached[source.url.host] = failure.message
-
     def _nowhere(self, filename: str, unanswered: Unanswered) -> ResumeDLError:
         if FailureKind.LACKS not in unanswered.kinds:
             return self._pages.unavailable(filename, unanswered)
         return PackageNotFoundError(
-            f"{filename} is listed, and nobody has it ({unanswered})",
+            f"{filename} is listed, and no source has it ({unanswered})",
             hint="the page that lists it may be out of date: ask for another version, or try again later",
         )
 
@@ -261,17 +255,3 @@ def _some_fit(files: Sequence[ListedFile], right: frozenset[str], project: str) 
         if _project_of(file.filename) == project
         for name, value in file.hashes.items()
     )
-
-
-def _damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
-    """What is wrong with a copy, by the strongest digest that the index gives."""
-    known = [name for name in ("sha512", "sha384", "sha256", "md5") if name in file.hashes]
-    if not known:
-        return None
-    copy.seek(0)
-    digest = hashlib.new(known[0], usedforsecurity=False)
-    while chunk := copy.read(1 << 20):
-        digest.update(chunk)
-    if digest.hexdigest() == file.hashes[known[0]]:
-        return None
-    return Failure(FailureKind.LIED, f"its {file.filename} has another digest than the index says")

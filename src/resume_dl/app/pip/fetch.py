@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from resume_dl.app.destination import check_folder, check_lock, clash, write_list
 from resume_dl.app.pip.asked import Asked
+from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.resolving import read_request, resolve_pip
 from resume_dl.app.pip.solution import with_digests
 from resume_dl.app.pip.wheels import WheelDir, first_seen
@@ -31,6 +32,11 @@ from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.store.pins import Pins
+
+
+def index_notes(reporter: Reporter) -> IndexNotes:
+    """Notes on the indexes of one run, told by ``reporter``."""
+    return IndexNotes(lambda text, level: reporter.message(text, level=level))
 
 
 def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
@@ -57,8 +63,11 @@ class FetchPip:
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
+        notes: IndexNotes | None = None,
     ) -> None:
         """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
+
+        ``notes``: what the run knows of indexes, where it has several of these.
 
         ``leave_out``: what is not to be fetched, because the machine that it is for has it. ``begin`` is called
         before the first file is put into the wheel dir.
@@ -71,7 +80,11 @@ class FetchPip:
         self._cancelled = cancelled
         place = request.pip.wheel_dir or request.dest or setup.paths.wheels
         self._wheels = WheelDir(
-            check_folder(place, "--wheel-dir"), Pins(setup.paths.pins), reporter, cancelled=cancelled
+            check_folder(place, "--wheel-dir"),
+            Pins(setup.paths.pins),
+            reporter,
+            cancelled=cancelled,
+            by_digest=setup.places.of,
         )
         if request.pip.lock is not None:
             check_lock(request.pip.lock.absolute())
@@ -79,6 +92,7 @@ class FetchPip:
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
         self._asked: Asked | None = None
+        self._notes = notes or index_notes(reporter)
         self._solutions: tuple[PipSolution, ...] = ()
         self._planned: list[Planned] = []
         self._left: list[Artifact] = []
@@ -102,7 +116,9 @@ class FetchPip:
         self._solutions = tuple(
             solution
             for request in requests
-            for solution in resolve_pip(request, setup, reporter, wanted=wanted, cancelled=self._cancelled)
+            for solution in resolve_pip(
+                request, setup, reporter, wanted=wanted, notes=self._notes, cancelled=self._cancelled
+            )
         )
         has = {canonicalize_name(name): version for name, version in (installed or {}).items()}
         every = [

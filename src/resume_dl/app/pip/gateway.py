@@ -1,4 +1,4 @@
-"""The only index that uv sees: a small HTTP server on this machine, whose pages come from anywhere by our own ways.
+"""The only index that uv sees: a small HTTP server on this machine, whose pages come by our own rule of trust.
 
 It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
 (PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It stands for one
@@ -12,6 +12,7 @@ import io
 import re
 import secrets
 import shutil
+import socket
 import socketserver
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from typing import BinaryIO, cast
 from urllib.parse import quote, unquote
 
 from resume_dl.app.pip.catalogue import Catalogue
-from resume_dl.errors import ResumeDLError, internal_error
+from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
 from resume_dl.resolve.target import takes
@@ -33,6 +34,8 @@ from resume_dl.threads import start_thread
 
 _DIRECT = "direct"
 _METADATA = ".metadata"
+_PATIENCE = 10.0
+"""Seconds for a connection to this machine itself."""
 
 
 class Gateway:
@@ -41,7 +44,8 @@ class Gateway:
     def __init__(self, catalogue: Catalogue, *, python: str = "", with_files: bool = False) -> None:
         """``python``: leave out what refuses this version (the resolver heeds lower bounds alone); empty: offer all.
 
-        ``with_files``: give the files too, for what is built here.
+        ``with_files``: give the files too, for what is built here. Raises ConfigurationError, as entering does, where
+        this machine does not reach itself.
         """
         self._catalogue = catalogue
         self._python = python
@@ -49,7 +53,10 @@ class Gateway:
         self._lock = threading.Lock()
         self._files: list[ListedFile] = []
         self._numbers: dict[str, int] = {}
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        try:
+            self._server = _Server(("127.0.0.1", 0), _Handler)
+        except OSError as error:
+            raise _no_loopback(error) from error
         self._server.gateway = self
         self._prefix = f"/{secrets.token_urlsafe(24)}"
         self._thread: threading.Thread | None = None
@@ -61,6 +68,11 @@ class Gateway:
 
     def __enter__(self) -> Gateway:  # noqa: PYI034 - typing.Self is of 3.11
         self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
+        try:  # the resolver would only say that there is no such package
+            socket.create_connection(("127.0.0.1", self._server.server_port), timeout=_PATIENCE).close()
+        except OSError as error:
+            self.__exit__(None, None, None)
+            raise _no_loopback(error) from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -170,6 +182,14 @@ class Gateway:
             elif not self._files[number].hashes:  # two pages list it, and the other one may say more
                 self._files[number] = file
             return number
+
+
+def _no_loopback(error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"127.0.0.1 cannot be reached on this machine ({error.strerror or error}); the resolver reads "
+        "package indexes there",
+        hint="bring the loopback interface up (ip link set lo up), or allow connections to 127.0.0.1 in the firewall",
+    )
 
 
 class _Server(socketserver.ThreadingMixIn, HTTPServer):

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from resume_dl.app.pip.arguments import read_arguments
 from resume_dl.app.pip.building import is_built, tools_of
-from resume_dl.app.pip.fetch import FetchPip
+from resume_dl.app.pip.fetch import FetchPip, index_notes
 from resume_dl.app.pip.said import files_said, wants_anew
 from resume_dl.app.report import ArtifactResult, RunResult
 from resume_dl.app.request import FetchRequest, PipOptions
 from resume_dl.app.setup import Setup
-from resume_dl.errors import ConfigurationError, PackageNotFoundError, UnsatisfiableError
+from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError
 from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
@@ -67,14 +67,15 @@ class PipInstall:
 
     def fetch(self, reporter: Reporter, cancelled: Callable[[], bool]) -> RunResult:
         """Resolve, and bring what is not installed already. Raises what ``FetchPip`` does."""
-        arguments, result = self.arguments, RunResult(COMMAND)
+        arguments, result, notes = self.arguments, RunResult(COMMAND), index_notes(reporter)
         for word in arguments.unfetched:
             text = f"{scrub(word)}: pip takes it from where it is; what it needs is not fetched"
             reporter.message(text, level="warning")
         jobs: list[FetchPip] = []
         indexes: PipIndexes | None = None
         if arguments.requirements or self._files or arguments.constraints:
-            pip = FetchPip(self._request(arguments.requirements, self._files), self._setup, reporter, cancelled)
+            request = self._request(arguments.requirements, self._files)
+            pip = FetchPip(request, self._setup, reporter, cancelled, notes=notes)
             wanted = pip.read()
             self._left, indexes = wanted.left, wanted.indexes
             if wanted.solvable:
@@ -87,7 +88,7 @@ class PipInstall:
                 for note in wanted.notes:
                     reporter.message(note, level="warning")
         for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
-            pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes)
+            pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes, notes=notes)
             try:
                 pip.resolve()
             except (PackageNotFoundError, UnsatisfiableError) as error:
@@ -125,7 +126,10 @@ class PipInstall:
         return [place for place in (*self.arguments.unfetched, *left) if is_built(place)]
 
     def install(self) -> int:
-        """Run pip, its output as it is; its exit code. Raises ConfigurationError where it cannot be started."""
+        """Run pip, its output as it is; its exit code.
+
+        Raises ConfigurationError where it cannot be started, StoreError where a file is no longer there.
+        """
         with tempfile.TemporaryDirectory(prefix="resume-dl-") as name:
             folder = Path(name)
             page = _write(folder / "files.html", dict.fromkeys(_link(each) for each in self._fetched))
@@ -179,6 +183,12 @@ def _write(path: Path, lines: Iterable[str]) -> Path:
 
 
 def _link(result: ArtifactResult) -> str:
-    path = result.path
+    """A link with the digest that the file was verified by, or pinned with: pip compares it again as it installs.
+
+    Raises StoreError for a file whose digest could not be taken.
+    """
+    path, digest = result.path, result.artifact.sha256
     assert path is not None  # noqa: S101 - pip is only run where all files are here
-    return f'<a href="{html.escape(path.as_uri())}#sha256={result.artifact.sha256}">{html.escape(path.name)}</a>'
+    if digest is None:
+        raise StoreError(f"{path} cannot be read", hint="run the same command again")
+    return f'<a href="{html.escape(path.as_uri())}#sha256={digest}">{html.escape(path.name)}</a>'

@@ -1,17 +1,40 @@
-"""The last copy of each index page and METADATA that was read, for who resolves again without a network."""
+"""The last copy of each index page and METADATA that was read, with what their server said of the version."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from resume_dl.indexes.copies import Freshness, Note
 from resume_dl.model.channel import without_credentials
+from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import JSON_TYPE, ListedFile, PageError, parse_page, render_json
 from resume_dl.store.platform import make_folder, write_durably
+
+_NOTE = "_kept"
+"""Beside ``api-version``; keys that begin so are each tool's own (PEP 691)."""
+
+_SAID_NOTHING = CacheHeaders()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPage:
+    """A page as its source gave it, without logins; ``files`` is None where it said that there is no such page."""
+
+    files: tuple[ListedFile, ...] | None
+    note: Note
+    age: float
+    """Seconds since its source gave it, or said that it is unchanged; below 0 for one from the future."""
+
+    def is_fresh(self, freshness: Freshness) -> bool:
+        """Whether it may be used without a request."""
+        return self.files is not None and freshness.allows(self.note, self.note.checked + self.age)
 
 
 class KeptPages:
@@ -20,23 +43,42 @@ class KeptPages:
     A folder that cannot be written costs nothing but the next offline run.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
+        self._now = now
 
-    def keep_page(self, url: RedactedUrl, files: Sequence[ListedFile] | None) -> None:
-        """The files of a page, or None where its index says that there is none."""
+    def keep_page(
+        self, url: RedactedUrl, files: Sequence[ListedFile] | None, said: CacheHeaders = _SAID_NOTHING
+    ) -> None:
+        """The files of a page as its source states them, or None where that says that there is none.
+
+        A page whose links hold secrets is kept without them, and so without what would let it be used again online.
+        """
         plain = [replace(file, url=_plain(file.url)) for file in files or ()]
-        self.keep(url, json.dumps(None).encode() if files is None else render_json("", plain))
+        if [file.url for file in plain] != [file.url for file in files or ()]:
+            said = _SAID_NOTHING
+        note = {"absent": files is None, **asdict(said)}
+        self.keep(url, render_json("", plain, meta={_NOTE: note}))
 
-    def page(self, url: RedactedUrl) -> tuple[ListedFile, ...] | None:
-        """What ``keep_page`` was given, without logins. Raises KeyError where nothing is kept."""
+    def page(self, url: RedactedUrl) -> KeptPage:
+        """What ``keep_page`` was given. Raises KeyError where nothing is kept."""
         data = self.read(url)
-        if data == json.dumps(None).encode():
-            return None
         try:
-            return parse_page(JSON_TYPE, data, str(url)).files
-        except PageError as error:
+            files = parse_page(JSON_TYPE, data, str(url)).files
+            checked = self._place(url).stat().st_mtime
+            note = json.loads(data)["meta"][_NOTE]  # earlier versions believed any mirror, and wrote none
+            seconds = None if note["max_age"] is None else float(note["max_age"])
+            said = CacheHeaders(str(note["etag"]), str(note["last_modified"]), seconds)
+            found = None if note["absent"] else files
+        except (PageError, OSError, ValueError, KeyError, TypeError) as error:
             raise KeyError(str(url)) from error
+        return KeptPage(found, Note(str(url), said, checked), self._now() - checked)
+
+    def confirm(self, url: RedactedUrl) -> None:
+        """Its source says that the kept page is unchanged."""
+        now = self._now()
+        with suppress(OSError):
+            os.utime(self._place(url), (now, now))
 
     def keep(self, url: RedactedUrl, data: bytes) -> None:
         """Any bytes, under an address."""
@@ -44,6 +86,7 @@ class KeptPages:
         with suppress(OSError):
             make_folder(self._folder)
             write_durably(place, data)
+            os.utime(place, (self._now(), self._now()))
 
     def read(self, url: RedactedUrl) -> bytes:
         """What ``keep`` was given. Raises KeyError where nothing is kept."""

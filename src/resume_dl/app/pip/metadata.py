@@ -1,6 +1,10 @@
 """A wheel's METADATA without the wheel: from the file that the index has of it (PEP 658), else out of the wheel's end.
 
 A wheel is a ZIP (PEP 427): its list of members stands at its end, its ``.dist-info`` usually just before.
+
+METADATA decides which other projects are installed, so it counts by the rule for pages (docs/indexes.md): from any
+source by the digest that the index gives of it; without one from the address that the index's authority gives, or as
+two carriers of different operators give it alike, or out of the whole wheel, by the wheel's digest.
 """
 
 from __future__ import annotations
@@ -8,24 +12,30 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, canonicalize_version, parse_wheel_filename
 
 from resume_dl.bounded_zip import open_zip, read_member
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.errors import ResumeDLError
+from resume_dl.core.sources import OF_THE_HOST
+from resume_dl.errors import IntegrityError, ResumeDLError
 from resume_dl.indexes.small_fetch import Body, Part, Reader, Refused, Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.index_page import ListedFile
+from resume_dl.resolve.index_page import ListedFile, verifiable
 
 TAIL = 32 * 1024
 """Bytes of the first look at a wheel's end: most have both their list and their METADATA in it."""
 _HEADER = 1024
 """What may stand before a member's bytes, beyond what the list says of it."""
+SILENT = Failure(FailureKind.UNREACHABLE, "did not answer before in this run")
+METADATA = ".metadata"
+"""What the file beside a wheel has more in its name (PEP 658)."""
+_TRIES_OF_EACH = 2
+"""Of a carrier, which is asked beside others."""
 _MOST = 16 * 1024 * 1024
 """Bytes of a METADATA; longer ones are hostile."""
 
@@ -40,30 +50,113 @@ class Metadata:
     """The wheel was read from end to end for it: its server gives no parts of files."""
 
 
-def read_metadata(file: ListedFile, sources: Callable[[RedactedUrl], Sequence[Source]], reader: Reader) -> Metadata:
-    """The METADATA of a wheel. ``sources``: the places of an address. Raises Unanswered, Interrupted."""
+class MetadataSources(Protocol):
+    """The sources of one wheel, or of the file beside it whose name has an ``ending`` more."""
+
+    def anywhere(self, ending: str = "") -> Sequence[Source]:
+        """Every source, for bytes that a digest identifies."""
+
+    def own(self, ending: str = "") -> Sequence[Source]:
+        """The address that the index's authority gives; perhaps none."""
+
+    def carriers(self) -> Sequence[tuple[str, Source]]:
+        """Operator and source of the other places of the wheel."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds, for a source in whose place others can answer."""
+
+    @property
+    def silent(self) -> set[str]:
+        """Hosts that were waited for in vain in this run."""
+
+
+def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) -> Metadata:
+    """The METADATA of a wheel.
+
+    Raises Unanswered, Interrupted, and IntegrityError where carriers contradict each other.
+    """
     if file.metadata is not None:
-        beside = RedactedUrl(f"{file.url}.metadata")
+        known = verifiable(file.metadata)
+        beside = sources.anywhere(METADATA) if known else sources.own(METADATA)
         try:
-            body = reader.whole(sources(beside), check=lambda body: _wrong_digest(body, file))
+            return Metadata(reader.whole(beside, check=lambda body: _wrong_digest(body, file)).data)
         except Unanswered:
             pass  # it was promised and is not there, as at mirrors that keep wheels only
-        else:
-            return Metadata(body.data)
-    places = sources(RedactedUrl(file.url))
+    own, carriers = sources.own(), sources.carriers()
+    failures: list[tuple[Source, Failure]] = []
     try:
-        return reader.ask(places, lambda source: _from_end(file, source, reader))
+        return _ask_own(file, own, reader, None if not carriers else sources)
     except Unanswered as unanswered:
-        if FailureKind.RANGE_IGNORED not in unanswered.kinds:
-            raise
-    return reader.ask(places, lambda source: _from_whole(file, source, reader), hedged=False)
+        failures += unanswered.failures
+    if FailureKind.RANGE_IGNORED in {failure.kind for _, failure in failures}:
+        return reader.ask(own, lambda source: _from_whole(file, source, reader), hedged=False)
+    agreed = _agreed(file, carriers, reader, failures, within=sources.patience)
+    if agreed is not None:
+        return agreed
+    ignored = [source for source, failure in failures if failure.kind is FailureKind.RANGE_IGNORED]
+    if ignored and file.is_identified:
+        return reader.ask(ignored, lambda source: _from_whole(file, source, reader), hedged=False)
+    raise Unanswered(failures)
+
+
+def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: MetadataSources | None) -> Metadata:
+    """Out of the wheel's end at its own address. Raises Unanswered, Interrupted.
+
+    Where there are others, a host that was waited for in vain once is not waited for again.
+    """
+    if others is None:
+        return reader.ask(own, lambda source: _from_end(file, source, reader))
+    for source in own:
+        if source.url.host in others.silent:
+            raise Unanswered([(source, SILENT)])
+    try:
+        return reader.ask(own, lambda source: _from_end(file, source, reader), within=others.patience)
+    except Unanswered as unanswered:
+        others.silent.update(source.url.host for source, failure in unanswered.failures if failure.kind in OF_THE_HOST)
+        raise
+
+
+def _agreed(
+    file: ListedFile,
+    carriers: Sequence[tuple[str, Source]],
+    reader: Reader,
+    failures: list[tuple[Source, Failure]],
+    *,
+    within: float,
+) -> Metadata | None:
+    """What two carriers of different operators give alike; None where fewer give any. ``failures`` grow."""
+    found: dict[str, tuple[Source, Metadata]] = {}
+    for operator, source in carriers:
+        if operator in found:
+            continue
+        try:
+            given = reader.ask(
+                [source], lambda source: _from_end(file, source, reader), tries=_TRIES_OF_EACH, within=within
+            )
+        except Unanswered as unanswered:
+            failures += unanswered.failures
+            continue
+        for other, before in found.values():
+            if before.data != given.data:
+                raise IntegrityError(
+                    f"{file.filename}: mirrors give different METADATA of it ({other.mirror} and {source.mirror}), and "
+                    "its own place does not give any",
+                    hint="try again later, or name the mirror that you trust with --index-from",
+                )
+            return given
+        found[operator] = source, given
+    for source, _ in found.values():
+        text = f"only {source.mirror} gives its METADATA, and two of different operators have to agree"
+        failures.append((source, Failure(FailureKind.CONTENT, text)))
+    return None
 
 
 def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
     if len(body.data) > _MOST:
         return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is longer than any")
-    for name, value in (file.metadata or {}).items():
-        if name in hashlib.algorithms_guaranteed and hashlib.new(name, body.data).hexdigest() != value:
+    for name, value in verifiable(file.metadata or {}).items():
+        if hashlib.new(name, body.data, usedforsecurity=False).hexdigest() != value:
             return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is not what the index says")
     return None
 
@@ -83,7 +176,7 @@ def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Re
 def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
     """For servers that give no parts of files: all of it, on the disk, for a moment."""
     with tempfile.TemporaryFile() as copy:
-        failure = reader.copy(source, copy)
+        failure = reader.copy(source, copy) or damage(file, copy)
         if failure is not None:
             return Refused(failure)
         try:
@@ -197,3 +290,18 @@ class RemoteFile(io.RawIOBase):
             found += piece
             self._at += len(piece)
         return bytes(found)
+
+
+def damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
+    """What is wrong with a copy, by the strongest digest that the index gives; None where it gives none."""
+    digests = verifiable(file.hashes)
+    known = [name for name in ("sha512", "sha384", "sha256", "sha224", "sha1", "md5") if name in digests]
+    if not known:
+        return None
+    copy.seek(0)
+    digest = hashlib.new(known[0], usedforsecurity=False)
+    while chunk := copy.read(1 << 20):
+        digest.update(chunk)
+    if digest.hexdigest() == digests[known[0]]:
+        return None
+    return Failure(FailureKind.LIED, f"its {file.filename} has another digest than the index says")

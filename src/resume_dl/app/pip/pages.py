@@ -1,36 +1,42 @@
-"""Index and find-links pages from whoever has them, as files under canonical addresses."""
+"""Index and find-links pages, by the rule of docs/indexes.md: from the index's authority, else as carriers agree."""
 
 from __future__ import annotations
 
-import re
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
-from resume_dl.app.pip.kept import KeptPages
-from resume_dl.core.asking import TRIES
+from resume_dl.app.pip.carrier_pages import CarrierPages, unvouched
+from resume_dl.app.pip.index_notes import IndexNotes
+from resume_dl.app.pip.kept import KeptPage, KeptPages
+from resume_dl.app.pip.page_request import PageRequests
+from resume_dl.app.pip.page_sources import PATIENCE, PageSources, PageStanding, WheelSources
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.responses import cache_headers
+from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
+from resume_dl.indexes.page_agreement import Dispute
 from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
-from resume_dl.model.artifact import Source, safe_filename
-from resume_dl.model.mirror import UPSTREAM
+from resume_dl.indexes.trust import Vouched
+from resume_dl.model.artifact import Source
+from resume_dl.model.channel import has_credentials
+from resume_dl.model.http import CacheHeaders, ResponseHead
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.index_page import ACCEPT, IndexPage, ListedFile, PageError, parse_page
+from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
 
-_PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
-"""Names that are safe everywhere for certain: most are, and the thorough look is slow."""
-
-_TRIES_OF_EACH = 2
-"""Of a place whose copy is read beside the others': it can be done without."""
+_NOT_ASKED = "it may not be asked: --mirror, --no-upstream or a remembered block leaves it out"
 
 
 class Pages:
     """Reads pages, from any number of threads.
 
-    ``thorough``: every place's copy of a page, for what one that is behind does not list yet. ``kept`` takes what was
-    read, and gives it back where we are offline.
+    ``thorough``: past caches, and every carrier's copy of a page that carriers vouch for. ``kept`` takes what was read,
+    and gives it back where it is still fresh, unchanged, or where we are offline. ``named`` are the mirrors of
+    ``--index-from``.
     """
 
     def __init__(
@@ -41,83 +47,107 @@ class Pages:
         offline: bool = False,
         thorough: bool = False,
         kept: KeptPages | None = None,
+        named: Sequence[str] = (),
+        freshness: Freshness = AS_SERVERS_SAY,
+        notes: IndexNotes | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.reader = reader
         self.table = places.table
-        self._places = places
+        self.notes = notes or IndexNotes()
+        self.sources = PageSources(places, tuple(named), offline, self.notes.silent, patience)
+        self._requests = PageRequests(reader, self.sources, past_caches=thorough or freshness.refresh)
         self._offline = offline
         self._thorough = thorough
         self._kept = kept
+        self._freshness = freshness
         self._folders: dict[str, str] = {}
         """Address of a folder -> its canonical one."""
-        self.read = 0
-        """How many were read so far; a wheel's metadata counts as one."""
+        self._lock = threading.Lock()
+        self._disputes: dict[str, Dispute] = {}
+        """Address of a file -> how carriers contradict each other."""
+        self._metadata = 0
         self.has_more = False
-        """Whether a page has other copies, which may list more."""
+        """Whether asking again, thoroughly, might list more."""
 
-    def sources(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The places of an address: the mirror that it names first, the origin last; offline only this machine."""
-        found = [source for source in self._places.of(url) if not self._offline or source.url.reveal()[:5] == "file:"]
-        return tuple(sorted(found, key=lambda source: source.url != url or source.mirror == UPSTREAM))
+    @property
+    def read(self) -> int:
+        """How many were read so far; a wheel's metadata counts as one."""
+        return self._requests.answered + self._metadata
 
-    def page(self, url: RedactedUrl) -> list[ListedFile] | None:
-        """The files of a page; None where a kept one says that its index has none. Raises Unanswered, Interrupted."""
-        sources = self.sources(url)
-        if self._kept is not None and self._offline and not sources:
-            with suppress(KeyError):
-                kept = self._kept.page(url)
-                return None if kept is None else [replace(f, url=_with_login(f.url, url.reveal())) for f in kept]
-        files = self._read_page(sources)
-        self.keep(url, files)
-        return files
+    def page(self, url: RedactedUrl, *, index: RedactedUrl | None = None) -> list[ListedFile] | None:
+        """The files of a page of ``index``; None where that has no such page.
 
-    def keep(self, url: RedactedUrl, files: list[ListedFile] | None) -> None:
-        """Keep what a page came to; None: its index says that there is none."""
-        if self._kept is not None and not self._offline:
-            self._kept.keep_page(url, files)
-
-    def _read_page(self, sources: Sequence[Source]) -> list[ListedFile]:
-        if not self._thorough:
-            self.has_more |= len(sources) > 1
-            return self._copy_of_page(sources)
-        found: dict[object, ListedFile] = {}
+        Raises Unanswered, Interrupted, and ChannelUnavailableError where carriers alone are not enough.
+        """
+        standing = self.sources.standing(url)
+        if self._offline and not any(self.sources.is_asked(source) for source, _ in standing.believed):
+            return self._kept_page(url, standing, index or url)
         failures: list[tuple[Source, Failure]] = []
-        answered = False
-        for source in sources:
+        for source, vouched in standing.believed:
             try:
-                files = self._copy_of_page([source], tries=_TRIES_OF_EACH if len(sources) > 1 else TRIES)
+                return self._stated(source, index or url, vouched, alone=not standing.carriers)
             except Unanswered as unanswered:
                 failures += unanswered.failures
-            else:
-                answered = True
-                for file in files:  # one file has another address at each mirror of an origin without a base
-                    found.setdefault(self.table.origin_of(file.url) or file.url, file)
-        if not answered:
+        if not standing.carriers:
             raise Unanswered(failures)
-        return list(found.values())
+        return self._agreed(url, index or url, standing.carriers, failures)
 
-    def _copy_of_page(self, sources: Sequence[Source], *, tries: int = TRIES) -> list[ListedFile]:
-        read: dict[int, IndexPage] = {}  # two sources may have given theirs at once
+    def dispute(self, file: ListedFile) -> Dispute | None:
+        """How carriers contradict each other about a file; None where they do not."""
+        return self._disputes.get(file.url)
 
-        def check(body: Body) -> Failure | None:
-            try:
-                page = parse_page(body.content_type, body.data, body.url.reveal())
-            except PageError as error:
-                return Failure(FailureKind.CONTENT, str(error))
-            if not page.files and not page.is_index:
-                return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
-            read[id(body)] = page
+    def of_wheel(self, file: ListedFile) -> WheelSources:
+        """Where its METADATA may be asked for."""
+        return WheelSources(self.sources, file)
+
+    # ------------------------------------------------------------------ one source's page
+
+    def _stated(self, source: Source, index: RedactedUrl, vouched: Vouched, *, alone: bool) -> list[ListedFile] | None:
+        """What an authority states; None for a page that it does not have. Raises Unanswered, Interrupted."""
+        kept = self._look(source)
+        if kept is not None and not self._thorough and not _is_private(source) and kept.is_fresh(self._freshness):
+            self.has_more = True
+            self.notes.add(index, source, vouched, age=kept.age)
+            return self._taken(kept.files or (), source.url)
+        body: Body | None = None
+        try:
+            body, files = self._requests.ask(source, kept, within=None if alone else self.sources.patience)
+        except Unanswered as unanswered:
+            if not self._requests.says_no(source, unanswered):
+                if not alone and unanswered.kinds & OF_THE_HOST:
+                    self.sources.silent.add(source.url.host)
+                raise
+            files = None
+        age = 0.0 if body is not None and body.unchanged else None
+        self.notes.add(index, source, vouched, received=body.received if body else 0, age=age)
+        if body is not None and body.headers.get("age", "0").strip() not in {"", "0"}:
+            self.has_more = True  # a cache on the way has given it
+        if self._kept is not None and body is not None and body.unchanged:
+            self._kept.confirm(source.url)
+        elif self._kept is not None and source.url.reveal()[:5] != "file:":
+            said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
+            self._kept.keep_page(source.url, files, said)
+        return None if files is None else self._taken(files, source.url)
+
+    def _look(self, source: Source) -> KeptPage | None:
+        if self._kept is None or source.url.reveal()[:5] == "file:":
+            return None
+        try:
+            return self._kept.page(source.url)
+        except KeyError:
             return None
 
-        body = self.reader.whole(sources, accept=ACCEPT, check=check, tries=tries)
-        self.read += 1
-        return [
-            replace(file, url=self._canonical(file.url, body.url)) for file in read[id(body)].files if _is_safe(file)
-        ]
+    def _taken(self, files: Sequence[ListedFile], page: RedactedUrl) -> list[ListedFile]:
+        """The files of a page at their origins' addresses; without a digest each stays where its page has it."""
+        taken = []
+        for file in files:
+            stated = _with_login(file.url, page.reveal())
+            url = self._canonical(stated) if file.is_identified else stated
+            taken.append(replace(file, url=url, stated=None if url == stated else stated))
+        return taken
 
-    def _canonical(self, link: str, page: RedactedUrl) -> str:
-        """The file's address at its origin; with the page's own login where it lies at the same place."""
-        link = _with_login(link, page.reveal())
+    def _canonical(self, link: str) -> str:
         folder, _, name = link.rpartition("/")
         if "?" in link:
             return self.table.canonical(link)
@@ -125,21 +155,67 @@ class Pages:
             self._folders[folder] = self.table.canonical(f"{folder}/-").removesuffix("/-")
         return f"{self._folders[folder]}/{name}"
 
-    def kept_metadata(self, beside: RedactedUrl) -> bytes | None:
-        """The METADATA at an address (a wheel's with its ending), where we are offline and have it."""
-        if self._kept is not None and self._offline and not self.sources(beside):
+    # ------------------------------------------------------------------ carriers' pages
+
+    def _agreed(
+        self, url: RedactedUrl, index: RedactedUrl, carriers: Sequence[Source], failures: list[tuple[Source, Failure]]
+    ) -> list[ListedFile] | None:
+        """The files that two carriers of different operators state; None where two say that there is no such page."""
+        why = str(Unanswered(failures)) if failures else _NOT_ASKED
+        found = CarrierPages(self._requests, self.notes, every=self._thorough).said(carriers, index, why)
+        said = found.agreement
+        self.has_more |= found.more
+        if said.exists is None:
+            raise unvouched(url, why, found.statements, [*failures, *found.failures])
+        self.notes.pass_over(said.alone)
+        files = [replace(file, stated="") for file in self._taken(said.files, url)]
+        with self._lock:
+            for file in files:
+                if file.filename in said.disputes:
+                    self._disputes[file.url] = said.disputes[file.filename]
+        if self._kept is not None:
+            undisputed = [file for file in files if file.filename not in said.disputes]
+            self._kept.keep_page(_agreed_key(url), undisputed if said.exists else None)
+        return files if said.exists else None
+
+    # ------------------------------------------------------------------ what is kept
+
+    def _kept_page(self, url: RedactedUrl, standing: PageStanding, index: RedactedUrl) -> list[ListedFile] | None:
+        """The copy of an earlier run: the authority's, else what carriers agreed on. Raises Unanswered."""
+        if self._kept is None:
+            raise Unanswered(())
+        for source, vouched in standing.believed:
             with suppress(KeyError):
-                return self._kept.read(beside)
+                kept = self._kept.page(source.url)
+                self.notes.add(index, source, vouched, age=kept.age)
+                return None if kept.files is None else self._taken(kept.files, source.url)
+        with suppress(KeyError):
+            kept = self._kept.page(_agreed_key(url))
+            files = None if kept.files is None else self._taken(kept.files, url)
+            return None if files is None else [replace(file, stated="") for file in files]
+        raise Unanswered(())
+
+    def kept_metadata(self, file: ListedFile) -> bytes | None:
+        """A wheel's METADATA of an earlier run, where the digest that its index gives says that it is this wheel's.
+
+        Offline that of a wheel without a digest, too.
+        """
+        if self._kept is None or (not file.is_identified and not self._offline):
+            return None
+        with suppress(KeyError):
+            return self._kept.read(_metadata_key(file))
         return None
 
-    def keep_metadata(self, beside: RedactedUrl, data: bytes) -> None:
+    def keep_metadata(self, file: ListedFile, data: bytes) -> None:
         """Keep it for ``kept_metadata``."""
-        self.read += 1
+        self._metadata += 1
         if self._kept is not None:
-            self._kept.keep(beside, data)
+            self._kept.keep(_metadata_key(file), data)
+
+    # ------------------------------------------------------------------ errors
 
     def unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError:
-        """The error for ``what``, which nobody gave."""
+        """The error for ``what``, which no source gave."""
         if unanswered.kinds == {FailureKind.PORTAL}:
             return ChannelUnavailableError(
                 f"{what} cannot be had: web pages come instead: this looks like the login page of this network "
@@ -159,13 +235,24 @@ class Pages:
         )
 
 
-def _is_safe(file: ListedFile) -> bool:
-    if _PLAIN.fullmatch(file.filename):
-        return True
-    try:
-        return bool(safe_filename(file.filename))
-    except ValueError:
-        return False
+def _is_private(source: Source) -> bool:
+    """Whether what it gives may be for one login alone."""
+    return bool(source.headers) or has_credentials(source.url)
+
+
+def _agreed_key(url: RedactedUrl) -> RedactedUrl:
+    """Under what carriers' common page is kept, apart from the authority's own."""
+    return RedactedUrl(f"{url.reveal().partition('#')[0]}?carriers-agree")
+
+
+def _metadata_key(file: ListedFile) -> RedactedUrl:
+    """Under what METADATA is kept: for this wheel, and for the source whose word it rests on.
+
+    A mirror that was named once may have stated other METADATA for the same bytes.
+    """
+    stated = file.url if file.stated is None else file.stated or "carriers-agree:" + file.url
+    digests = [*sorted(file.hashes.items()), *sorted((file.metadata or {}).items())]
+    return RedactedUrl(f"{stated}.metadata?" + "&".join(f"{kind}={value}" for kind, value in digests))
 
 
 def _with_login(link: str, page: str) -> str:

@@ -1,4 +1,4 @@
-"""Pip requirements to artifacts: uv solves, behind a gateway that reads indexes from every mirror.
+"""Pip requirements to artifacts: uv solves, behind a gateway that reads indexes by our own rule of trust.
 
 docs/adr/pip-resolver.md says why it is done so.
 """
@@ -20,13 +20,16 @@ from resume_dl.app.pip.asked import Asked, asked
 from resume_dl.app.pip.catalogue import Catalogue
 from resume_dl.app.pip.explaining import refusal, version_of
 from resume_dl.app.pip.gateway import Gateway
+from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.page_sources import PageSources
 from resume_dl.app.pip.pages import Pages
 from resume_dl.app.pip.solution import Chosen, joined, solution_of
 from resume_dl.app.setup import Setup
 from resume_dl.errors import (
     ChannelUnavailableError,
     ConfigurationError,
+    IntegrityError,
     InternalError,
     Interrupted,
     PackageNotFoundError,
@@ -34,6 +37,7 @@ from resume_dl.errors import (
     UnsatisfiableError,
     internal_error,
 )
+from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.small_fetch import Reader, Unanswered
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
@@ -82,10 +86,12 @@ def resolve_pip(
     reporter: Reporter,
     *,
     wanted: Asked | None = None,
+    notes: IndexNotes | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[PipSolution, ...]:
     """A solution for each platform of ``request``, in their order; ``wanted``: its files, where they were read already.
 
+    ``notes`` takes what is to be said of the indexes, and tells each thing once a run.
     Raises InvalidSpecError, ConfigurationError, PackageNotFoundError and UnsatisfiableError (with the resolver's own
     explanation), ChannelUnavailableError where an index can be reached nowhere, DigestMismatchError where a hash that
     was asked for contradicts the index's, Interrupted.
@@ -95,7 +101,14 @@ def resolve_pip(
     wanted = wanted or read_request(request, setup, reporter)
     with _reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
         job = _Resolving(
-            request, wanted, python=python, setup=setup, reporter=reporter, reader=reader, cancelled=cancelled
+            request,
+            wanted,
+            python=python,
+            setup=setup,
+            reporter=reporter,
+            reader=reader,
+            notes=notes or IndexNotes(lambda text, level: reporter.message(text, level=level)),
+            cancelled=cancelled,
         )
         return job.run()
 
@@ -150,6 +163,7 @@ class _Resolving:
         setup: Setup,
         reporter: Reporter,
         reader: Reader,
+        notes: IndexNotes,
         cancelled: Callable[[], bool],
     ) -> None:
         self._request = request
@@ -160,18 +174,23 @@ class _Resolving:
         self._reader = reader
         self._cancelled = cancelled
         self._started = self._told = time.monotonic()
+        self._notes = notes
         # A lock file asks no index: what the default one is need not be found out for it.
         self._where = self._places(wanted.indexes) if wanted.lines else (setup.places, ())
         self._pages, self._catalogue = self._look(thorough=False)
 
     def _look(self, *, thorough: bool) -> tuple[Pages, Catalogue]:
         places, indexes = self._where
+        options = self._setup.options
         pages = Pages(
             self._reader,
             places,
             offline=_is_offline(self._setup),
             thorough=thorough,
             kept=KeptPages(self._setup.paths.cache / "pip"),
+            named=options.index_from,
+            freshness=Freshness(options.refresh, options.index_max_age),
+            notes=self._notes,
         )
         find_links = self._asked.indexes.find_links
         return pages, Catalogue(pages, indexes=indexes, find_links=find_links, wanted=self._asked.wanted)
@@ -186,18 +205,19 @@ class _Resolving:
         except (PackageNotFoundError, UnsatisfiableError):
             if not self._pages.has_more:
                 raise
-            # Perhaps only this mirror's copy of an index lacks it.
-            self._reporter.message("no answer: asking all mirrors for what this one may lack", level="info")
+            # perhaps only a kept page, a cache on the way, or one of the mirrors that vouch for each other lacks it
+            self._reporter.message("not found in the pages at hand; asking for newer ones", level="info")
             self._pages, self._catalogue = self._look(thorough=True)
             solutions = self._solve_all()
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes):
             self._reporter.message(note, level="info")
+        self._notes.tell_each()
         return tuple(replace(solution, artifacts=self._placed(solution.artifacts)) for solution in solutions)
 
     def _placed(self, artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
-        """With the places where each may be asked for: which index it came from counts."""
-        places, _ = self._where
-        return tuple(replace(artifact, sources=places.of(artifact.url)) for artifact in artifacts)
+        """With the places where each may be asked for: by a digest anywhere, without one at its own address."""
+        sources = PageSources(self._where[0])
+        return tuple(replace(artifact, sources=_sources_of(artifact, sources)) for artifact in artifacts)
 
     def _solve_all(self) -> list[PipSolution]:
         solutions = []
@@ -237,6 +257,8 @@ class _Resolving:
         if indexes.no_index:
             return places, ()
         index = indexes.index_url
+        if index is None and _SIMPLE in table.origins:  # the user's own table says where it is
+            index = RedactedUrl(table.origins[_SIMPLE])
         # an address that the table does not know may be the default one, said outright
         if index is None or self._is_of_default(table, index) or table.origin_of(index.reveal()) is None:
             default = default_index(self._python, self._setup.env, uv=find_uv())
@@ -300,9 +322,12 @@ class _Resolving:
                 except UvRefusedError as refused:
                     raise self._refusal(gateway, refused, target) from None
                 for error in gateway.errors:
-                    if isinstance(error, InternalError):  # uv may have found an answer without that page
+                    # uv may have found an answer without that page
+                    if isinstance(error, (InternalError, IntegrityError)):
                         raise error
                 files = [(each, _file(gateway, each)) for each in locked]
+                for _, file in files:
+                    self._catalogue.check(file)
                 if not self._leave_out(files, gateway, target):
                     return self._solution(platform, python or self._python.version, files)
 
@@ -364,7 +389,7 @@ class _Resolving:
         told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
         if told:
             return told[0]
-        silent = "; ".join(f"{host} could not be asked ({why})" for host, why in self._catalogue.unreached.items())
+        silent = self._notes.hint(self._asked.names)
         if gateway.stray:
             strays = ", ".join(sorted(gateway.stray))
             silent = "; ".join(filter(None, (silent, f"{strays}: addresses count only in the request itself")))
@@ -395,6 +420,16 @@ class _Resolving:
             while wait(asked, timeout=_POLL).not_done and not self._stopped():
                 pass
             return [each.result() for each in asked]  # those that were stopped say so
+
+
+def _sources_of(artifact: Artifact, sources: PageSources) -> tuple[Source, ...]:
+    """Where it may be asked for; its own address first where the engine knows no digest of it before its end."""
+    known = {**artifact.record.get("hashes", {}), **dict(each.split(":", 1) for each in artifact.record["allowed"])}
+    file = ListedFile(artifact.filename, artifact.url.reveal(), hashes=known)
+    own, every = sources.own(file), sources.places.of(artifact.url)
+    if not file.is_identified:
+        return own
+    return every if artifact.digest is not None else (*own, *(source for source in every if source not in own))
 
 
 def _named(ask: Callable[[ListedFile], _T], file: ListedFile) -> _T:

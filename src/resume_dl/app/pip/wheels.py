@@ -1,8 +1,9 @@
 """Wheels into a folder that pip's ``--find-links`` takes: from every mirror that has them, resumable, verified.
 
-A file whose index gives a hash is verified by it. One without is fetched from one source, whose validator holds for
-all of it (invariant 6), and waits below ``.resume-dl`` until every member was compared with the wheel's own RECORD;
-then its hash is pinned. From then on the pin is its digest: any mirror serves it, and other bytes are noticed.
+A file whose index gives a digest is verified by it. One without is fetched from the address that its index gives,
+alone, whose validator holds for all of it (invariant 6), and waits below ``.resume-dl`` until every member was compared
+with the wheel's own RECORD; then its digest is pinned. From then on any mirror may serve it, and other bytes are
+noticed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from resume_dl.errors import (
     StoreError,
     TransferError,
 )
-from resume_dl.model.artifact import Artifact
+from resume_dl.model.artifact import Artifact, Source
+from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.store.condacache import verify_file
 from resume_dl.store.part import FOLDER, PartStore, hash_file
@@ -42,9 +44,17 @@ class WheelDir:
     """A folder of finished wheels. Used from one thread; ``plan`` before ``fetch``."""
 
     def __init__(
-        self, folder: Path, pins: Pins, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+        self,
+        folder: Path,
+        pins: Pins,
+        reporter: Reporter,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+        by_digest: Callable[[RedactedUrl], tuple[Source, ...]] = lambda _: (),
     ) -> None:
+        """``by_digest``: further sources of an address, for bytes that a pinned digest identifies."""
         self.folder = folder
+        self._by_digest = by_digest
         self._pins = pins
         self._reporter = reporter
         self._cancelled = cancelled
@@ -60,7 +70,9 @@ class WheelDir:
         for artifact in artifacts:
             pin = self._pins.find(artifact) if artifact.digest is None else None
             if pin is not None:
-                held = changed(artifact, sha256=pin.sha256)
+                every = (*artifact.sources, *self._by_digest(artifact.url))
+                sources = tuple({source.url.reveal(): source for source in every}.values())
+                held = changed(artifact, sha256=pin.sha256, sources=sources)
                 self._pinned[held.key] = pin, staged_path(self.folder, artifact)
                 known.append(held)
             else:

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 
-_NAME = re.compile(r"\s*([\w.-]+)")
-
 PYTHON, PIP = "python", "pip"
-
-
-def name_of(spec: str) -> str:
-    """The package name of a spec in a record, lower case; empty for a spec that has none.
-
-    ``channel/subdir::name version build``, ``name[version=…]``, ``name >=1; if …`` are specs too.
-    """
-    found = _NAME.match(spec.partition("[")[0].rpartition("::")[2])
-    return found[1].lower() if found else ""
 
 
 class Closure:

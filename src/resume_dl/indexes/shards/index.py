@@ -92,8 +92,10 @@ def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
         if len(digest) != _DIGEST:
             raise BadShardsError(f"the hash of {quoted(name)} is not a SHA-256 digest")
     folder = url.rpartition("/")[0] + "/"
-    if shards_base.startswith(folder):  # the same place as a relative one, which mirrors have too
-        shards_base = f"./{shards_base.removeprefix(folder)}"
+    # below the index, as at each mirror
+    base, shards_base = (
+        f"./{each.removeprefix(folder)}" if each.startswith(folder) else each for each in (base, shards_base)
+    )
     return ShardIndex(subdir, base, shards_base, hashes)
 
 

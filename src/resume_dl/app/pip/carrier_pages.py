@@ -1,0 +1,119 @@
+"""Pages of carriers, where an index's authority cannot be reached: enough of them for two operators to agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from resume_dl.app.pip.index_notes import IndexNotes
+from resume_dl.app.pip.page_request import PageRequests
+from resume_dl.core.failures import Failure
+from resume_dl.core.sources import OF_THE_HOST
+from resume_dl.errors import ChannelUnavailableError
+from resume_dl.indexes.page_agreement import Agreement, Statement, agree
+from resume_dl.indexes.small_fetch import Unanswered
+from resume_dl.indexes.trust import Vouched
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl
+
+_TRIES_OF_EACH = 2
+"""Of a carrier, which is asked beside others."""
+_WITNESSES = 2
+"""Operators that have to agree."""
+
+
+@dataclass(slots=True)
+class Said:
+    """What carriers were asked and answered."""
+
+    statements: list[Statement] = field(default_factory=list)
+    failures: list[tuple[Source, Failure]] = field(default_factory=list)
+    more: bool = False
+    """Operators are left that were not asked."""
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the statements so far come to."""
+        return agree(self.statements)
+
+
+class CarrierPages:
+    """Asks carriers, two at a time."""
+
+    def __init__(self, requests: PageRequests, notes: IndexNotes, *, every: bool) -> None:
+        self._requests = requests
+        self._notes = notes
+        self._every = every
+
+    def said(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> Said:
+        """What carriers say: as many as it takes for two operators to agree; ``every``: one of each operator."""
+        said = Said()
+        waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
+        with ThreadPoolExecutor(_WITNESSES) as pool:
+            while True:
+                enough = not self._every and said.agreement.exists is not None
+                room = _WITNESSES - len(asked) if self._every or not said.statements else int(not asked)
+                taken = {each.operator for each in said.statements}
+                taken |= {self._requests.sources.operator(source) for source in asked.values()}
+                for source in [] if enough else list(waiting):
+                    operator = self._requests.sources.operator(source)
+                    if room > 0 and operator not in taken:
+                        taken.add(operator)
+                        waiting.remove(source)
+                        asked[pool.submit(self._statement, source)] = source
+                        room -= 1
+                if not asked:
+                    break
+                for future in wait(asked, return_when=FIRST_COMPLETED).done:
+                    source = asked.pop(future)
+                    try:
+                        statement, received = future.result()
+                    except Unanswered as unanswered:
+                        said.failures += unanswered.failures
+                    else:
+                        said.statements.append(statement)
+                        self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
+        said.more = any(self._requests.sources.operator(source) not in taken for source in waiting)
+        return said
+
+    def _statement(self, source: Source) -> tuple[Statement, int]:
+        """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
+        operator, within = self._requests.sources.operator(source), self._requests.sources.patience
+        try:
+            body, files = self._requests.ask(source, within=within, tries=_TRIES_OF_EACH)
+        except Unanswered as unanswered:
+            if self._requests.says_no(source, unanswered):
+                return Statement(source.mirror, operator, None), 0
+            if unanswered.kinds & OF_THE_HOST:
+                self._requests.sources.silent.add(source.url.host)
+            raise
+        return Statement(source.mirror, operator, files), body.received
+
+
+def unvouched(
+    url: RedactedUrl,
+    why: str,
+    statements: Sequence[Statement],
+    failures: Sequence[tuple[Source, Failure]],
+) -> ChannelUnavailableError:
+    """The error where the authority is silent and carriers are too few, or do not agree that there is such a page."""
+    tried = tuple(str(source.url) for source in dict.fromkeys(source for source, _ in failures))
+    if not statements:
+        return ChannelUnavailableError(
+            f"the index page {url} cannot be had: {Unanswered(failures)}",
+            tried=tried,
+            hint="check the line and the proxy settings, then run it again",
+        )
+    names = " and ".join(statement.mirror for statement in statements)
+    if len(statements) > 1:
+        having = " and ".join(each.mirror for each in statements if each.files is not None)
+        said = f"of the mirrors {names} only {having} has it"
+    else:
+        said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
+    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
+    return ChannelUnavailableError(
+        f"the index page {url} cannot be had from its authority ({why}), and {said}",
+        tried=tried,
+        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
+    )

@@ -1,0 +1,130 @@
+"""Where pages, files and METADATA of package indexes may be asked for, and what each place counts for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from resume_dl.indexes.trust import Vouched, operator_of, standing
+from resume_dl.model.artifact import Source
+from resume_dl.model.mirror import UPSTREAM, MirrorTable
+from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve.index_page import ListedFile
+from resume_dl.transfer.places import Places
+
+PATIENCE = 8.0
+"""Seconds: below the ten that people wait without a doubt, above the five that a silent first name server costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageStanding:
+    """The sources of one page by what they count for."""
+
+    believed: tuple[tuple[Source, Vouched], ...]
+    """Each decides where those before it cannot be reached: mirrors that the user named, the authority."""
+    carriers: tuple[Source, ...] = ()
+    """They count as far as two of them agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSources:
+    """The sources of one run. ``named``: mirrors as of ``--index-from``; ``offline``: only this machine is asked."""
+
+    places: Places
+    named: tuple[str, ...] = ()
+    offline: bool = False
+    silent: set[str] = field(default_factory=set)
+    """Hosts that were waited for in vain in this run: not waited for again where others can take their place."""
+    patience: float = PATIENCE
+    """Seconds, for a source in whose place others can answer."""
+
+    @property
+    def table(self) -> MirrorTable:
+        """The mirrors and origins."""
+        return self.places.table
+
+    def standing(self, page: RedactedUrl) -> PageStanding:
+        """The sources of a page by what they count for, those too that are not asked while ``offline``.
+
+        The authority is the place that the address names: a mirror of the table where it is one of its, else the
+        origin's own. A mirror that is retired leaves it to the origin.
+        """
+        sources = self.places.of(page)
+        if self.table.origin_of(page.reveal()) is None:  # a place of its own, which no mirror carries
+            return PageStanding(tuple((source, Vouched.AUTHORITY) for source in sources))
+        mirror = self.table.mirror_at(page.reveal())
+        name = mirror.name if mirror is not None and mirror.active else UPSTREAM
+        named = [source for word in self.named for source in sources if source.mirror == word]
+        others = [source for source in sources if source not in named]
+        found = standing(others, name, RedactedUrl(self.table.canonical(page.reveal())))
+        believed = [*((source, Vouched.NAMED) for source in named)]
+        believed += [(source, Vouched.AUTHORITY) for source in found.authority]
+        return PageStanding(tuple(believed), found.carriers)
+
+    def operator(self, source: Source) -> str:
+        """Who runs a source."""
+        return operator_of(source, self.table)
+
+    def is_asked(self, source: Source) -> bool:
+        """Whether it may be asked now."""
+        return not self.offline or source.url.reveal()[:5] == "file:"
+
+    def anywhere(self, file: ListedFile, ending: str = "") -> tuple[Source, ...]:
+        """Every source of the file whose name has this ``ending`` more, for bytes that a digest identifies."""
+        every = (*self._of(RedactedUrl(file.url + ending)), *self.own(file, ending))
+        return tuple({source.url.reveal(): source for source in every}.values())
+
+    def own(self, file: ListedFile, ending: str = "") -> tuple[Source, ...]:
+        """The address that the index's authority gives, alone; nothing where no authority gave one."""
+        stated = file.url if file.stated is None else file.stated
+        return self._at(RedactedUrl(stated + ending)) if stated else ()
+
+    def of_file(self, file: ListedFile) -> tuple[Source, ...]:
+        """Where the file's bytes may come from: anywhere by its digest, without one from its own address."""
+        return self.anywhere(file) if file.is_identified else self.own(file)
+
+    def _at(self, url: RedactedUrl) -> tuple[Source, ...]:
+        """The source at this very address: its scheme may differ, where the table knows a mirror by https."""
+        there = _place(url)
+        return tuple(source for source in self._of(url) if source.url == url or _place(source.url) == there)[:1]
+
+    def _of(self, url: RedactedUrl) -> tuple[Source, ...]:
+        found: Sequence[Source] = [source for source in self.places.of(url) if self.is_asked(source)]
+        return tuple(sorted(found, key=lambda source: source.url != url or source.mirror == UPSTREAM))
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSources:
+    """The sources of one wheel and of its METADATA (``metadata.MetadataSources``)."""
+
+    sources: PageSources
+    file: ListedFile
+
+    def anywhere(self, ending: str = "") -> tuple[Source, ...]:
+        """Every source, for bytes that a digest identifies."""
+        return self.sources.anywhere(self.file, ending)
+
+    def own(self, ending: str = "") -> tuple[Source, ...]:
+        """The address that the index's authority gives; perhaps none."""
+        return self.sources.own(self.file, ending)
+
+    def carriers(self) -> list[tuple[str, Source]]:
+        """Operator and source of the other places of the wheel, which a digest has to identify."""
+        own = {source.url for source in self.own()}
+        every = self.anywhere() if self.file.is_identified else ()
+        return [(self.sources.operator(source), source) for source in every if source.url not in own]
+
+    @property
+    def patience(self) -> float:
+        """Seconds, for a source in whose place others can answer."""
+        return self.sources.patience
+
+    @property
+    def silent(self) -> set[str]:
+        """Hosts that were waited for in vain in this run."""
+        return self.sources.silent
+
+
+def _place(url: RedactedUrl) -> tuple[str, str]:
+    return url.host, urlsplit(url.reveal()).path

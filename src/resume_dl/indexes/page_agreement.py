@@ -1,0 +1,118 @@
+"""What carriers of a package index agree on, where its authority cannot be reached. Pure.
+
+A file counts where two carriers of different operators state it under one name with one digest, at least. What else
+they say of it counts as far as they say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from resume_dl.errors import IntegrityError
+from resume_dl.resolve.index_page import ListedFile, verifiable
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One carrier's page; ``files`` is None where it says that the index has no such page."""
+
+    mirror: str
+    operator: str
+    files: tuple[ListedFile, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """Carriers that give one file different digests."""
+
+    filename: str
+    sides: Mapping[str, str]
+    """Mirror -> ``sha256:<hex>``."""
+
+    def error(self) -> IntegrityError:
+        """The error for a file that was chosen."""
+        sides = " and ".join(f"{mirror} says {digest}" for mirror, digest in self.sides.items())
+        return IntegrityError(
+            f"{self.filename}: the index's authority cannot be reached, and mirrors contradict each other: {sides}",
+            hint="nothing was fetched; try again when the index itself can be reached, or name the mirror that you "
+            "trust with --index-from",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the carriers' pages come to."""
+
+    files: tuple[ListedFile, ...] = ()
+    """Files that two operators state, disputed ones included."""
+    disputes: Mapping[str, Dispute] = field(default_factory=dict)
+    """By file name."""
+    alone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Mirror -> names of files that no second operator states, in the page's order."""
+    exists: bool | None = None
+    """Whether the index has the page: True or False where two operators say so, None where they do not agree."""
+
+
+def agree(statements: Sequence[Statement]) -> Agreement:
+    """What statements of different operators agree on."""
+    having = {statement.operator for statement in statements if statement.files is not None}
+    lacking = {statement.operator for statement in statements if statement.files is None}
+    exists = True if len(having) > 1 else False if len(lacking) > 1 else None
+    named: dict[str, list[tuple[Statement, ListedFile]]] = {}
+    for statement in statements:
+        for file in statement.files or ():
+            named.setdefault(file.filename, []).append((statement, file))
+    files: list[ListedFile] = []
+    disputes: dict[str, Dispute] = {}
+    alone: dict[str, list[str]] = {}
+    for filename, told in named.items():
+        dispute = _dispute(filename, told) if len({statement.operator for statement, _ in told}) > 1 else None
+        if dispute is not None:
+            disputes[filename] = dispute
+            files.append(replace(told[0][1], stated=""))
+        elif (common := _common(told)) is not None:
+            files.append(common)
+        else:
+            alone.setdefault(told[0][0].mirror, []).append(filename)
+    return Agreement(tuple(files), disputes, {mirror: tuple(names) for mirror, names in alone.items()}, exists)
+
+
+def _dispute(filename: str, told: Sequence[tuple[Statement, ListedFile]]) -> Dispute | None:
+    """Whether any two statements give different digests of one kind; one page may contradict itself."""
+    seen: dict[str, tuple[str, str]] = {}
+    for statement, file in told:
+        for kind, value in verifiable(file.hashes).items():
+            mirror, other = seen.setdefault(kind, (statement.mirror, value))
+            if other != value:
+                here = statement.mirror if statement.mirror != mirror else f"{mirror} (elsewhere on its page)"
+                return Dispute(filename, {mirror: f"{kind}:{other}", here: f"{kind}:{value}"})
+    return None
+
+
+def _common(told: Sequence[tuple[Statement, ListedFile]]) -> ListedFile | None:
+    """What the first two statements of different operators with a digest in common say alike."""
+    of_each: dict[str, ListedFile] = {}  # a page may list a name a hundred thousand times, operators are few
+    for statement, file in told:
+        of_each.setdefault(statement.operator, file)
+    each = [*of_each.values()]
+    for number, one in enumerate(each):
+        for other in each[number + 1 :]:
+            hashes = _alike(verifiable(one.hashes), other.hashes)
+            if hashes:
+                both = one.metadata is not None and other.metadata is not None
+                return replace(
+                    one,
+                    hashes=hashes,
+                    size=one.size if one.size == other.size else None,
+                    # without it the METADATA is asked
+                    requires_python=one.requires_python if one.requires_python == other.requires_python else "",
+                    yanked=one.yanked if one.yanked and other.yanked else False,
+                    metadata=_alike(one.metadata or {}, other.metadata or {}) if both else None,
+                    stated="",
+                )
+    return None
+
+
+def _alike(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    return {kind: value for kind, value in one.items() if other.get(kind) == value}

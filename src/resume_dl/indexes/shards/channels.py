@@ -1,0 +1,134 @@
+"""Shards in the place of whole indexes, for the channels of a solve: which have them, and what became of each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl.indexes.shards.fetch import OpenIndex, ShardFetcher, ShardSources
+from resume_dl.indexes.shards.store import ShardStore
+from resume_dl.indexes.shards.subsets import Subsets
+from resume_dl.model.artifact import Source
+from resume_dl.model.channel import Channel
+from resume_dl.resolve.request import RepodataFile
+
+Wanted = tuple[Channel, str]
+"""A channel and a subdir."""
+Mentioned = Callable[[Sequence[RepodataFile], Collection[str]], Collection[str]]
+"""The names that records of these names lead to in whole indexes, themselves among them."""
+
+
+class ChannelShards:
+    """The shards of one command. ``close`` removes the files that were written for the solver.
+
+    ``mentioned`` follows names through whole indexes: a channel without shards may depend on one that has them.
+    ``add_pip``: python depends on pip, as conda's setting has it.
+    """
+
+    def __init__(self, fetcher: ShardFetcher, store: ShardStore, mentioned: Mentioned, *, add_pip: bool) -> None:
+        self._fetcher = fetcher
+        self._store = store
+        self._mentioned = mentioned
+        self._add_pip = add_pip
+        self._folders: list[Path] = []
+        self._sources: dict[Wanted, ShardSources] = {}
+        self._without: set[Wanted] = set()
+        """Those whose shards cannot be used: not asked for again in this run."""
+        self._left: set[Wanted] = set()
+        self._subsets: Subsets[Wanted] | None = None
+        self._names: Collection[str] = ()
+        self._used: dict[Wanted, OpenIndex] = {}
+        self._has_asked = False
+
+    @property
+    def used(self) -> Mapping[Wanted, OpenIndex]:
+        """The indexes that the last files were made of."""
+        return self._used
+
+    @property
+    def left(self) -> Collection[Wanted]:
+        """Those that have a shard index, and of which a shard cannot be had."""
+        return self._left
+
+    @property
+    def downloaded(self) -> int:
+        """Body bytes of indexes and shards that came over the line so far."""
+        return self._fetcher.downloaded
+
+    def close(self) -> None:
+        """Wait for nothing more, and remove what was written. Never raises."""
+        self._fetcher.close()
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def begin(
+        self,
+        wanted: Mapping[Wanted, tuple[tuple[Source, ...], tuple[Source, ...]]],
+        names: Collection[str],
+        *,
+        past_caches: bool = False,
+    ) -> list[Wanted]:
+        """Those of ``wanted`` (with the authorities and the carriers of each one's shard index) that have shards.
+
+        ``names`` are those that the solve begins with. ``complete`` gives their files, once the whole indexes of the
+        others are there. Raises Interrupted.
+        """
+        self._sources = {
+            each: ShardSources(f"{each[0].name}/{each[1]}", each[1], authorities, carriers)
+            for each, (authorities, carriers) in wanted.items()
+            if each not in self._without and not any(source.url.reveal()[:5] == "file:" for source in authorities)
+        }
+        self._names, self._used = names, {}
+        self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder(), add_pip=self._add_pip)
+        self._without |= subsets.open(self._sources, past_caches=past_caches).keys()
+        self.leave(subsets.extend(names))
+        return subsets.keys
+
+    def complete(self, whole: Sequence[RepodataFile]) -> dict[Wanted, RepodataFile] | None:
+        """The file of each that has shards; ``whole`` are the whole indexes of the others.
+
+        None where a shard turns out to be missing: then all has to begin again, without that index's shards. Raises
+        Interrupted or OSError.
+        """
+        subsets = self._subsets
+        if subsets is None or not subsets.keys:
+            return {}
+        while whole:
+            before = subsets.names
+            if broken := subsets.extend(self._mentioned(whole, before)):
+                self.leave(broken)
+                return None
+            if subsets.names == before:
+                break
+        written = subsets.write()
+        self._used = {each: subset.index for each, subset in written.items()}
+        return {each: RepodataFile(*each, subset.path, subset.names) for each, subset in written.items()}
+
+    def leave(self, those: Collection[Wanted]) -> None:
+        """Use the shards of these no more in this run."""
+        self._without |= set(those)
+        self._left |= set(those)
+
+    def has_newer(self) -> bool:
+        """Whether a server has another index than the one that was used, caches on the way passed over.
+
+        It is asked once: what it has then is kept, and used from the next ``begin`` on.
+        """
+        if not self._used or self._has_asked:
+            return False
+        self._has_asked = True
+        asked = [self._sources[each] for each in self._used]
+        answers = self._fetcher.open(asked, past_caches=True)
+        return any(
+            isinstance(answer, OpenIndex) and answer.digest != index.digest
+            for answer, index in zip(answers, self._used.values(), strict=True)
+        )
+
+    def _new_folder(self) -> Path:
+        folder = self._store.make_temporary()
+        self._folders.append(folder)
+        with suppress(OSError):
+            folder.chmod(0o700)
+        return folder

@@ -1,0 +1,332 @@
+"""Shard indexes from those that decide, and shards from any source that has them: by their hash nobody can forge one.
+
+CEP 16. Whatever fails here is a reason to fetch the whole index, and never an error of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.responses import cache_headers
+from resume_dl.engine.pool import Pool
+from resume_dl.errors import Interrupted, SourceError
+from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, Note
+from resume_dl.indexes.shards.carriers import Carriers
+from resume_dl.indexes.shards.closure import Closure
+from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardIndex, parse_index
+from resume_dl.indexes.shards.packed import BadShardsError
+from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
+from resume_dl.indexes.shards.store import KeptIndex, ShardStore
+from resume_dl.indexes.small_fetch import Reader, Refused, Unanswered
+from resume_dl.model.artifact import Source
+from resume_dl.ports import Reporter
+
+CONNECTIONS = 8
+"""To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
+_TICK = 0.1
+"""Seconds after which a wait looks whether the user has stopped it."""
+_PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSources:
+    """Where one subdir's index may come from, and which others may have its shards; URLs of the index."""
+
+    title: str
+    """``conda-forge/linux-64``"""
+    subdir: str
+    authorities: tuple[Source, ...]
+    carriers: tuple[Source, ...] = ()
+
+
+@dataclass(slots=True)
+class OpenIndex:
+    """An index that was parsed, and what its shards have brought."""
+
+    sources: ShardSources
+    source: Source
+    """It vouches for the index."""
+    index: ShardIndex
+    digest: str
+    """SHA-256 of the index as it came."""
+    checked: float
+    """When the source last said that it is current, in seconds since 1970."""
+    downloaded: int = 0
+    """Bytes of index and shards that came in this run."""
+    carried_by: set[str] = field(default_factory=set)
+    """The mirrors that gave shards in this run."""
+    shards: dict[str, Shard] = field(default_factory=dict)
+    """By name; those that were asked for."""
+    broken: str = ""
+    """Why a shard cannot be had: the whole index is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoIndex:
+    """Why there is no shard index."""
+
+    why: str
+    kinds: frozenset[FailureKind] = frozenset()
+    downloaded: int = 0
+
+
+class ShardFetcher:
+    """Fetches through ``reader``, which it stops in the end; used from one thread. ``offline`` takes what is kept.
+
+    ``carriers`` is another Reader, for the question whether a carrier has shards. ``freshness`` says
+    how old a kept index may be that is used without a request. ``cancelled`` is asked while answers are awaited.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        store: ShardStore,
+        reporter: Reporter,
+        *,
+        carriers: Reader | None = None,
+        offline: bool = False,
+        freshness: Freshness = AS_SERVERS_SAY,
+        cancelled: Callable[[], bool] = lambda: False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._reader = reader
+        self._store = store
+        self._reporter = reporter
+        self._offline = offline
+        self._freshness = freshness
+        self._cancelled = cancelled
+        self._now = now
+        self._carriers = Carriers(carriers)
+        self._pool = Pool("shards", CONNECTIONS)
+        self.downloaded = 0
+        """Body bytes of indexes and shards that came over the line so far."""
+
+    def close(self) -> None:
+        """End every request and every thread. Never raises."""
+        self._reader.stop()
+        self._carriers.close()
+        self._pool.close()
+
+    # ------------------------------------------------------------------ indexes
+
+    def open(self, wanted: Sequence[ShardSources], *, past_caches: bool = False) -> list[OpenIndex | NoIndex]:
+        """The shard index of each, all asked for at once; ``past_caches``: of the server itself. Raises Interrupted."""
+        found: dict[int, OpenIndex | NoIndex] = {}
+        pool = Pool("shard-index")
+        waiting = _Answers[int, OpenIndex](pool, self._cancelled)
+        try:
+            for number, sources in enumerate(wanted):
+                waiting.submit(number, partial(self._opened, sources, past_caches=past_caches))
+            for number, answer in waiting:
+                if isinstance(answer, Unanswered):
+                    found[number] = NoIndex(str(answer), answer.kinds)
+                elif isinstance(answer, _Unavailable | SourceError):
+                    found[number] = NoIndex(str(answer))
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    found[number] = answer
+                    self.downloaded += answer.downloaded
+        finally:
+            pool.close()
+        for number, each in found.items():
+            if isinstance(each, NoIndex):
+                level = "warning" if FailureKind.CONTENT in each.kinds else "debug"
+                self._reporter.message(f"no shards of {wanted[number].title}: {each.why}", level=level)
+        return [found[number] for number in range(len(wanted))]
+
+    def _opened(self, wanted: ShardSources, *, past_caches: bool) -> OpenIndex:
+        kept = {source.url: self._kept(wanted, source) for source in wanted.authorities}
+        for source in wanted.authorities:
+            known = kept[source.url]
+            if known is not None and (
+                self._offline or (not past_caches and self._freshness.allows(known[0].note, self._now()))
+            ):
+                return _open(wanted, source, *known)
+        if self._offline:
+            raise _Unavailable("none is kept, and this is offline")
+        if not wanted.authorities:
+            raise _Unavailable("its authority may not be asked")
+
+        def attempt(source: Source) -> OpenIndex | Refused[OpenIndex]:
+            return self._ask_for_index(wanted, source, kept.get(source.url), past_caches=past_caches)
+
+        return self._reader.ask([_many(source) for source in wanted.authorities], attempt)
+
+    def _kept(self, wanted: ShardSources, source: Source) -> tuple[KeptIndex, ShardIndex] | None:
+        kept = self._store.index(source.url)
+        if kept is None or kept.note.source != str(source.url):
+            return None
+        try:
+            return kept, parse_index(kept.data, subdir=wanted.subdir, url=source.url.reveal())
+        except BadShardsError:
+            self._store.forget_index(source.url)
+            return None
+
+    def _ask_for_index(
+        self, wanted: ShardSources, source: Source, kept: tuple[KeptIndex, ShardIndex] | None, *, past_caches: bool
+    ) -> OpenIndex | Refused[OpenIndex]:
+        headers = {} if kept is None else kept[0].note.said.conditions()
+        if past_caches or self._freshness.refresh:
+            headers |= _PAST_CACHES
+        answer = self._reader.file(source, headers=headers, largest=LARGEST_INDEX)
+        if isinstance(answer, Failure):
+            if answer.kind is FailureKind.UNCHANGED and kept is not None:
+                self._store.confirm_index(source.url)
+                note = replace(kept[0].note, checked=self._now())
+                return _open(wanted, source, replace(kept[0], note=note), kept[1])
+            return Refused(answer)
+        data, head = answer
+        try:
+            index = parse_index(data, subdir=wanted.subdir, url=source.url.reveal())
+        except BadShardsError as error:
+            return Refused(Failure(FailureKind.CONTENT, f"{FILENAME} is refused: {error}"))
+        new = KeptIndex(data, Note(str(source.url), cache_headers(head), self._now()))
+        self._store.keep_index(source.url, new)
+        opened = _open(wanted, source, new, index)
+        opened.downloaded = len(data)
+        return opened
+
+    # ------------------------------------------------------------------ shards
+
+    def fetch(self, opened: Sequence[OpenIndex], names: Collection[str], closure: Closure) -> None:
+        """The shards of ``names``, and of every name that they lead ``closure`` to, of each index that has them.
+
+        An index whose shard cannot be had is ``broken`` then, and nothing more is asked of it. Raises Interrupted.
+        """
+        waiting = _Answers[tuple[int, str], _Came](self._pool, self._cancelled)
+
+        def ask(names: Collection[str]) -> None:
+            for number, each in enumerate(opened):
+                for name in names:
+                    digest = each.index.digest_of(name)
+                    if digest is not None and name not in each.shards and not each.broken:
+                        waiting.submit((number, name), partial(self._shard, each, digest))
+
+        ask(names)
+        for (number, name), answer in waiting:
+            each = opened[number]
+            if isinstance(answer, Unanswered | SourceError | _Unavailable):
+                self._break(each, f"{name}: {answer}")
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                each.downloaded += answer.downloaded
+                self.downloaded += answer.downloaded
+                each.carried_by |= {answer.mirror} - {""}
+                try:
+                    each.shards[name] = parse_shard(answer.data, name=name)
+                except BadShardsError as error:
+                    self._break(each, f"{name}: {error}")
+                    continue
+                ask(closure.add(each.shards[name].mentioned))
+
+    def _break(self, index: OpenIndex, why: str) -> None:
+        if not index.broken:
+            index.broken = why
+            text = f"a shard of {index.sources.title} cannot be used ({index.source.url.host}): {why}"
+            self._reporter.message(f"{text}; its whole index is fetched", level="warning")
+
+    def _shard(self, each: OpenIndex, digest: str) -> _Came:
+        """One shard, of which only its digest was verified. Raises _Unavailable, Unanswered, Interrupted."""
+        data = self._store.read(digest)
+        if data is not None:
+            return _Came(data)
+        if self._offline:
+            raise _Unavailable("it is not kept, and this is offline")
+        if each.broken:
+            raise _Unavailable("another one failed before")
+        title, lengths = each.sources.title, list[int]()
+
+        def attempt(source: Source) -> tuple[Source, bytes] | Refused[tuple[Source, bytes]]:
+            began = time.monotonic()
+            answer = self._reader.file(source, largest=LARGEST_SHARD)
+            if isinstance(answer, Failure):
+                failure = answer
+            else:
+                lengths.append(len(answer[0]))
+                if hashlib.sha256(answer[0]).hexdigest() == digest:
+                    self._carriers.answered(title, source, time.monotonic() - began)
+                    return source, answer[0]
+                failure = Failure(FailureKind.CONTENT, f"gave other bytes than those of the hash {digest}")
+            self._carriers.failed(title, source)
+            return Refused(failure)
+
+        own = each.index.shard_source(_many(each.source), digest)
+        carriers = [each.index.shard_source(carrier, digest) for carrier in each.sources.carriers]
+        with self._carriers.turn(title, own, carriers) as sources:
+            try:
+                source, data = self._reader.ask(sources, attempt)
+            except Unanswered as unanswered:
+                others = self._carriers.others(title, carriers, sources)
+                if not others:
+                    raise
+                try:
+                    source, data = self._reader.ask(others, attempt)
+                except Unanswered as more:
+                    raise Unanswered((*unanswered.failures, *more.failures)) from more
+        self._store.keep(digest, data)
+        return _Came(data, sum(lengths), source.mirror)
+
+
+@dataclass(frozen=True, slots=True)
+class _Came:
+    """Bytes of a shard; how many bytes were downloaded for it, and the mirror that gave it."""
+
+    data: bytes
+    downloaded: int = 0
+    mirror: str = ""
+
+
+class _Unavailable(Exception):  # noqa: N818 - a result, whose caller makes words for people of it
+    """Nothing can be asked for it."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Answers(Generic[K, V]):
+    """Calls in a pool's threads, and what came of each, as it comes; calls may be added meanwhile."""
+
+    def __init__(self, pool: Pool, cancelled: Callable[[], bool]) -> None:
+        self._pool = pool
+        self._cancelled = cancelled
+        self._queue: SimpleQueue[tuple[K, V | BaseException]] = SimpleQueue()
+        self._waiting = 0
+
+    def submit(self, key: K, call: Callable[[], V]) -> None:
+        """Make a call soon."""
+        self._waiting += 1
+
+        def made() -> None:
+            self._queue.put((key, call()))
+
+        self._pool.submit(made, lambda error: self._queue.put((key, error)))
+
+    def __iter__(self) -> Iterator[tuple[K, V | BaseException]]:
+        while self._waiting:
+            if self._cancelled():
+                raise Interrupted("stopped")
+            try:
+                found = self._queue.get(timeout=_TICK)
+            except Empty:
+                continue
+            self._waiting -= 1
+            yield found
+
+
+def _open(wanted: ShardSources, source: Source, kept: KeptIndex, index: ShardIndex) -> OpenIndex:
+    return OpenIndex(wanted, source, index, hashlib.sha256(kept.data).hexdigest(), kept.note.checked)
+
+
+def _many(source: Source) -> Source:
+    """The source with as many connections as small files want, where the mirrors table does not say otherwise."""
+    return source if source.connections is not None else replace(source, connections=CONNECTIONS)

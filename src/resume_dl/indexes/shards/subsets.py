@@ -1,0 +1,84 @@
+"""One solve's indexes as far as shards have them: opened, followed from name to name, written for the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from resume_dl.indexes.shards.closure import Closure
+from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher, ShardSources
+from resume_dl.indexes.shards.subset import write_names, write_subset
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """One subdir's records of the names that a solve can come to, as repodata.json."""
+
+    path: Path
+    names: Path
+    """All names of its index, one a line."""
+    index: OpenIndex
+    """What it was made of."""
+
+
+class Subsets(Generic[K]):
+    """One solve's indexes, by any key; files are written below ``folder``, which the caller removes.
+
+    ``add_pip``: python depends on pip, as conda's setting has it.
+    """
+
+    def __init__(self, fetcher: ShardFetcher, folder: Path, *, add_pip: bool) -> None:
+        self._fetcher = fetcher
+        self._folder = folder
+        self._closure = Closure(add_pip=add_pip)
+        self._opened: dict[K, OpenIndex] = {}
+        self._written: dict[K, tuple[int, Subset]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the solve can come to, so far."""
+        return self._closure.names
+
+    @property
+    def keys(self) -> list[K]:
+        """Those whose shards are used."""
+        return list(self._opened)
+
+    def open(self, wanted: Mapping[K, ShardSources], *, past_caches: bool = False) -> dict[K, NoIndex]:
+        """Open the shard index of each; those that have none. Raises Interrupted."""
+        answers = dict(zip(wanted, self._fetcher.open(list(wanted.values()), past_caches=past_caches), strict=True))
+        self._opened |= {key: answer for key, answer in answers.items() if isinstance(answer, OpenIndex)}
+        return {key: answer for key, answer in answers.items() if isinstance(answer, NoIndex)}
+
+    def extend(self, names: Collection[str]) -> list[K]:
+        """Fetch what a solve of these names can come to; those that are not used any more, as a shard cannot be had.
+
+        For these the whole index is needed. Raises Interrupted.
+        """
+        new = self._closure.add(names)
+        indexes = list(self._opened.values())
+        self._fetcher.fetch(indexes, new, self._closure)
+        broken = [key for key, index in self._opened.items() if index.broken]
+        for key in broken:
+            del self._opened[key]
+        return broken
+
+    def write(self) -> dict[K, Subset]:
+        """A file for each index; one that has not grown since the last time is left. Raises OSError."""
+        found: dict[K, Subset] = {}
+        for number, (key, index) in enumerate(self._opened.items()):
+            count, subset = self._written.get(key, (-1, None))
+            if subset is None or count != len(index.shards) or subset.index is not index:
+                path = self._folder / f"{number}-{len(index.shards)}.json"
+                subset = Subset(path, path.with_suffix(".names"), index)
+                shards: Sequence[str] = sorted(index.shards)
+                records = [index.shards[name] for name in shards]
+                write_subset(path, records, subdir=index.sources.subdir, base_url=index.index.base_url)
+                write_names(subset.names, index.index.hashes)
+                self._written[key] = len(index.shards), subset
+            found[key] = subset
+        return found
