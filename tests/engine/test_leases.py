@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 
 import pytest
 
@@ -20,16 +21,16 @@ def zeros(count):
 
 
 class Gate:
-    """A server's answer waits for ``open`` (with ``Latency(0.02, gate.now)``)."""
+    """The clock of a server whose answer waits for ``open`` (with ``Latency(0.02, gate.now)``)."""
 
     def __init__(self) -> None:
-        self._time = 0.0
+        self._is_open = False
 
     def now(self) -> float:
-        return self._time
+        return time.monotonic() if self._is_open else 0.0
 
     def open(self) -> None:
-        self._time = 2.0
+        self._is_open = True
 
 
 def test_before_the_head(serve):
