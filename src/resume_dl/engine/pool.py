@@ -34,6 +34,7 @@ class Pool:
         It never raises: what waits for the call has one place to hear of its end.
         """
         with self._lock:
+            number = self._threads
             if self._idle:
                 self._idle -= 1
                 grow = False
@@ -43,7 +44,7 @@ class Pool:
         if grow:
             try:
                 # Starting one takes a millisecond, as long as a small file: hence they are kept.
-                start_thread(self._work, lambda _: None, name=f"{self._name}-{self._threads}")
+                start_thread(self._work, lambda _: None, name=f"{self._name}-{number}")
             except (RuntimeError, MemoryError) as error:
                 with self._lock:
                     self._threads -= 1
