@@ -291,9 +291,8 @@ class _Create:
             leave_out=lambda artifact: self.delta.find(artifact) is not None,
             begin=self.folder.begin,
         )
-        self.indexes = tuple(
-            sorted((each.as_vouched() for each in done.indexes), key=lambda each: tuple(each.values()))
-        )
+        vouched = ({**said, "channel": public(said["channel"])} for said in (i.as_vouched() for i in done.indexes))
+        self.indexes = tuple(sorted(vouched, key=lambda said: tuple(said.values())))
         result = CreateResult("bundle create", done.artifacts, error=done.error, notes=done.notes)
         result.resolved, result.indexes = done.resolved, done.indexes
         return result
