@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import records
-from support.fetching import User
+from support.fetching import User, index_from
 
 CPU = "pytorch-1.7.1-py3.8_cpu_0.tar.bz2"
 CUDA_102 = "pytorch-1.7.1-py3.8_cuda10.2.89_cudnn7.6.5_0.tar.bz2"
@@ -168,8 +168,9 @@ def test_unknown_channel(user, served):
     """A channel that no mirror has: exit 3 and every address that was tried."""
     tried = {"one": "a", "two": "b"}
     carries = {name: {"conda:nowhere": f"{served.base(0)}/{folder}"} for name, folder in tried.items()}
-    file = user.write_mirrors(carries)
-    done = user.fetch("pytorch", "-c", "nowhere", "--override-channels", "--json", "--mirrors", file)
+    user.options = ["--platform", "linux-64", "--mirrors", str(user.write_mirrors(carries)), "--no-upstream"]
+    user.options += index_from(tried)
+    done = user.fetch("pytorch", "-c", "nowhere", "--override-channels", "--json")
     assert done.code == 3, done.err
     assert done.report["error"]["type"] == "ChannelNotFoundError"
     for folder in tried.values():
@@ -180,9 +181,9 @@ def test_unknown_channel(user, served):
 def test_unreachable_channel(user):
     """Nobody answers: exit 6, soon with --give-up-after, and what to do; no archive, no pkgs folder harmed."""
     carries = {"dead": {"conda:pytorch": "http://127.0.0.1:9/pytorch"}}
-    options = ["-c", "pytorch", "--override-channels", "--mirrors", user.write_mirrors(carries)]
-    user.options[user.options.index("20s")] = "200s"
-    done = user.fetch("pytorch", *options, "--json", "--give-up-after", "2s")
+    mirrors = ["--mirrors", str(user.write_mirrors(carries)), "--no-upstream"]
+    user.options = ["--platform", "linux-64", "--give-up-after", "200s", *mirrors]
+    done = user.fetch("pytorch", "-c", "pytorch", "--override-channels", "--json", "--give-up-after", "2s")
     assert done.code == 6, done.err
     error = done.report["error"]
     assert (error["type"], error["retryable"]) == ("ChannelUnavailableError", True)

@@ -103,6 +103,8 @@ class CondaIndexes:
         Interrupted or StoreError.
         """
         self._asked_for = wanted, names
+        if not self._offline:
+            self._whole.check_folder()
         while True:
             sharded = self._with_shards(wanted, names)
             subsets = self._with_subsets(self._whole_ones(wanted, sharded))

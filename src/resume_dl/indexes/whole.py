@@ -96,6 +96,10 @@ class WholeIndexes:
         self._refused: dict[Asked, list[str]] = {}
         """What was wrong with indexes that came, each with its source."""
 
+    def check_folder(self) -> None:
+        """Make the folder of the kept copies, and see that it can be written. Raises StoreError."""
+        self._copies.make_folder()
+
     def fetch(
         self,
         wanted: Sequence[Asked],
@@ -122,7 +126,7 @@ class WholeIndexes:
         missing = [each for each in wanted if results[each].path is None]
         for number in range(0 if self._offline else len(forms)):
             now = {each: found[each][number] for each in missing}
-            self._get(now, results, past_caches=past_caches, replaceable=replaceable)
+            self._get_once(now, results, past_caches=past_caches, replaceable=replaceable)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
         for each in missing:
             if each in self._refused:
@@ -134,6 +138,27 @@ class WholeIndexes:
         # kept by the first source's address: what one source says is never taken for what another one says
         url = sources[0].url if sources else channel.file_url(subdir, name)
         return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
+
+    def _get_once(
+        self,
+        indexes: Mapping[Asked, Artifact],
+        results: Mapping[Asked, WholeIndex],
+        *,
+        past_caches: bool,
+        replaceable: Container[Asked],
+    ) -> None:
+        """As ``_get``, each address once: a mirror may serve several channels from one place, as a bundle does."""
+        first: dict[str, Asked] = {}
+        for each, index in indexes.items():
+            first.setdefault(index.key, each)
+        distinct = {each: indexes[each] for each in first.values()}
+        self._get(distinct, results, past_caches=past_caches, replaceable=replaceable)
+        for each, index in indexes.items():
+            came, result = results[first[index.key]], results[each]
+            result.path, result.error, result.carried_by = came.path, came.error, came.carried_by
+            result.kept, result.age = came.kept, came.age
+            if each not in distinct and first[index.key] in self._refused:
+                self._refused[each] = self._refused[first[index.key]]
 
     def _get(
         self,
