@@ -334,7 +334,7 @@ def test_conda_and_pip_in_one_call(tmp_path, nginx_mirrors, small):
     user = User(tmp_path / "user")
     carries = {"pypi:simple": f"{nginx.base()}/simple", "pypi:files": f"{nginx.base()}/packages"}
     carries |= {f"conda:{channel}": f"{nginx.base()}/{channel}" for channel in CHANNELS}
-    user.options += ["--mirrors", str(user.write_mirrors({"one": carries})), "--no-upstream"]
+    user.options += ["--mirrors", str(user.write_mirrors({"one": carries})), "--no-upstream", "--index-from", "one"]
     pip = ["--pip", "native", "--pip", "tqdm", "--index-url", f"{nginx.base()}/simple"]
     locks = ["--lock", "explicit.txt", "--lock", "pylock.mine.toml"]
     done = user.fetch("pytorch=1.7", *pip, *locks, "--name", "new", "--json")
@@ -359,7 +359,7 @@ def test_both_are_resolved_before_either_is_fetched(tmp_path, nginx_mirrors, sma
     user = User(tmp_path / "user")
     carries = {"pypi:simple": f"{nginx.base()}/simple", "pypi:files": f"{nginx.base()}/packages"}
     carries |= {f"conda:{channel}": f"{nginx.base()}/{channel}" for channel in CHANNELS}
-    user.options += ["--mirrors", str(user.write_mirrors({"one": carries})), "--no-upstream"]
+    user.options += ["--mirrors", str(user.write_mirrors({"one": carries})), "--no-upstream", "--index-from", "one"]
     done = user.fetch("pytorch=1.7", "--pip", "no-such", "--index-url", f"{nginx.base()}/simple")
     assert done.code == 3
     assert nginx.archive_requests() == []
