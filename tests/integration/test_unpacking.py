@@ -354,6 +354,23 @@ def ready(pkgs: Path, artifact: Artifact, number: int = 0) -> Ready:
     return Ready(artifact, artifact, staged_path(pkgs, artifact), folder / "package", folder)
 
 
+def test_an_archive_that_another_process_has_given_its_name_is_unpacked_from_there(pkgs, around_extract):
+    """Between the look at it and its opening; the folder beside it is a third process's, and away for a moment."""
+    artifact = package(pkgs, "moved")
+    asked = []
+
+    def move(_worker: RattlerWorker, _target: Path, go_on: Callable[[], Extracted]) -> Extracted:
+        if not asked:
+            staged_path(pkgs, artifact).rename(pkgs / artifact.filename)
+        asked.append(1)
+        return go_on()
+
+    around_extract(move)
+    assert unpacked(Extractor(CondaCache(pkgs)), artifact) == {"moved": None}
+    assert len(asked) == 2
+    assert look(pkgs, artifact).state is State.COMPLETE
+
+
 def test_a_batch_is_full_at_its_most(tmp_path):
     """So many may wait, and with the last of them it is time."""
     batch = UnpackedBatch(CondaCache(tmp_path))

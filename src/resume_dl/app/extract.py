@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from resume_dl.app.caches import Cache
 from resume_dl.app.plan import measured
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch, unless_there
-from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, WorkerCrashedError, internal_error
+from resume_dl.errors import (
+    IntegrityError,
+    Interrupted,
+    NotWritableError,
+    ResumeDLError,
+    WorkerCrashedError,
+    internal_error,
+)
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.standalone import fs
@@ -108,6 +115,11 @@ class Extractor:
                 return self._unpack_once(worker, artifact)
             except WorkerCrashedError:
                 return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
+            except NotWritableError:
+                if self._cache.has(artifact) or fs.is_regular(staged_path(self._pkgs_dir, artifact)):
+                    raise
+                # another process has given the archive its own name, and a third one is replacing its folder
+                return self._unpack_once(worker, artifact)
         except (ResumeDLError, OSError) as error:
             return unless_there(self._cache, artifact, error)
         except Exception as error:  # noqa: BLE001 - the next archives are unpacked all the same
