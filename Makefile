@@ -3,8 +3,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && { echo $$python; break; }; done)
 BIN := .venv/bin
 READY := .venv/.ready
-# Three at once: most of a test is waiting. Where a test has to be looked into, make test PARALLEL= runs one by one.
-PARALLEL ?= -n 3 --dist worksteal
+# Four at once: most of a test is waiting (17 minutes of processor time in all). Where a test has to be looked into, make test PARALLEL= runs one by one.
+PARALLEL ?= -n 4 --dist worksteal
 OLDEST := .rattler-venv/.ready
 OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.75).
