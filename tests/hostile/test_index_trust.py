@@ -59,6 +59,11 @@ class World:
     lies: Mapping[str, BuiltPackage]
 
 
+OTHER_SUBDIR = "another subdir"
+NOARCH_ONLY = 6
+"""The port of an authority that answers for noarch alone."""
+
+
 class Worker(RattlerWorker):
     """One process for all cells: what a command closes is left open."""
 
@@ -104,7 +109,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     root = tmp_path_factory.mktemp("channels")
     old, honest = build_channel(root / "honest" / "lab", [spec("0.9"), spec()]).packages
     lies = {}
-    for lie, made in LIES.items():
+    for lie, made in {**LIES, OTHER_SUBDIR: spec("9.9", files=TROJAN)}.items():
         channel = root / lie.replace(" ", "-") / "lab"
         (lies[lie],) = build_channel(channel, [made]).packages
         if lie == "hash removed":
@@ -113,12 +118,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             write_repodata(channel, "linux-64", [lies[lie]])
         elif lie in {"newer version", "future timestamp", "typo"}:
             build_channel(channel, [spec("0.9"), spec(), made])
-    server = FaultServer(6)
+        elif lie == OTHER_SUBDIR:
+            lies[lie].record["subdir"] = "noarch"  # type: ignore[attr-defined]
+            write_repodata(channel, "linux-64", [lies[lie]])
+    server = FaultServer(7)
     server.start()
     for place in root.iterdir():
         server.mount(place.parent)
     server.always(PORTS["silent"], NeverAnswer())
     server.always(PORTS["404"], Status(404))
+    server.always(NOARCH_ONLY, Status(503), path="/honest/lab/linux-64/*")
     yield World(server, honest, old, lies)
     server.stop()
 
@@ -160,7 +169,7 @@ class Cell:
         server = self.world.server
         bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3))}
         bases["evil"] = f"{server.base(1)}/{lie.replace(' ', '-')}/lab"
-        text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS[authority])}/honest/lab"\n'
+        text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS.get(authority, NOARCH_ONLY))}/honest/lab"\n'
         for name in mirrors:
             operator = name if operators is None else operators[name]
             text += f'[[mirror]]\nname = "{name}"\noperator = "{operator}"\n'
@@ -236,6 +245,12 @@ def test_its_bytes_never_come(cell: Cell, command: str, lie: str, authority: str
     assert {index.vouched.value for index in run.result.indexes} == {
         "authority" if authority == "answers" else "agreement"
     }
+
+
+def test_a_record_that_names_another_subdir_is_not_that_subdirs(cell: Cell) -> None:
+    """The authority answers for noarch alone; a carrier's linux-64 index has a record that says it is of noarch."""
+    run = cell.run(OTHER_SUBDIR, authority="noarch only", mirrors=NAMES["first"])
+    assert run.brings(cell.world.honest), (run.code, run.error, run.files.keys())
 
 
 @pytest.mark.parametrize("lie", ["newer version", "future timestamp"])

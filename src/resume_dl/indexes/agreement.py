@@ -99,6 +99,9 @@ class Agreement:
         return [artifact for artifact in artifacts if not self._is_stated(artifact, lead, others)]
 
     def _is_stated(self, artifact: Artifact, lead: str, others: Sequence[str]) -> bool:
+        channel, subdir = self.wanted
+        if not artifact.url.reveal().startswith(f"{channel.canonical_base.reveal()}/{subdir}/"):
+            return False  # a base_url of the leading index: no witness has said where its files lie
         for name in others:
             path = self.copies[name].path
             try:

@@ -25,7 +25,7 @@ from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.index_report import IndexReport
 from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
-from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
+from resume_dl.indexes.trust import Standing, Stated, Vouched, authority_of, compare, standing
 from resume_dl.indexes.whole import FORMATS, Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
@@ -146,7 +146,7 @@ class CondaIndexes:
             except IntegrityError as caught:
                 error, newer = caught, self._after_rubbish(files, caught)
             else:
-                unstated = self._unstated(solution.artifacts)
+                unstated = self._unstated(files, solution.artifacts)
                 if not unstated:
                     self._note_agreements()
                     return solution
@@ -369,15 +369,26 @@ class CondaIndexes:
             "can be reached",
         )
 
-    def _unstated(self, artifacts: Iterable[Artifact]) -> dict[Wanted, list[Artifact]]:
-        """The records that a carrier alone states, by index."""
+    def _unstated(self, files: Sequence[RepodataFile], artifacts: Iterable[Artifact]) -> dict[Wanted, list[Artifact]]:
+        """The records that a carrier alone states, by index.
+
+        A record says its subdir itself: one that names another subdir of the channel must stand in that one's index.
+        """
+        if not self._agreements:
+            return {}
         of: dict[tuple[str, str], list[Artifact]] = {}
         for artifact in artifacts:
             of.setdefault((artifact.channel, artifact.subdir), []).append(artifact)
-        found = {}
+        found: dict[Wanted, list[Artifact]] = {}
         for wanted, agreement in self._agreements.items():
             if agreement.lead is not None:
-                found[wanted] = agreement.unstated(of.get((wanted[0].name, wanted[1]), []))
+                found[wanted] = agreement.unstated(of.pop((wanted[0].name, wanted[1]), []))
+        vouched = {(file.channel.name, file.subdir): file.path for file in files}
+        for (channel, subdir), others in of.items():
+            path = vouched.get((channel, subdir))
+            for wanted in found:
+                if wanted[0].name == channel:
+                    found[wanted] += [each for each in others if not _stands_in(path, each)]
         return {wanted: artifacts for wanted, artifacts in found.items() if artifacts}
 
     def _note_agreements(self) -> None:
@@ -561,6 +572,11 @@ class CondaIndexes:
             tried=tried,
             hint="check its name, or run without --offline" if self._offline else "check the channel's name",
         )
+
+
+def _stands_in(path: Path | None, artifact: Artifact) -> bool:
+    """Whether an index has the record of ``artifact``. Raises IntegrityError."""
+    return path is not None and compare(artifact, find_record(path, artifact.filename)) is Stated.ALIKE
 
 
 def _is_there(results: Mapping[Wanted, WholeIndex], wanted: Wanted) -> bool:

@@ -100,16 +100,31 @@ def next_witnesses(
 def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
     """What ``record``, another index's for the same file name, says of ``artifact``.
 
-    Alike: name, version and build are, and every digest that both state, which is at least one.
+    Alike: every digest of ``artifact`` is stated there, and so is all that a solver or an installer acts on. A digest
+    that the witness lacks would be the leading index's word alone, and it may be the one that is verified.
     """
     if record is None:
         return Stated.ABSENT
-    pairs = [(getattr(artifact, kind), record.get(kind)) for kind in ("sha256", "md5")]
-    both = [(own.lower(), other.lower()) for own, other in pairs if own and isinstance(other, str) and other]
-    if any(own != other for own, other in both):
+    own = {kind: getattr(artifact, kind) for kind in ("sha256", "md5")}
+    theirs = {kind: value if isinstance(value := record.get(kind), str) else "" for kind in own}
+    stated = {kind: value.lower() for kind, value in own.items() if value}
+    if any(theirs[kind] and theirs[kind].lower() != value for kind, value in stated.items()):
         return Stated.OTHERWISE
     same = all(record.get(key) == getattr(artifact, key) for key in ("name", "version", "build"))
-    return Stated.ALIKE if both and same else Stated.ABSENT
+    same = same and artifact.size in {None, record.get("size")}
+    same = same and all(_acted_on(artifact.record, key) == _acted_on(record, key) for key in _ACTED_ON)
+    return Stated.ALIKE if stated and same and all(theirs[kind] for kind in stated) else Stated.ABSENT
+
+
+_ACTED_ON = ("depends", "constrains", "noarch", "subdir", "track_features", "python_site_packages_path")
+"""What of a record decides which other packages come, and where files are linked."""
+
+
+def _acted_on(record: Mapping[str, Any], key: str) -> Any:
+    value = record.get(key)
+    if key == "depends" and isinstance(value, list):
+        return [each for each in value if each != "pip"]  # which conda's own setting adds to python
+    return value or None
 
 
 def operator_of(source: Source, table: MirrorTable) -> str:

@@ -27,7 +27,9 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
     try:
         with load(args) as problem:
             return _solve(problem, args["cuda"])
-    except (OSError, ValueError) as error:  # rattler reads a record when it is looked at
+    except BaseException as error:  # rattler reads a record when it is looked at
+        if not isinstance(error, OSError | ValueError) and type(error).__name__ != "PanicException":
+            raise  # a panic of rattler's, as of an address that cannot be one, is no Exception
         names = ", ".join(dict.fromkeys(channel["name"] for channel in args["channels"]))
         raise IntegrityError(
             f"a record in the repodata of {names} cannot be read: {error}",

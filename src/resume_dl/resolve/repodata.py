@@ -20,6 +20,8 @@ _MILLISECONDS = 253402300799
 """Larger values are in milliseconds (as in conda-build#1988), smaller ones in seconds."""
 _LARGEST_RECORD = 1 << 20
 """Bytes; records with thousands of dependencies are below a tenth of it."""
+_MOST_HITS = 100
+"""Of one file name as a key: a record and its signatures are two or three."""
 LARGEST = 1 << 30
 """Bytes of an index, as it comes and unpacked, unless the user says otherwise; the largest real one is below 0.5 GB."""
 _PIECE = 1 << 10
@@ -52,7 +54,9 @@ def find_record(path: Path, filename: str) -> dict[str, Any] | None:
     key = re.compile(re.escape(json.dumps(filename).encode()) + rb"\s*:\s*(?=\{)")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for found in key.finditer(data):
+            for number, found in enumerate(key.finditer(data)):
+                if number >= _MOST_HITS:
+                    break  # no index says so much of one file: none of it is believed
                 text = data[found.end() : found.end() + _LARGEST_RECORD].decode(errors="replace")
                 record: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
                 if record.get("sha256") or record.get("md5"):

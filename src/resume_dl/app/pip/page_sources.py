@@ -10,7 +10,7 @@ from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.reachability import Reachability
 from resume_dl.indexes.trust import Vouched, operator_of, standing
 from resume_dl.model.artifact import Source
-from resume_dl.model.mirror import UPSTREAM, MirrorTable
+from resume_dl.model.mirror import GIVEN, UPSTREAM, MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.places import Places
@@ -116,10 +116,14 @@ class WheelSources:
         return self.sources.own(self.file, ending)
 
     def carriers(self) -> list[tuple[str, Source]]:
-        """Operator and source of the other places of the wheel, which a digest has to identify."""
+        """Operator and source of the mirrors that have the wheel, which a digest has to identify.
+
+        An address that a page gives is no witness of what that page says: only mirrors of the table are.
+        """
         own = {source.url for source in self.own()}
         every = self.anywhere() if self.file.is_identified else ()
-        return [(self.sources.operator(source), source) for source in every if source.url not in own]
+        mirrors = [source for source in every if not source.mirror.startswith(GIVEN)]
+        return [(self.sources.operator(source), source) for source in mirrors if source.url not in own]
 
     @property
     def patience(self) -> float:

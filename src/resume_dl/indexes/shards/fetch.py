@@ -193,7 +193,7 @@ class ShardFetcher:
         headers = {} if kept is None else kept[0].note.said.conditions()
         if past_caches or self._freshness.refresh:
             headers |= _PAST_CACHES
-        answer = self._reader.file(source, headers=headers, largest=LARGEST_INDEX)
+        answer = self._hurried.file(source, headers=headers, largest=LARGEST_INDEX)
         if isinstance(answer, Failure):
             if answer.kind is FailureKind.UNCHANGED and kept is not None:
                 self._store.confirm_index(source.url)
