@@ -16,7 +16,7 @@ from support.plugin import our_lines, records, use_mirrors
 pytestmark = pytest.mark.conda
 MB = 1_000_000
 ARCHIVES = ("*.conda", "*.tar.bz2")
-SPARE = 5 * MB
+SPARE = 2 * MB
 """Bytes that may come twice: what a kill had not recorded, and the end of a body that was dropped."""
 
 

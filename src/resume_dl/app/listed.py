@@ -1,8 +1,8 @@
 """Addresses without a digest, as in ``@EXPLICIT`` lists: what the index on their own host says of them.
 
 Nothing goes unverified into a package cache. A line without a digest gets the digest in the repodata of the channel at
-its own address. No mirror's index is asked: whoever names an address trusts its host, and without a digest nothing else
-ties a mirror's bytes to it. Once the digest is known, every mirror may bring the bytes.
+its own address. No mirror's index is asked: the user who names an address trusts its host, and without a digest nothing
+else ties a mirror's bytes to it. Once the digest is known, every mirror may bring the bytes.
 
 The index is kept, and asked for again only where it has changed. A client that would download the package without an
 index must not wait for one: a large one is never fetched, and no other for long. Then the kept one is good enough.

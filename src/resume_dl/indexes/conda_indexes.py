@@ -172,7 +172,7 @@ class CondaIndexes:
     # ------------------------------------------------------------------ shards
 
     def _with_shards(self, wanted: Sequence[Wanted], names: Collection[str] | None) -> list[Wanted]:
-        """Those that have shards at whoever decides: the mirrors that the user named, else the authority."""
+        """Those with shards at the mirrors that the user named, or at the authority where none was named."""
         self._followed.clear()
         if self._shards is None or names is None:
             return []
@@ -417,7 +417,7 @@ class CondaIndexes:
     # ------------------------------------------------------------------ what to try next
 
     def _after_nothing(self, files: Sequence[RepodataFile], *, may_be_old: bool) -> list[RepodataFile] | None:
-        """Other indexes after a solve without a result; None where there are none."""
+        """Other indexes after a solve without a result; None if no other source is left."""
         newer, changed = self._fresher(files, {}) if may_be_old else (list(files), False)
         return newer if changed else self._other_leads(files, self._agreements)
 

@@ -118,7 +118,7 @@ class Reader:
         return self._policy
 
     def stop(self) -> None:
-        """End every request, now and from now on: whoever waits for one gets Interrupted. Never raises."""
+        """End every request, now and from now on: a caller that waits for one gets Interrupted. Never raises."""
         self._stop.set()
         with self._lock:
             exchanges, waiting = [*self._exchanges], [*self._answers]

@@ -46,7 +46,7 @@ class Carriers:
     def turn(self, title: str, own: Source, carriers: Sequence[Source]) -> Iterator[list[Source]]:
         """The sources of a shard for one request, best first; ``own`` is that of the index, which is never left out.
 
-        The best is whoever is thought to answer soonest, given the requests that are under way.
+        The best is the source that is expected to answer soonest, given the requests that are under way.
         """
         self._look_at_new(title, carriers)
         with self._lock:

@@ -10,7 +10,7 @@ PYTHON, PIP = "python", "pip"
 class Closure:
     """Names that were mentioned so far, each handed out once.
 
-    A record may depend on a name in any subdir of any channel: whoever looks names up does so in all of them. With
+    A record may depend on a name in any subdir of any channel: names are looked up in all of them. With
     ``add_pip`` python depends on pip, as conda's ``add_pip_as_python_dependency`` has it.
     """
 

@@ -1,4 +1,4 @@
-"""Shard indexes from those that decide, and shards from any source that has them: by their hash nobody can forge one.
+"""Shard indexes from the authority, and shards from any source: the index has the hash of each, so none can be forged.
 
 CEP 16. Whatever fails here is a reason to fetch the whole index, and never an error of its own.
 """

@@ -12,7 +12,7 @@ from resume_dl.resolve.repodata import unpack_zst_bytes
 T = TypeVar("T")
 
 _LONGEST_TEXT = 200
-"""Characters of somebody else's text that an error quotes."""
+"""Characters of a server's text that an error quotes."""
 
 # First bytes of the MessagePack specification's formats.
 _NIL = 0xC0
