@@ -20,7 +20,20 @@ from support.hand_bundle import NUMPY, PYTZ, TQDM, bundle_tar, hand_bundle, pack
 from support.pythons import OURS_AND_3_8
 
 HOSTILE = "raise SystemExit('somebody else is running')\n"
-SHADOWS = ("json.py", "__future__.py", "argparse.py", "hashlib.py", "typing.py", "pathlib.py", "zipfile.py", "bz2.py")
+SHADOWS = (
+    "json.py",
+    "__future__.py",
+    "argparse.py",
+    "hashlib.py",
+    "typing.py",
+    "pathlib.py",
+    "zipfile.py",
+    "bz2.py",
+    "runpy.py",
+    "zipimport.py",
+    "pkgutil.py",
+    "resume_dl.py",
+)
 
 
 def run(*words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

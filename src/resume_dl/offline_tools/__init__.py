@@ -6,7 +6,7 @@ there is one verification and not two.
 
 ``archive`` writes this package into one zip archive of Python source (docs.python.org, zipapp), and a bundle has that
 archive under each of the five names. Python that is given a zip archive runs the ``__main__.py`` in it, and looks for
-modules in the archive where it would look in a script's own folder: a ``json.py`` or ``__pycache__`` that somebody laid
-beside it is never read. ``start`` holds the archive against SHA256SUMS before the rest of it is imported, and runs the
+modules in the archive where it would look in a script's own folder: a ``json.py`` or ``__pycache__`` beside it is
+never read. ``start`` holds the archive against SHA256SUMS before the rest of it is imported, and runs the
 tool that it is named after.
 """

@@ -19,10 +19,8 @@ def start(words: list[str]) -> int:
     """
     script = Path(os.path.abspath(words[0]))  # noqa: PTH100 - resolve() follows links
     if not _is_listed(script):
-        _complain(
-            f"error: {script.name} is not the file that SHA256SUMS lists; nothing was started\n"
-            f"  copy {script.name} and SHA256SUMS again"
-        )
+        hint = f"copy {ascii(script.name)[1:-1]} and SHA256SUMS again"
+        _complain(script, "is not the file that SHA256SUMS lists; nothing was started", hint)
         return 4
     from resume_dl.offline_tools.archive import INSIDE, TOOLS  # noqa: PLC0415 - not before the archive was looked at
     from resume_dl.offline_tools.console import settle  # noqa: PLC0415 - as above
@@ -35,7 +33,7 @@ def start(words: list[str]) -> int:
         tool, arguments = arguments[0], arguments[1:]
     try:
         if not tool:
-            _complain(f"error: {script.name} names no tool\n  give it one of these names: {'.py, '.join(TOOLS)}.py")
+            _complain(script, "is the name of no tool", f"rename it to one of {'.py, '.join(TOOLS)}.py")
             return 2
         code: int = import_module(f"resume_dl.offline_tools.commands.{tool}").main(arguments, script)
         return code
@@ -58,7 +56,7 @@ def _is_listed(script: Path) -> bool:
     return not listed or {*listed} == {hashlib.sha256(script.read_bytes()).hexdigest().encode("ascii")}
 
 
-def _complain(text: str) -> None:
+def _complain(script: Path, problem: str, hint: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(text.encode("ascii", "backslashreplace").decode("ascii") + "\n")
+        sys.stderr.write(f"error: {ascii(script.name)[1:-1]} {problem}\n  {hint}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Archives brought into the stage's cache, and what conda unpacked there published to the user's."""
+"""Cache entries: archives copied into the stage's package cache, unpacked packages moved to the user's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Install the wheels, with exactly the bundle's."""
+"""Install the wheels by pip: exactly those of the bundle, and no other."""
 
 from __future__ import annotations
 

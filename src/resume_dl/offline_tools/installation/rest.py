@@ -1,4 +1,4 @@
-"""What a killed run has left of an environment: told from what somebody else put there."""
+"""What a killed run has left of an environment, told apart from files of other origin."""
 
 from __future__ import annotations
 

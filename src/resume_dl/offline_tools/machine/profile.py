@@ -1,4 +1,4 @@
-"""What this machine is, for whom prepares a bundle for it."""
+"""This machine's profile, from which a bundle is prepared for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The unfinished whole: locked, with room on its disk, and at the end under its own name."""
+"""The unfinished whole: opened under a lock, where it fits on the disk, and renamed when it is whole."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What is in the packages: members that would be written outside of the folder they are unpacked to."""
+"""Members of a package that would be written outside of the folder that it is unpacked into."""
 
 from __future__ import annotations
 

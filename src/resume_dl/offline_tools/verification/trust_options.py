@@ -1,4 +1,4 @@
-"""The options that say by what a bundle is to be trusted, and how a command ends."""
+"""The options that say by what a bundle is trusted, and the report and exit code of a command."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""By what a manifest is trusted: a digest, a signature, or nothing but the absence of accidents."""
+"""By what a manifest is trusted: a digest, a signature, or neither, which finds accidents alone."""
 
 from resume_dl.offline_tools.verification.bundle_source import Source, read_whole
 from resume_dl.offline_tools.verification.findings import Report

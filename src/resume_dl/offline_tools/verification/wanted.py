@@ -1,4 +1,4 @@
-"""What the caller gave to trust a manifest by."""
+"""The digest and signers that a manifest is compared with, as the caller gave them."""
 
 from __future__ import annotations
 
