@@ -40,8 +40,13 @@ def unpacked(data: bytes, *, largest: int) -> bytes:
 
 def decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     """``data`` as ``kind``; nesting is bounded by the interpreter's recursion limit. Raises BadShardsError."""
+    return decoded_by(msgspec.msgpack.Decoder(kind), data)
+
+
+def decoded_by(decoder: msgspec.msgpack.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """As ``decoded``, by a decoder that is used many times: making one takes longer than decoding a record."""
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError, OverflowError) as error:
         raise BadShardsError(f"it is not such a file: {quoted(error)}") from error
 
