@@ -262,7 +262,7 @@ def test_a_record_is_what_repodata_json_has() -> None:
 
 
 def test_a_shard_of_more_than_one_batch_has_all_its_records_in_the_order_of_their_names() -> None:
-    """Records are converted a MiB at once: here each batch has one, and one is removed."""
+    """Records are converted in batches: here each batch has one, and one is removed."""
     records = [record_of("numpy", f"1.{number}", (f"dep{number}", "x" * 700_000)) for number in (3, 0, 2, 1)]
     data = shard_of(archives_of(*records), removed=[filename_of(records[2])])
     shard = parse_shard(data, name="numpy")

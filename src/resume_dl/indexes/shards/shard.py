@@ -25,6 +25,8 @@ LARGEST_SHARD = 16 << 20
 """Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
 _LARGEST_RECORD = 1 << 20
 """Bytes; those with thousands of dependencies are below a tenth of it."""
+_BATCH = 1 << 18
+"""Bytes of MessagePack that are converted at once: as Python objects they may take a hundred times as much."""
 _MOST_RECORDS = 100_000
 _MOST_SECTIONS = 16
 _DIGESTS = (("sha256", 32), ("md5", 16))
@@ -84,7 +86,7 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
 def _batches(
     raw: msgspec.Raw, name: str, removed: Collection[str], specs: set[str]
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Records by file name, a MiB of MessagePack at once; what they depend on is added to ``specs``."""
+    """Records by file name, ``_BATCH`` bytes of MessagePack at once; what they depend on is added to ``specs``."""
     batch: dict[str, dict[str, Any]] = {}
     size = 0
     for filename, packed in sorted(decoded(raw, dict[str, msgspec.Raw]).items()):
@@ -93,7 +95,7 @@ def _batches(
         if length > _LARGEST_RECORD:
             raise BadShardsError(f"the record of {quoted(filename)} is larger than {_LARGEST_RECORD} bytes")
         size += length
-        if size > _LARGEST_RECORD and batch:
+        if size > _BATCH and batch:
             yield batch
             batch, size = {}, length
         record = decoded_by(_RECORD, packed)
