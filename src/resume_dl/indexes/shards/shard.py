@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from resume_dl.indexes.shards.index import digest_bytes
-from resume_dl.indexes.shards.packed import NOTHING, BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.indexes.shards.packed import NOTHING, PARTS, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import safe_filename
 from resume_dl.model.spec_name import name_of
 
@@ -32,6 +32,11 @@ class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
     v3: msgspec.Raw = NOTHING
 
 
+_SHARD: Final = msgspec.msgpack.Decoder(_Shard)
+_RECORD: Final = msgspec.msgpack.Decoder(dict[str, Any])
+_NAMES: Final = msgspec.msgpack.Decoder(list[str])
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The records of a name, as the members of repodata.json's maps, and which names they mention."""
@@ -48,7 +53,7 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
     Constraints on packages (``constrains``) mention nothing that a solution could need: a package enters one only
     because something depends on it.
     """
-    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _Shard)
+    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     removed = _removed(shard.removed)
     members: dict[str, tuple[tuple[str, bytes], ...]] = {}
     specs: set[str] = set()
@@ -71,16 +76,16 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
     yield "packages", shard.packages
     yield "packages.conda", shard.conda
     if entries(shard.v3, _MOST_SECTIONS):  # https://github.com/conda/ceps/pull/146
-        for kind, raw in decoded(shard.v3, dict[str, msgspec.Raw]).items():
+        for kind, raw in decoded(shard.v3, PARTS).items():
             yield f"v3/{kind}", raw
 
 
 def _records(raw: msgspec.Raw, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for filename, packed in decoded(raw, dict[str, msgspec.Raw]).items():
+    for filename, packed in decoded(raw, PARTS).items():
         _check_filename(filename)
         if len(memoryview(packed)) > _LARGEST_RECORD:
             raise BadShardsError(f"the record of {quoted(filename)} is larger than {_LARGEST_RECORD} bytes")
-        record = decoded(packed, dict[str, Any])
+        record = decoded(packed, _RECORD)
         given = record.get("name")
         if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
             raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
@@ -113,7 +118,7 @@ def _add_dependencies(specs: set[str], record: Mapping[str, Any]) -> None:
 
 
 def _removed(raw: msgspec.Raw) -> frozenset[str]:
-    return frozenset(decoded(raw, list[str]) if entries(raw, _MOST_RECORDS) else ())
+    return frozenset(decoded(raw, _NAMES) if entries(raw, _MOST_RECORDS) else ())
 
 
 def _json(record: dict[str, Any]) -> bytes:
