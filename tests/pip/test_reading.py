@@ -10,7 +10,8 @@ from faults.behaviours import NeverAnswer, Rate, Stall, Status
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
 from resume_dl.errors import SourceError
-from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
+from resume_dl.indexes.small_answers import Body, Refused, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl

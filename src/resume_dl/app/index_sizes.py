@@ -9,7 +9,8 @@ from resume_dl.app.setup import Setup
 from resume_dl.core.failures import FailureKind
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
-from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.whole import FORMATS, Wanted
 from resume_dl.model.artifact import Source
 from resume_dl.ports import Reporter

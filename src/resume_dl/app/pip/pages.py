@@ -19,7 +19,8 @@ from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.page_agreement import Dispute
-from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
+from resume_dl.indexes.small_answers import Body, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel import has_credentials

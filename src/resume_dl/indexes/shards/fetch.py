@@ -25,7 +25,8 @@ from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardIndex, 
 from resume_dl.indexes.shards.packed import BadShardsError
 from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
-from resume_dl.indexes.small_fetch import Reader, Refused, Unanswered
+from resume_dl.indexes.small_answers import Refused, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.ports import ArtifactProgress, Reporter
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,10 @@ NOTHING = msgspec.Raw(bytes([_NIL]))
 """What stands for a member that is missing."""
 
 
+PARTS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+"""Decodes a map and leaves its values for later."""
+
+
 class BadShardsError(Exception):
     """Why an index or a shard is refused, in words without its source; the caller names that."""
 
@@ -38,13 +42,12 @@ def unpacked(data: bytes, *, largest: int) -> bytes:
         raise BadShardsError(error.message) from error
 
 
-def decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """``data`` as ``kind``; nesting is bounded by the interpreter's recursion limit. Raises BadShardsError."""
-    return decoded_by(msgspec.msgpack.Decoder(kind), data)
+def decoded(data: bytes | msgspec.Raw, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """What ``decoder`` makes of ``data``; nesting is bounded by the interpreter's recursion limit.
 
-
-def decoded_by(decoder: msgspec.msgpack.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """As ``decoded``, by a decoder that is used many times: making one takes longer than decoding a record."""
+    Decoders are made while a module is imported, by one thread: msgspec prepares a Struct type when it first meets it,
+    and a second thread that meets it half prepared ends the process with a segmentation fault. Raises BadShardsError.
+    """
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError, OverflowError) as error:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from resume_dl.indexes.shards.index import digest_bytes
-from resume_dl.indexes.shards.packed import (
-    NOTHING,
-    BadShardsError,
-    decoded,
-    decoded_by,
-    entries,
-    quoted,
-    unpacked,
-)
+from resume_dl.indexes.shards.packed import NOTHING, PARTS, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import safe_filename
 from resume_dl.model.spec_name import name_of
 
@@ -34,14 +26,17 @@ _DIGESTS = (("sha256", 32), ("md5", 16))
 _ONLY_IN_SHARDS = "run_exports"
 """CEP 21 adds this to the records of shards alone; without it a record is what repodata.json has."""
 
-_RECORD = msgspec.msgpack.Decoder(dict[str, Any])
-
 
 class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
     packages: msgspec.Raw = NOTHING
     conda: msgspec.Raw = NOTHING
     removed: msgspec.Raw = NOTHING
     v3: msgspec.Raw = NOTHING
+
+
+_SHARD: Final = msgspec.msgpack.Decoder(_Shard)
+_RECORD: Final = msgspec.msgpack.Decoder(dict[str, Any])
+_NAMES: Final = msgspec.msgpack.Decoder(list[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
     Constraints on packages (``constrains``) mention nothing that a solution could need: a package enters one only
     because something depends on it.
     """
-    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _Shard)
+    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     removed = _removed(shard.removed)
     members: dict[str, bytes] = {}
     specs: set[str] = set()
@@ -79,7 +74,7 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
     yield "packages", shard.packages
     yield "packages.conda", shard.conda
     if entries(shard.v3, _MOST_SECTIONS):  # https://github.com/conda/ceps/pull/146
-        for kind, raw in decoded(shard.v3, dict[str, msgspec.Raw]).items():
+        for kind, raw in decoded(shard.v3, PARTS).items():
             yield f"v3/{kind}", raw
 
 
@@ -89,7 +84,7 @@ def _batches(
     """Records by file name, ``_BATCH`` bytes of MessagePack at once; what they depend on is added to ``specs``."""
     batch: dict[str, dict[str, Any]] = {}
     size = 0
-    for filename, packed in sorted(decoded(raw, dict[str, msgspec.Raw]).items()):
+    for filename, packed in sorted(decoded(raw, PARTS).items()):
         _check_filename(filename)
         length = len(memoryview(packed))
         if length > _LARGEST_RECORD:
@@ -98,7 +93,7 @@ def _batches(
         if size > _BATCH and batch:
             yield batch
             batch, size = {}, length
-        record = decoded_by(_RECORD, packed)
+        record = decoded(packed, _RECORD)
         given = record.get("name")
         if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
             raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
@@ -139,7 +134,7 @@ def _add_dependencies(specs: set[str], record: Mapping[str, Any]) -> None:
 
 
 def _removed(raw: msgspec.Raw) -> frozenset[str]:
-    return frozenset(decoded(raw, list[str]) if entries(raw, _MOST_RECORDS) else ())
+    return frozenset(decoded(raw, _NAMES) if entries(raw, _MOST_RECORDS) else ())
 
 
 def _json(records: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
