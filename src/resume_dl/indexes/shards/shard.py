@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ LARGEST_SHARD = 16 << 20
 """Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
 _LARGEST_RECORD = 1 << 20
 """Bytes; those with thousands of dependencies are below a tenth of it."""
+_BATCH = 1 << 18
+"""Bytes of MessagePack that are converted at once: as Python objects they may take a hundred times as much."""
 _MOST_RECORDS = 100_000
 _MOST_SECTIONS = 16
 _DIGESTS = (("sha256", 32), ("md5", 16))
@@ -41,8 +43,8 @@ _NAMES: Final = msgspec.msgpack.Decoder(list[str])
 class Shard:
     """The records of a name, as the members of repodata.json's maps, and which names they mention."""
 
-    members: Mapping[str, tuple[tuple[str, bytes], ...]]
-    """``packages``, ``packages.conda`` or ``v3/<type>`` -> file name and record, in JSON."""
+    members: Mapping[str, bytes]
+    """``packages``, ``packages.conda`` or ``v3/<type>`` -> ``"<file name>":{<record>},...`` in JSON, names in order."""
     mentioned: frozenset[str]
     """The names of what the records depend on."""
 
@@ -55,18 +57,14 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
     """
     shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     removed = _removed(shard.removed)
-    members: dict[str, tuple[tuple[str, bytes], ...]] = {}
+    members: dict[str, bytes] = {}
     specs: set[str] = set()
     left = _MOST_RECORDS
     for section, raw in _sections(shard):
         count = entries(raw, left)
         left -= count
-        found = []
-        for filename, record in _records(raw, name) if count else ():
-            if filename not in removed:
-                _add_dependencies(specs, record)
-                found.append((filename, _json(record)))
-        members[section] = tuple(found)
+        texts = [_json(batch, name) for batch in _batches(raw, name, removed, specs)] if count else []
+        members[section] = b",".join(texts)
     if not all(isinstance(spec, str) for spec in specs):
         raise BadShardsError("a dependency is no text")
     return Shard(members, frozenset(filter(None, map(name_of, specs))))
@@ -80,24 +78,42 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
             yield f"v3/{kind}", raw
 
 
-def _records(raw: msgspec.Raw, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for filename, packed in decoded(raw, PARTS).items():
+def _batches(
+    raw: msgspec.Raw, name: str, removed: Collection[str], specs: set[str]
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Records by file name, ``_BATCH`` bytes of MessagePack at once; what they depend on is added to ``specs``."""
+    batch: dict[str, dict[str, Any]] = {}
+    size = 0
+    for filename, packed in sorted(decoded(raw, PARTS).items()):
         _check_filename(filename)
-        if len(memoryview(packed)) > _LARGEST_RECORD:
+        length = len(memoryview(packed))
+        if length > _LARGEST_RECORD:
             raise BadShardsError(f"the record of {quoted(filename)} is larger than {_LARGEST_RECORD} bytes")
+        size += length
+        if size > _BATCH and batch:
+            yield batch
+            batch, size = {}, length
         record = decoded(packed, _RECORD)
         given = record.get("name")
         if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
             raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
         record.pop(_ONLY_IN_SHARDS, None)
         for algorithm, length in _DIGESTS:
-            given = record.get(algorithm)
-            if given is not None:
-                digest = digest_bytes(given)
-                if digest is None or len(digest) != length:
-                    raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
-                record[algorithm] = digest.hex()
-        yield filename, record
+            digest = record.get(algorithm)
+            if digest is None:
+                continue
+            if type(digest) is not bytes:  # as some servers have it
+                digest = digest_bytes(digest)
+            if digest is None or len(digest) != length:
+                raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
+            record[algorithm] = digest.hex()
+        if bytes in map(type, record.values()):  # legacy_bz2_md5
+            record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
+        if filename not in removed:
+            _add_dependencies(specs, record)
+            batch[filename] = record
+    if batch:
+        yield batch
 
 
 def _check_filename(filename: str) -> None:
@@ -121,11 +137,9 @@ def _removed(raw: msgspec.Raw) -> frozenset[str]:
     return frozenset(decoded(raw, _NAMES) if entries(raw, _MOST_RECORDS) else ())
 
 
-def _json(record: dict[str, Any]) -> bytes:
-    """A record in JSON; further bytes in it (``legacy_bz2_md5``) as hex."""
-    if bytes in map(type, record.values()):
-        record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
+def _json(records: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
+    """Records in JSON, as members of an object."""
     try:
-        return msgspec.json.encode(record)
+        return msgspec.json.encode(records)[1:-1]
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadShardsError(f"a record of {quoted(record['name'])} cannot be read: {quoted(error)}") from error
+        raise BadShardsError(f"a record of {quoted(name)} cannot be read: {quoted(error)}") from error
