@@ -25,6 +25,8 @@ from resume_dl.store.platform import make_folder, remove_durably, replace_durabl
 
 SERVER_MOST = 3600.0
 """Seconds; a server that calls its index fresh for longer is asked again all the same: packages come every hour."""
+ABSENT_MOST = 7 * 24 * 3600.0
+"""Seconds for which a server's word that it has no such index is remembered; conda asks every seven days too."""
 _LOCK_SECONDS = 10.0
 """Another run holds a copy's lock while it renames two files."""
 
@@ -64,6 +66,13 @@ class Freshness:
     def allows(self, note: Note, now: float) -> bool:
         """Whether the copy of this note may be used; not one from the future, whose age is unknown."""
         most = min(note.said.max_age or 0.0, SERVER_MOST) if self.max_age is None else self.max_age
+        return self._is_within(note, most, now)
+
+    def allows_absence(self, note: Note, now: float) -> bool:
+        """Whether to believe without a request that there is no such index, as ``note`` says of its source."""
+        return self._is_within(note, ABSENT_MOST if self.max_age is None else min(self.max_age, ABSENT_MOST), now)
+
+    def _is_within(self, note: Note, most: float, now: float) -> bool:
         return not self.refresh and note.checked <= now < note.checked + most
 
 
