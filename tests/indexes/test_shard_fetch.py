@@ -109,6 +109,26 @@ def test_a_young_index_is_used_unasked(shard_mirrors: ShardMirrors) -> None:
     assert len(shard_mirrors.nginx.requests()) == 2, "unless the server itself has to be asked"
 
 
+def test_a_304_says_how_long_an_index_is_fresh(shard_mirrors: ShardMirrors) -> None:
+    nginx = shard_mirrors.nginx
+    try:
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        nginx.change(0, max_age=600)
+        nginx.reset_log()
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        assert [request.status for request in nginx.requests()] == [304, 304]
+        nginx.reset_log()
+        assert solved(shard_mirrors, shard_mirrors.fetcher())[1:] == ({}, [])
+        assert nginx.requests() == []
+        nginx.change(0, max_age=0)
+        solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(refresh=True)))
+        nginx.reset_log()
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        assert [request.status for request in nginx.requests()] == [304, 304]
+    finally:
+        nginx.change(0, max_age=None)
+
+
 def test_offline_takes_what_is_kept(shard_mirrors: ShardMirrors) -> None:
     solved(shard_mirrors, shard_mirrors.fetcher())
     shard_mirrors.nginx.reset_log()

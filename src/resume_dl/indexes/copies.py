@@ -46,6 +46,10 @@ class Note:
         """Seconds since then; 0 where the clock has been put back."""
         return max(0.0, now - self.checked)
 
+    def confirmed(self, said: CacheHeaders, now: float) -> Note:
+        """The note once its source has called the copy unchanged; ``said``: what goes with that answer."""
+        return Note(self.source, self.said.confirmed(said), now)
+
     def fields(self) -> dict[str, object]:
         """As JSON values, for ``read_note``."""
         said = self.said
@@ -143,7 +147,7 @@ class KeptCopies:
 
         Not where another process has put another copy there meanwhile.
         """
-        confirmed, target = replace(note, said=replace(note.said, max_age=said.max_age), checked=now), self.path(index)
+        confirmed, target = note.confirmed(said, now), self.path(index)
         try:
             with self._locked(target):
                 if self.note(index) == note:

@@ -207,8 +207,8 @@ class ShardFetcher:
         answer = self._hurried.file(source, headers=headers, largest=LARGEST_INDEX)
         if isinstance(answer, Failure):
             if answer.kind is FailureKind.UNCHANGED and kept is not None:
-                self._store.confirm_index(source.url)
-                note = replace(kept[0].note, checked=self._now())
+                note = kept[0].note.confirmed(answer.said or CacheHeaders(), self._now())
+                self._store.confirm_index(source.url, kept[0], note)
                 return _open(wanted, source, replace(kept[0], note=note), kept[1])
             if answer.kind is FailureKind.LACKS:
                 self._store.keep_absence(source.url, Note(str(source.url), CacheHeaders(), self._now()))

@@ -104,8 +104,11 @@ class ShardStore:
             self._absent(url).unlink(missing_ok=True)
             write_durably(self._index(url), line + b"\n" + index.data)
 
-    def confirm_index(self, url: RedactedUrl) -> None:
-        """Note that the server has called the kept index current just now."""
+    def confirm_index(self, url: RedactedUrl, index: KeptIndex, note: Note) -> None:
+        """Note that the server has called the kept ``index`` current; ``note``: what holds of it from now on."""
+        if note.said != index.note.said:
+            self.keep_index(url, replace(index, note=note))
+            return
         now = self._now()
         with suppress(OSError):
             os.utime(self._index(url), (now, now))
