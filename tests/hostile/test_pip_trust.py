@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Status
+from faults.behaviours import NeverAnswer, Ok, Redirect, Status
 from faults.server import FaultServer
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.metadata import read_metadata
+from resume_dl.app.pip.page_sources import PageSources, WheelSources
 from resume_dl.app.pip.pages import Pages
 from resume_dl.core.policy import Policy
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.small_fetch import Reader
+from resume_dl.indexes.small_fetch import Reader, Unanswered
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import Mirror, MirrorTable
@@ -267,6 +269,41 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     pages = Pages(reader, Places(MirrorTable(table.origins, mirrors)))
     with pytest.raises(ResumeDLError, match="only one mirror"):
         pages.page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
+
+
+def twins(world: World) -> PageSources:
+    """The hostile mirror, and another operator's whose server redirects to it."""
+    evil, base = world.table("alone").mirrors[0], world.server.base(1)
+    carries = {"pypi:simple": f"{base}/twin", "pypi:files": f"{base}/twin/f"}
+    evil = replace(evil, carries={**evil.carries, "pypi:files": f"{world.server.base(2)}/evil/f"})
+    origins = {"pypi:simple": f"{world.server.base(0)}/simple", "pypi:files": f"{world.server.base(0)}/f"}
+    return PageSources(Places(MirrorTable(origins, (evil, Mirror("twin", carries=carries, operator="one")))))
+
+
+def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
+    lie(world, "newer version")
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
+    reader = Reader(world.transport)
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    with pytest.raises(ChannelUnavailableError) as caught:
+        Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
+    assert caught.value.exit_code == 6
+
+
+def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, "demo", "1.0")
+    world.server.put(f"/evil/f/{wheel.filename}", wheel.path.read_bytes())
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/f/{wheel.filename}"), path="/twin/f/*")
+    file = ListedFile(
+        wheel.filename, f"{world.server.base(0)}/f/{wheel.filename}", hashes={"sha256": wheel.sha256}, stated=""
+    )
+    sources = WheelSources(twins(world), file)
+    assert [source.mirror for source in sources.carriers()] == ["evil", "twin", "upstream"]
+    with pytest.raises(Unanswered, match="two of different operators"):
+        read_metadata(file, sources, Reader(world.transport))
+    world.server.put(f"/twin/f/{wheel.filename}", wheel.path.read_bytes())
+    world.server.always(1, Ok(), path="/twin/f/*")
+    assert read_metadata(file, sources, Reader(world.transport)).size == wheel.path.stat().st_size
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------

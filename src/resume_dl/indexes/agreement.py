@@ -38,6 +38,8 @@ class Agreement:
         self.why = why
         self.copies: dict[str, WholeIndex] = {}
         """Mirror -> its answer, in the order in which they were asked."""
+        self._table = table
+        self._sources = {source.mirror: source for source in carriers}
         self._operators = {source.mirror: operators_of(source, table) for source in carriers}
         self._reporter = reporter
         self._need = TWO
@@ -55,7 +57,11 @@ class Agreement:
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
     def _heard(self) -> list[Operators]:
-        return [self._operators[name] for name, copy in self.copies.items() if copy.error is None]
+        return [self._behind(name) for name, copy in self.copies.items() if copy.error is None]
+
+    def _behind(self, name: str) -> Operators:
+        """The operators whose word a mirror's copy is: its own, and that of the servers to which it has redirected."""
+        return operators_of(self._sources[name], self._table, self.copies[name].answered_by)
 
     @property
     def is_possible(self) -> bool:
@@ -95,7 +101,8 @@ class Agreement:
         Raises DigestMismatchError where another operator has another digest for a file.
         """
         lead = self._leads[self._at]
-        others = [name for name in self._leads if not self._operators[name] & self._operators[lead]]
+        own = self._behind(lead)
+        others = [name for name in self._leads if not self._behind(name) & own]
         self._witnesses.clear()
         return [artifact for artifact in artifacts if not self._is_stated(artifact, lead, others)]
 

@@ -375,7 +375,7 @@ class Reader:
             self._check()
             if verdict.end is None or len(data) != verdict.end - start or verdict.size is None:
                 return Failure(FailureKind.BROKEN, "the body ended early")
-            return Part(data, verdict.size, verdict.validator)
+            return Part(data, verdict.size, verdict.validator, head.final_host)
 
     def _check(self) -> None:
         one = self._here.one
@@ -452,6 +452,8 @@ class Part:
     data: bytes
     size: int
     validator: str | None
+    answered_by: str = ""
+    """The host that gave them, redirects followed."""
 
 
 class _Opened:

@@ -86,16 +86,16 @@ class CarrierPages:
 
     def _statement(self, source: Source) -> tuple[Statement, int]:
         """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
-        operators, within = self._requests.sources.operators(source), self._requests.sources.patience
+        sources = self._requests.sources
         try:
-            body, files = self._requests.ask(source, within=within, tries=_TRIES_OF_EACH)
+            body, files = self._requests.ask(source, within=sources.patience, tries=_TRIES_OF_EACH)
         except Unanswered as unanswered:
             if self._requests.says_no(source, unanswered):
-                return Statement(source.mirror, operators, None), 0
+                return Statement(source.mirror, sources.operators(source), None), 0
             if unanswered.kinds & OF_THE_HOST:
-                self._requests.sources.give_up([source])
+                sources.give_up([source])
             raise
-        return Statement(source.mirror, operators, files), body.received
+        return Statement(source.mirror, sources.operators(source, [body.url.host]), files), body.received
 
 
 def unvouched(
