@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from resume_dl.errors import DigestMismatchError, IntegrityError, ResumeDLError
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
-from resume_dl.indexes.trust import Stated, compare
+from resume_dl.indexes.trust import Stated, among, compare
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import MirrorTable
@@ -144,5 +144,5 @@ def _contradiction(artifact: Artifact, lead: str, other: str, record: object) ->
         "nothing is fetched",
         expected=own,
         actual=theirs,
-        hint="run it again where the channel's own server can be reached, or believe one mirror with --index-from NAME",
+        hint=among((lead, other)),
     )

@@ -14,7 +14,7 @@ from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.page_agreement import Agreement, Statement, agree
 from resume_dl.indexes.small_fetch import Unanswered
-from resume_dl.indexes.trust import Vouched
+from resume_dl.indexes.trust import Vouched, without_witness
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 
@@ -114,14 +114,15 @@ def unvouched(
             hint="check the line and the proxy settings, then run it again",
         )
     names = " and ".join(statement.mirror for statement in statements)
-    if len(statements) > 1:
-        having = " and ".join(each.mirror for each in statements if each.files is not None)
-        said = f"of the mirrors {names} only {having} has it"
-    else:
+    having = [each.mirror for each in statements if each.files is not None]
+    if len(statements) == 1:
         said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
-    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
+    elif len(having) == 1:
+        said = f"of the mirrors {names} only {having[0]} has it"
+    else:
+        said = f"the mirrors {names}, which answer for it, are one operator's, and two have to agree"
     return ChannelUnavailableError(
         f"the index page {url} cannot be had from its authority ({why}), and {said}",
         tried=tried,
-        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
+        hint=without_witness(url.host),
     )

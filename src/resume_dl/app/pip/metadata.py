@@ -24,6 +24,7 @@ from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import IntegrityError, ResumeDLError
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.small_fetch import Body, Part, Reader, Refused, Unanswered
+from resume_dl.indexes.trust import among
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile, verifiable
@@ -149,7 +150,7 @@ def _agreed(
                 raise IntegrityError(
                     f"{file.filename}: mirrors give different METADATA of it ({other.mirror} and {source.mirror}), and "
                     "its own place does not give any",
-                    hint="try again later, or name the mirror that you trust with --index-from",
+                    hint=among((other.mirror, source.mirror)),
                 )
             return given
         found.append((behind, source, given))
