@@ -252,6 +252,8 @@ def test_its_bytes_never_come(cell: Cell, command: str, lie: str, authority: str
     assert {index.vouched.value for index in run.result.indexes} == {
         "authority" if authority == "answers" else "agreement"
     }
+    if authority == "silent":  # the other subdir's index is empty: nothing of it is used
+        assert [(index.subdir, len(index.carried_by)) for index in run.result.indexes] == [("linux-64", 2)]
 
 
 def test_a_record_that_names_another_subdir_is_not_that_subdirs(cell: Cell) -> None:

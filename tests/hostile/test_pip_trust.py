@@ -152,6 +152,7 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
         with pytest.raises(ChannelUnavailableError, match="only evil has it") as caught:
             catalogue.project(0, name)
         assert caught.value.exit_code == 6
+        assert notes.reports == (), "its page is not used"
         return
     found = world.listed(catalogue)
     assert found is not None

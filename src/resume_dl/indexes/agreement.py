@@ -45,6 +45,8 @@ class Agreement:
         self._need = TWO
         self._at = 0
         self._witnesses: dict[str, None] = {}
+        self.is_used = False
+        """Whether the last solve has chosen a record of it."""
 
     # ------------------------------------------------------------------ whom to ask
 
@@ -100,6 +102,8 @@ class Agreement:
 
         Raises DigestMismatchError where another operator has another digest for a file.
         """
+        artifacts = list(artifacts)
+        self.is_used = bool(artifacts)
         lead = self._leads[self._at]
         own = self._behind(lead)
         others = [name for name in self._leads if not self._behind(name) & own]

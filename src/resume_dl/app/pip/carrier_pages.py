@@ -50,7 +50,7 @@ class CarrierPages:
 
     def said(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> Said:
         """What carriers say: as many as it takes for two operators to agree; ``every``: one of each operator."""
-        said = Said()
+        said, came = Said(), list[tuple[Source, int]]()
         waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
         with ThreadPoolExecutor(_WITNESSES) as pool:
             while True:
@@ -75,8 +75,11 @@ class CarrierPages:
                         said.failures += unanswered.failures
                     else:
                         said.statements.append(statement)
-                        self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
+                        came.append((source, received))
         said.more = any(not self._requests.sources.operators(source) & taken for source in waiting)
+        if said.agreement.exists is not None:  # what is not used is not reported
+            for source, received in came:
+                self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
         return said
 
     def _taken(self, statements: Iterable[Statement], asked: Iterable[Source]) -> Operators:
