@@ -21,7 +21,8 @@ from resume_dl.app.pip.pages import Pages
 from resume_dl.core.policy import Policy
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import Mirror, MirrorTable

@@ -13,7 +13,7 @@ from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.page_agreement import Agreement, Statement, agree
-from resume_dl.indexes.small_fetch import Unanswered
+from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.trust import Vouched, without_witness
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl

@@ -23,7 +23,8 @@ from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import IntegrityError, ResumeDLError
 from resume_dl.indexes.operators import Operators
-from resume_dl.indexes.small_fetch import Body, Part, Reader, Refused, Unanswered
+from resume_dl.indexes.small_answers import Body, Part, Refused, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.trust import among
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
