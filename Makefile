@@ -31,7 +31,7 @@ test:  ## everything that CI checks
 lint.log core.log: $(READY)
 oldest-rattler.log: $(READY) $(OLDEST) $(CONDA)
 $(BESIDE:%=%.log): %.log:
-	@nice -n $(if $(filter oldest%,$*),0,10) $(MAKE) --no-print-directory $* >$(LOGS)/$* 2>&1 || \
+	@$(MAKE) --no-print-directory $* >$(LOGS)/$* 2>&1 || \
 		{ echo "make $*: FAILED, see the end of the output" >&2; exit 1; }
 
 suite: $(READY) nginx tmux $(CONDA) bytecode  ## all tests but those of core/
