@@ -58,9 +58,7 @@ def look_up(
     freshness, sizes = Freshness(options.refresh, options.index_max_age), dict[Wanted, int]()
     if not offline:
         copies = KeptCopies(folder)
-        sizes = index_sizes(
-            [*wanted], setup, reporter, copies, freshness, within=ANSWER_WITHIN, cancelled=cancelled
-        )
+        sizes = index_sizes([*wanted], setup, reporter, copies, freshness, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         fresh, kept = (
             CondaIndexes(

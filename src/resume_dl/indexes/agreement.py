@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from resume_dl.errors import DigestMismatchError, IntegrityError, ResumeDLError
-from resume_dl.indexes.trust import Stated, compare, next_witnesses, operator_of
+from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
+from resume_dl.indexes.trust import Stated, compare
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import MirrorTable
@@ -37,7 +38,7 @@ class Agreement:
         self.why = why
         self.copies: dict[str, WholeIndex] = {}
         """Mirror -> its answer, in the order in which they were asked."""
-        self._operators = {source.mirror: operator_of(source, table) for source in carriers}
+        self._operators = {source.mirror: operators_of(source, table) for source in carriers}
         self._reporter = reporter
         self._need = TWO
         self._at = 0
@@ -53,13 +54,13 @@ class Agreement:
         """Whether a carrier is left besides ``asked``."""
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
-    def _heard(self) -> set[str]:
-        return {self._operators[name] for name, copy in self.copies.items() if copy.error is None}
+    def _heard(self) -> list[Operators]:
+        return [self._operators[name] for name, copy in self.copies.items() if copy.error is None]
 
     @property
     def is_possible(self) -> bool:
         """Whether two operators have answered, be it that they have no such index."""
-        return len(self._heard()) >= TWO
+        return independent(self._heard()) >= TWO
 
     # ------------------------------------------------------------------ the leading copy
 
@@ -83,7 +84,7 @@ class Agreement:
 
     def widen(self) -> None:
         """Ask one operator more (``to_ask``), and begin with the first copy again: it may find a witness now."""
-        self._need = len(self._heard()) + 1
+        self._need = independent(self._heard()) + 1
         self._at = 0
 
     # ------------------------------------------------------------------ what they agree on
@@ -94,7 +95,7 @@ class Agreement:
         Raises DigestMismatchError where another operator has another digest for a file.
         """
         lead = self._leads[self._at]
-        others = [name for name in self._leads if self._operators[name] != self._operators[lead]]
+        others = [name for name in self._leads if not self._operators[name] & self._operators[lead]]
         self._witnesses.clear()
         return [artifact for artifact in artifacts if not self._is_stated(artifact, lead, others)]
 

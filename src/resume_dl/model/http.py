@@ -64,9 +64,9 @@ class CacheHeaders:
         return {name: value for name, value in both.items() if value}
 
     def confirmed(self, said: CacheHeaders) -> CacheHeaders:
-        """What holds of a copy after a 304 that said ``said``: its freshness, unless it leaves that out, and our validators.
+        """What holds of a copy after a 304 that said ``said``: its freshness, unless it leaves that out.
 
-        RFC 9111 3.2, 4.3.4.
+        The validators stay. RFC 9111 3.2, 4.3.4.
         """
         return self if said.max_age is None else replace(self, max_age=said.max_age)
 

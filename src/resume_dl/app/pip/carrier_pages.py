@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -11,6 +11,7 @@ from resume_dl.app.pip.page_request import PageRequests
 from resume_dl.core.failures import Failure
 from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
+from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.page_agreement import Agreement, Statement, agree
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.trust import Vouched
@@ -55,12 +56,11 @@ class CarrierPages:
             while True:
                 enough = not self._every and said.agreement.exists is not None
                 room = _WITNESSES - len(asked) if self._every or not said.statements else int(not asked)
-                taken = {each.operator for each in said.statements}
-                taken |= {self._requests.sources.operator(source) for source in asked.values()}
+                taken = self._taken(said.statements, asked.values())
                 for source in [] if enough else list(waiting):
-                    operator = self._requests.sources.operator(source)
-                    if room > 0 and operator not in taken:
-                        taken.add(operator)
+                    own = self._requests.sources.operators(source)
+                    if room > 0 and not own & taken:
+                        taken |= own
                         waiting.remove(source)
                         said.tried.append(source)
                         asked[pool.submit(self._statement, source)] = source
@@ -76,21 +76,26 @@ class CarrierPages:
                     else:
                         said.statements.append(statement)
                         self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
-        said.more = any(self._requests.sources.operator(source) not in taken for source in waiting)
+        said.more = any(not self._requests.sources.operators(source) & taken for source in waiting)
         return said
+
+    def _taken(self, statements: Iterable[Statement], asked: Iterable[Source]) -> Operators:
+        """The operators that have answered, or are asked now."""
+        own = (self._requests.sources.operators(source) for source in asked)
+        return frozenset().union(*(each.operators for each in statements), *own)
 
     def _statement(self, source: Source) -> tuple[Statement, int]:
         """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
-        operator, within = self._requests.sources.operator(source), self._requests.sources.patience
+        operators, within = self._requests.sources.operators(source), self._requests.sources.patience
         try:
             body, files = self._requests.ask(source, within=within, tries=_TRIES_OF_EACH)
         except Unanswered as unanswered:
             if self._requests.says_no(source, unanswered):
-                return Statement(source.mirror, operator, None), 0
+                return Statement(source.mirror, operators, None), 0
             if unanswered.kinds & OF_THE_HOST:
                 self._requests.sources.give_up([source])
             raise
-        return Statement(source.mirror, operator, files), body.received
+        return Statement(source.mirror, operators, files), body.received
 
 
 def unvouched(

@@ -22,6 +22,7 @@ from resume_dl.bounded_zip import open_zip, read_member
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import IntegrityError, ResumeDLError
+from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.small_answers import Body, Part, Refused, Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
@@ -60,8 +61,8 @@ class MetadataSources(Protocol):
     def own(self, ending: str = "") -> Sequence[Source]:
         """The address that the index's authority gives; perhaps none."""
 
-    def carriers(self) -> Sequence[tuple[str, Source]]:
-        """Operator and source of the other places of the wheel."""
+    def carriers(self) -> Sequence[tuple[Operators, Source]]:
+        """Operators and source of the other places of the wheel."""
 
     @property
     def patience(self) -> float:
@@ -122,16 +123,16 @@ def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: Me
 
 def _agreed(
     file: ListedFile,
-    carriers: Sequence[tuple[str, Source]],
+    carriers: Sequence[tuple[Operators, Source]],
     reader: Reader,
     failures: list[tuple[Source, Failure]],
     *,
     within: float,
 ) -> Metadata | None:
     """What two carriers of different operators give alike; None where fewer give any. ``failures`` grow."""
-    found: dict[str, tuple[Source, Metadata]] = {}
-    for operator, source in carriers:
-        if operator in found:
+    found: list[tuple[Operators, Source, Metadata]] = []
+    for operators, source in carriers:
+        if any(operators & before for before, _, _ in found):
             continue
         try:
             given = reader.ask(
@@ -140,7 +141,7 @@ def _agreed(
         except Unanswered as unanswered:
             failures += unanswered.failures
             continue
-        for other, before in found.values():
+        for _, other, before in found:
             if before.data != given.data:
                 raise IntegrityError(
                     f"{file.filename}: mirrors give different METADATA of it ({other.mirror} and {source.mirror}), and "
@@ -148,8 +149,8 @@ def _agreed(
                     hint="try again later, or name the mirror that you trust with --index-from",
                 )
             return given
-        found[operator] = source, given
-    for source, _ in found.values():
+        found.append((operators, source, given))
+    for _, source, _ in found:
         text = f"only {source.mirror} gives its METADATA, and two of different operators have to agree"
         failures.append((source, Failure(FailureKind.CONTENT, text)))
     return None

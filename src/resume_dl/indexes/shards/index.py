@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from resume_dl.indexes.shards.packed import BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.indexes.shards.packed import PARTS, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import Source
 from resume_dl.model.private_address import is_private_host
 from resume_dl.model.url import RedactedUrl
@@ -42,6 +43,11 @@ class _Index(msgspec.Struct):
     shards: msgspec.Raw
     version: int = VERSION
     repodata_version: int | None = None
+
+
+_INDEX: Final = msgspec.msgpack.Decoder(_Index)
+_HASHES: Final = msgspec.msgpack.Decoder(dict[str, bytes])
+_ANYTHING: Final = msgspec.msgpack.Decoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class ShardIndex:
 
 def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
     """The index of ``subdir`` that came from ``url``. Raises BadShardsError, in words without its source."""
-    index = decoded(unpacked(data, largest=LARGEST_INDEX), _Index)
+    index = decoded(unpacked(data, largest=LARGEST_INDEX), _INDEX)
     if index.version != VERSION:
         raise BadShardsError(f"its version is {index.version}, and {VERSION} is known here")
     if index.info.subdir != subdir:
@@ -102,13 +108,13 @@ def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
 def _hashes(shards: msgspec.Raw) -> dict[str, bytes]:
     entries(shards, MOST_NAMES)
     try:
-        return msgspec.msgpack.decode(shards, type=dict[str, bytes])
+        return _HASHES.decode(shards)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         pass  # hex or numbers, or damaged: one by one, so that none can be larger than a digest
     found = {}
-    for name, packed in decoded(shards, dict[str, msgspec.Raw]).items():
+    for name, packed in decoded(shards, PARTS).items():
         short = len(memoryview(packed)) <= _LARGEST_HASH
-        found[name] = (digest_bytes(decoded(packed, object)) if short else None) or b""
+        found[name] = (digest_bytes(decoded(packed, _ANYTHING)) if short else None) or b""
     return found
 
 
