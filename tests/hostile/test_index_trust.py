@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Status
+from faults.behaviours import NeverAnswer, Redirect, Status
 from faults.server import FaultServer
 from resume_dl.app.bundle.create import CreateRequest, create
 from resume_dl.app.fetch import fetch
@@ -23,6 +24,7 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel, write_repodata
 from resume_dl.errors import ResumeDLError
+from resume_dl.indexes.whole import FORMATS
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.resolve.worker import RattlerWorker
 from support.fetching import User
@@ -60,6 +62,8 @@ class World:
 
 
 OTHER_SUBDIR = "another subdir"
+TWIN = 7
+"""The port of a mirror whose server redirects indexes to the hostile one."""
 NOARCH_ONLY = 6
 """The port of an authority that answers for noarch alone."""
 
@@ -121,13 +125,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         elif lie == OTHER_SUBDIR:
             lies[lie].record["subdir"] = "noarch"  # type: ignore[attr-defined]
             write_repodata(channel, "linux-64", [lies[lie]])
-    server = FaultServer(7)
+    server = FaultServer(8)
     server.start()
     for place in root.iterdir():
         server.mount(place.parent)
     server.always(PORTS["silent"], NeverAnswer())
     server.always(PORTS["404"], Status(404))
     server.always(NOARCH_ONLY, Status(503), path="/honest/lab/linux-64/*")
+    for subdir, name in product(("linux-64", "noarch"), FORMATS):
+        file = f"lab/{subdir}/{name}"
+        server.always(TWIN, Redirect(f"{server.base(1)}/newer-version/{file}"), path=f"/honest/{file}")
     yield World(server, honest, old, lies)
     server.stop()
 
@@ -167,7 +174,7 @@ class Cell:
         **options: Any,
     ) -> Run:
         server = self.world.server
-        bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3))}
+        bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3), ("twin", TWIN))}
         bases["evil"] = f"{server.base(1)}/{lie.replace(' ', '-')}/lab"
         text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS.get(authority, NOARCH_ONLY))}/honest/lab"\n'
         for name in mirrors:
@@ -245,6 +252,8 @@ def test_its_bytes_never_come(cell: Cell, command: str, lie: str, authority: str
     assert {index.vouched.value for index in run.result.indexes} == {
         "authority" if authority == "answers" else "agreement"
     }
+    if authority == "silent":  # the other subdir's index is empty: nothing of it is used
+        assert [(index.subdir, len(index.carried_by)) for index in run.result.indexes] == [("linux-64", 2)]
 
 
 def test_a_record_that_names_another_subdir_is_not_that_subdirs(cell: Cell) -> None:
@@ -274,7 +283,8 @@ def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
     assert run.error is not None
     assert "cannot be reached" in run.error.message
     assert "good alone" in run.error.message
-    assert "--index-from good" in run.error.hint
+    assert "--index-from" in run.error.hint
+    assert "good" not in run.error.hint, "the only one that answered may be the liar"
     assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)
 
 
@@ -285,10 +295,20 @@ def test_two_mirrors_of_one_operator_are_one(cell: Cell) -> None:
     assert run.files == {}
 
 
+@pytest.mark.parametrize("mirrors", [("evil", "twin"), ("twin", "evil")])
+def test_a_mirror_that_redirects_to_another_is_no_second_witness(cell: Cell, mirrors: tuple[str, ...]) -> None:
+    run = cell.run("newer version", authority="silent", mirrors=mirrors)
+    assert (run.code, run.files) == (6, {})
+    again = cell.run("newer version", authority="silent", mirrors=mirrors, index_max_age=600.0)
+    assert (again.code, again.files) == (6, {}), "it is forgotten where the copy came from"
+    assert cell.run("newer version", authority="silent", mirrors=(*mirrors, "good")).brings(cell.world.honest)
+
+
 def test_a_contradiction_names_both_sides(cell: Cell) -> None:
     run = cell.run("other digest", authority="silent", mirrors=("evil", "good"))
     assert run.code == 4
     assert run.error is not None
+    assert "add --index-from evil or --index-from good" in run.error.hint
     for word in ("evil", "good", cell.world.honest.sha256, cell.world.lies["other digest"].sha256):
         assert word in run.error.message
     assert cell.world.server.requests(path="*app-1.0*.conda") == [] or run.files == {}

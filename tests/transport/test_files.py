@@ -83,6 +83,19 @@ def test_what_may_not_be_read(transport, url):
     assert transport().exchange(ask(url)).open().head.status == 403
 
 
+@pytest.mark.parametrize(("name", "status"), [("file", 403), ("", 404)])
+def test_what_the_system_refuses_to_open(transport, tmp_path, monkeypatch, name, status):
+    """A file without permission is 403; of a folder Windows says the same, and it is 404 as ever."""
+    (tmp_path / "file").write_bytes(b"x")
+
+    def refused(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    response = transport().exchange(ask(f"{tmp_path.as_uri()}/{name}")).open()
+    assert (response.head.status, [*response.chunks()]) == (status, [])
+
+
 STATUSES = """
 import os, sys
 sys.path.insert(0, sys.argv.pop(1))

@@ -116,9 +116,7 @@ class Extractor:
             except WorkerCrashedError:
                 return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
             except NotWritableError:
-                if self._cache.has(artifact) or fs.is_regular(staged_path(self._pkgs_dir, artifact)):
-                    raise
-                # another process has given the archive its own name, and a third one is replacing its folder
+                # another process may have given the archive its own name between the look at it and its opening
                 return self._unpack_once(worker, artifact)
         except (ResumeDLError, OSError) as error:
             return unless_there(self._cache, artifact, error)

@@ -130,11 +130,14 @@ class Reader:
             self._exchanges.check()
             return failure or (b"".join(parts), head)
 
-    def size(self, sources: Sequence[Source]) -> int:
-        """The length of a file in bytes; who does not answer is not asked again. Raises Unanswered, Interrupted."""
+    def size(self, sources: Sequence[Source], headers: Mapping[str, str] = NO_HEADERS) -> int:
+        """The length of a file in bytes; a source that does not answer is not asked again.
+
+        With conditional ``headers`` an unchanged file is a failure of that kind. Raises Unanswered, Interrupted.
+        """
 
         def attempt(source: Source) -> int | Refused[int]:
-            request = RangeRequest(source.url, 0, 1, headers=source.headers)
+            request = RangeRequest(source.url, 0, 1, headers={**source.headers, **headers})
             with self._exchanges.opened(request) as (_, head):
                 verdict = check_head(replace(request, whole=True) if head.status == 200 else request, head, None)
             if isinstance(verdict, Failure):
@@ -169,7 +172,7 @@ class Reader:
             self._exchanges.check()
             if verdict.end is None or len(data) != verdict.end - start or verdict.size is None:
                 return Failure(FailureKind.BROKEN, "the body ended early")
-            return Part(data, verdict.size, verdict.validator)
+            return Part(data, verdict.size, verdict.validator, head.final_host)
 
 
 def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:

@@ -56,6 +56,8 @@ class WholeIndex:
     """Addresses, redacted."""
     carried_by: tuple[str, ...] = ()
     """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    answered_by: tuple[str, ...] = ()
+    """The hosts that gave these bytes: another operator's where a mirror's server redirects."""
     downloaded: int = 0
     """Bytes that came in this run."""
     kept: bool = False
@@ -117,7 +119,7 @@ class WholeIndexes:
         """
         results = {each: WholeIndex() for each in wanted}
         self._refused.clear()
-        found = {each: [self._index(each, name, sources(each, name)) for name in forms] for each in wanted}
+        found = {each: [index_file(each, name, sources(each, name)) for name in forms] for each in wanted}
         for each, indexes in found.items():
             results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
             if not past_caches:
@@ -132,12 +134,6 @@ class WholeIndexes:
             if each in self._refused:
                 results[each].error = self._unusable(each, results[each].tried)
         return results
-
-    def _index(self, of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
-        channel, subdir = of[:2]
-        # kept by the first source's address: what one source says is never taken for what another one says
-        url = sources[0].url if sources else channel.file_url(subdir, name)
-        return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
     def _get_once(
         self,
@@ -156,7 +152,7 @@ class WholeIndexes:
         for each, index in indexes.items():
             came, result = results[first[index.key]], results[each]
             result.path, result.error, result.carried_by = came.path, came.error, came.carried_by
-            result.kept, result.age = came.kept, came.age
+            result.kept, result.age, result.answered_by = came.kept, came.age, came.answered_by
             if each not in distinct and first[index.key] in self._refused:
                 self._refused[each] = self._refused[first[index.key]]
 
@@ -218,7 +214,8 @@ class WholeIndexes:
         served = {report.mirror for report in outcome.sources if report.bytes}
         sources = outcome.artifact.sources
         label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
-        note = Note(label, outcome.said, now)
+        hosts = {host for report in outcome.sources if report.bytes for host in report.answered_by}
+        note = Note(label, outcome.said, now, tuple(sorted(hosts)))
         self._copies.keep(index, note)
         return note
 
@@ -227,7 +224,7 @@ class WholeIndexes:
         now = self._clock()
         for index in forms:
             note = self._copies.note(index)
-            if note is None or _source_of(note, index) is None:
+            if note is None or source_of(note, index) is None:
                 continue
             younger = result.age is None or note.age(now) < result.age
             if younger and (self._offline or self._freshness.allows(note, now)):
@@ -238,7 +235,7 @@ class WholeIndexes:
         """One line a channel whose index is used as it is kept, with the age of its oldest."""
         ages: dict[str, float] = {}
         for (channel, *_), result in results.items():
-            if result.age is not None:
+            if result.age is not None and result.age >= 1.0:  # else its server has confirmed it a moment ago
                 ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
         for name, age in ages.items():
             why = "" if self._offline else "; --refresh asks for a newer one"
@@ -246,9 +243,10 @@ class WholeIndexes:
 
     def _settle(self, result: WholeIndex, index: Artifact, note: Note, *, kept: bool) -> None:
         """Say where the copy of ``index`` is, how old, and which source gave it."""
-        source = _source_of(note, index)
+        source = source_of(note, index)
         result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
         result.carried_by = () if source is None else (source.mirror,)
+        result.answered_by = note.answered_by
 
     def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
@@ -265,7 +263,7 @@ class WholeIndexes:
         )
 
     def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
-        source = None if note is None else _source_of(note, index)
+        source = None if note is None else source_of(note, index)
         known: dict[RedactedUrl, CacheHeaders] = {}
         if note is not None and source is not None and note.said.validator is not None:
             known[source.url] = note.said  # for the others it means nothing: this one is asked first
@@ -295,7 +293,15 @@ class WholeIndexes:
         return unavailable
 
 
-def _source_of(note: Note, index: Artifact) -> Source | None:
+def index_file(of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
+    """The index ``of`` in the form ``name``, as ``sources`` have it."""
+    channel, subdir = of[:2]
+    # kept by the first source's address: what one source says is never taken for what another one says
+    url = sources[0].url if sources else channel.file_url(subdir, name)
+    return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
+
+
+def source_of(note: Note, index: Artifact) -> Source | None:
     """The source that the kept copy came from, where it is one of this index's."""
     return next((source for source in index.sources if str(source.url) == note.source), None)
 

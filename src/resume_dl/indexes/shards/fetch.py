@@ -29,6 +29,7 @@ from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.small_answers import Refused, Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
+from resume_dl.model.http import CacheHeaders
 from resume_dl.ports import ArtifactProgress, Reporter
 
 CONNECTIONS = 8
@@ -171,7 +172,10 @@ class ShardFetcher:
             raise _Unavailable("none is kept, and this is offline")
         if not wanted.authorities:
             raise _Unavailable("its authority may not be asked")
-        hosts = {source.url.host for source in wanted.authorities}
+        asked = [source for source in wanted.authorities if past_caches or not self._is_absent(source)]
+        if not asked:
+            raise _Unavailable("its authority had none in an earlier run; --refresh asks again")
+        hosts = {source.url.host for source in asked}
         if self._network.is_given_up(hosts):
             raise _Unavailable("its authority has not answered before")
 
@@ -179,7 +183,7 @@ class ShardFetcher:
             return self._ask_for_index(wanted, source, kept.get(source.url), past_caches=past_caches)
 
         try:
-            return self._hurried.ask([_many(source) for source in wanted.authorities], attempt)
+            return self._hurried.ask([_many(source) for source in asked], attempt)
         except Unanswered as unanswered:
             if wanted.carriers and unanswered.kinds <= _SILENT:
                 self._network.give_up(hosts)  # they can answer in its place, and the whole index need not wait again
@@ -195,6 +199,12 @@ class ShardFetcher:
             self._store.forget_index(source.url)
             return None
 
+    def _is_absent(self, source: Source) -> bool:
+        """Whether the source has said lately that it has no shard index."""
+        note = self._store.absence(source.url)
+        known = note is not None and note.source == str(source.url)
+        return known and note is not None and self._freshness.allows_absence(note, self._now())
+
     def _ask_for_index(
         self, wanted: ShardSources, source: Source, kept: tuple[KeptIndex, ShardIndex] | None, *, past_caches: bool
     ) -> OpenIndex | Refused[OpenIndex]:
@@ -204,9 +214,11 @@ class ShardFetcher:
         answer = self._hurried.file(source, headers=headers, largest=LARGEST_INDEX)
         if isinstance(answer, Failure):
             if answer.kind is FailureKind.UNCHANGED and kept is not None:
-                self._store.confirm_index(source.url)
-                note = replace(kept[0].note, checked=self._now())
+                note = kept[0].note.confirmed(answer.said or CacheHeaders(), self._now())
+                self._store.confirm_index(source.url, kept[0], note)
                 return _open(wanted, source, replace(kept[0], note=note), kept[1])
+            if answer.kind is FailureKind.LACKS:
+                self._store.keep_absence(source.url, Note(str(source.url), CacheHeaders(), self._now()))
             return Refused(answer)
         data, head = answer
         try:
