@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -26,8 +25,8 @@ from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel, wri
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.whole import FORMATS
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.resolve.worker import RattlerWorker
 from support.fetching import User
+from support.in_process import Heard, LastingWorker
 
 FUTURE = 33_000_000_000_000
 """Milliseconds: the year 3015."""
@@ -68,42 +67,9 @@ NOARCH_ONLY = 6
 """The port of an authority that answers for noarch alone."""
 
 
-class Worker(RattlerWorker):
-    """One process for all cells: what a command closes is left open."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Left to the module's end."""
-
-    def end(self) -> None:
-        super().__exit__(None, None, None)
-
-
-class Heard:
-    """A reporter that keeps its messages."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def message(self, text: str, *, level: str = "info") -> None:
-        del level
-        self.lines.append(text)
-
-    def plan(self, files: object, *, replaces: object = ()) -> None:
-        pass
-
-    def progress(self, progress: object) -> None:
-        pass
-
-    def event(self, kind: str, fields: object) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    worker = Worker()
+def worker() -> Iterator[LastingWorker]:
+    worker = LastingWorker()
     yield worker
     worker.end()
 
@@ -159,7 +125,7 @@ class Cell:
 
     folder: Path
     world: World
-    worker: Worker
+    worker: LastingWorker
 
     def run(
         self,
@@ -204,7 +170,7 @@ class Cell:
 
 
 @pytest.fixture
-def cell(world: World, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
+def cell(world: World, worker: LastingWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     """A silent authority costs half a second for its index, and a second where it is asked for a package."""
     policy = TransferOptions.policy
     short = {"authority_give_up": 0.5, "first_byte_seconds": 1.0, "first_byte_most": 1.0}
