@@ -122,7 +122,7 @@ def test_it_is_asked_where_all_others_are_spent() -> None:
     fail = trial.play()
     assert isinstance(fail, act.Fail)
     assert Policy().first_byte_seconds < trial.line.now <= FIRST_ANSWER + Policy().silent_give_up + 1.0
-    told = {index: failure for index, failure in fail.causes}
+    told = dict(fail.causes)
     assert told[0] == Failure(FailureKind.LIED, "gave wrong bytes")
     assert told[1].kind is FailureKind.STALLED
     assert "s" in told[1].message

@@ -54,8 +54,13 @@ class Agreement:
         """Whether a carrier is left besides ``asked``."""
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
+    @property
+    def answered(self) -> list[str]:
+        """The mirrors that have answered, be it that they have no such index."""
+        return [name for name, copy in self.copies.items() if copy.error is None]
+
     def _heard(self) -> list[Operators]:
-        return [self._operators[name] for name, copy in self.copies.items() if copy.error is None]
+        return [self._operators[name] for name in self.answered]
 
     @property
     def is_possible(self) -> bool:
