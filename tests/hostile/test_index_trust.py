@@ -327,18 +327,25 @@ def test_no_upstream_makes_no_authority(cell: Cell) -> None:
     assert len(cell.world.server.requests(PORTS["answers"])) == before
 
 
-def test_a_record_of_a_wrong_type_makes_the_next_be_asked(cell: Cell, tmp_path: Path) -> None:
-    """It was exit 4, without another mirror being asked."""
-    channel = tmp_path / "rubbish" / "lab"
+@pytest.mark.parametrize("kind", ["wrong-type", "panic"])
+def test_a_record_that_cannot_be_read_makes_the_next_be_asked(cell: Cell, tmp_path: Path, kind: str) -> None:
+    """It was exit 4, without another mirror being asked; a panic of the solver's library was an internal error."""
+    channel = tmp_path / "rubbish"
     (made,) = build_channel(channel, [spec()]).packages
-    made.record["depends"] = 5  # type: ignore[index]
+    if kind == "wrong-type":
+        made.record["depends"] = 5  # type: ignore[index]
     write_repodata(channel, "linux-64", [made])
+    if kind == "panic":
+        index = json.loads((channel / "linux-64" / "repodata.json").read_text())
+        index["info"]["base_url"] = "http://["
+        (channel / "linux-64" / "repodata.json").write_text(json.dumps(index))
+        (channel / "linux-64" / "repodata.json.zst").unlink(missing_ok=True)
     for path in channel.rglob("*"):
         if path.is_file():
-            cell.world.server.put(f"/rubbish/lab/{path.relative_to(channel).as_posix()}", path.read_bytes())
-    run = cell.run("rubbish", authority="silent", mirrors=("evil", "good", "fine"))
+            cell.world.server.put(f"/{kind}/lab/{path.relative_to(channel).as_posix()}", path.read_bytes())
+    run = cell.run(kind, authority="silent", mirrors=("evil", "good", "fine"))
     assert run.brings(cell.world.honest), (run.error, run.lines)
-    named = cell.run("rubbish", authority="silent", mirrors=("evil", "good"), named=("evil", "good"))
+    named = cell.run(kind, authority="silent", mirrors=("evil", "good"), named=("evil", "good"))
     assert named.code == 0, (named.error, named.lines)
 
 

@@ -218,6 +218,16 @@ def test_files_without_a_digest_stay_at_their_own_address(world: World) -> None:
     assert {source.mirror for source in pages.sources.of_file(known)} == {"upstream", "good", "evil"}
 
 
+def test_the_address_that_a_page_gives_is_no_witness_of_its_metadata(world: World) -> None:
+    """A mirror may name any host: with that mirror's own copy it would be the second one."""
+    path = f"packages/aa/bb/{'c' * 60}/{GOOD['1.0'][0]}"
+    mirror = Mirror("evil", carries={"pypi:files": f"{world.server.base(2)}/packages"}, operator="two")
+    sources = PageSources(Places(MirrorTable({"pypi:files": f"{world.server.base(0)}/packages"}, (mirror,))))
+    file = ListedFile(GOOD["1.0"][0], f"{world.server.base(1)}/{path}", hashes={"sha256": GOOD["1.0"][1]}, stated="")
+    assert [source.mirror for source in sources.anywhere(file)] == ["given", "evil", "upstream"]
+    assert [source.mirror for source in WheelSources(sources, file).carriers()] == ["evil", "upstream"]
+
+
 def test_a_page_that_is_kept_counts_for_its_own_source_alone(world: World) -> None:
     """What a named mirror said is not taken for the index's own word by a later run without the name; nor offline."""
     lie(world, "newer version")
