@@ -63,7 +63,9 @@ class Mutant:
 def mutants(text: str) -> list[Mutant]:
     """Every mutant of a module's text that still compiles, in the order of the text."""
     found = [each for each in _Finder(text).all() if each.old != each.new]
-    return sorted({each for each in found if _compiles(each.applied(text))}, key=lambda each: (each.start, each.new))
+    return sorted(
+        {each for each in found if _compiles(each.applied(text))}, key=lambda each: (each.start, each.end, each.new)
+    )
 
 
 def _compiles(text: str) -> bool:

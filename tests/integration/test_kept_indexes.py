@@ -217,6 +217,22 @@ def test_a_304_makes_it_young_again(runs: Runs) -> None:
     assert runs.server.requests() == []
 
 
+def test_a_304_says_how_long_it_is_fresh(runs: Runs) -> None:
+    """What goes with the answer counts from then on; what it leaves out stays (RFC 9111 4.3.4)."""
+    runs.fetch()
+    for later, said, asks in [
+        (1, "max-age=900", True),
+        (1000, None, True),
+        (800, None, False),
+        (200, "no-cache", True),
+        (1, None, True),
+    ]:
+        say(runs, Cache_Control=said)
+        runs.now += later
+        runs.fetch()
+        assert [request.status for request in runs.server.requests()] == [304] * asks
+
+
 @pytest.mark.parametrize(("max_age", "asks"), [(2 * HOUR, True), (4 * HOUR, False), (float("inf"), False), (0.0, True)])
 def test_the_user_says_how_old_it_may_be(runs: Runs, max_age: float, asks: bool) -> None:
     runs.fetch()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import socket
 import ssl
 import threading
 from collections.abc import Callable
 
+import httpcore
 import pytest
 
 from resume_dl.errors import NetworkError, StalledError
 from resume_dl.ports import Exchange
+from resume_dl.transport.wire import Grip, WireBackend
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyServer, answer
 
@@ -118,6 +122,64 @@ def test_the_rest_of_a_redirects_long_body_is_not_read(run, transport):
     assert body_of(transport(), f"{server.base}/f") == b"the file"
     assert gone.wait(GUARD)
     assert sum(sent) < 1 << 27
+
+
+@pytest.mark.parametrize(("length", "connections"), [(64 << 10, 1), ((64 << 10) + 1, 2)])
+def test_a_redirects_body_of_at_most_64_kib_is_read_for_its_connection(run, transport, length, connections):
+    """To the last byte: what is asked next goes over the same connection."""
+
+    def lead(conn: socket.socket, request: Request) -> None:
+        conn.sendall(answer(bytes(length), 302, Location="/there") if request.path == "/f" else answer(b"the file"))
+
+    server = run(TinyServer(lead))
+    assert body_of(transport(), f"{server.base}/f") == b"the file"
+    assert server.connections == connections
+
+
+def test_a_connection_that_comes_too_late_is_closed():
+    """Both handles of it, also while the error that tells of it is kept: the server is not left waiting."""
+    grip = Grip()
+    grip.release()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with grip.held(), pytest.raises(httpcore.ReadError, match="stopped") as caught:
+            WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        conn, _ = listener.accept()
+        with conn:
+            conn.settimeout(GUARD)
+            assert conn.recv(1) == b""
+    assert caught.value.__traceback__ is not None, "it keeps both"
+
+
+def test_a_connection_without_a_second_handle_is_closed(monkeypatch):
+    """Where this process may open no more files; the source's other connections go on."""
+
+    def none_left(_: socket.socket) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "dup", none_left)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with pytest.raises(httpcore.ConnectError, match="Too many open files") as caught:
+            WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        conn, _ = listener.accept()
+        with conn:
+            conn.settimeout(GUARD)
+            assert conn.recv(1) == b""
+    assert caught.value.__traceback__ is not None, "it keeps the connection"
+
+
+def test_a_failed_tls_handshake_closes_both_handles():
+    """At once, also while the error is kept: nothing is left for the garbage collector."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stream = WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        conn, _ = listener.accept()
+        with conn:
+            conn.settimeout(GUARD)
+            conn.sendall(b"HTTP/1.1 400 x\r\n\r\n")
+            with pytest.raises(httpcore.ConnectError):
+                stream.start_tls(ssl.create_default_context(), "localhost", GUARD)
+            with contextlib.suppress(ConnectionResetError):  # an end too
+                while conn.recv(65536):
+                    pass
 
 
 def test_a_kept_connection_that_broke_inside_an_answer_is_an_error(run, transport):
