@@ -6,7 +6,7 @@ The outcome of each cell stands in docs/indexes.md. The use cases run in this pr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Redirect, Status
+from faults.behaviours import Answer, NeverAnswer, Redirect, Status
 from faults.server import FaultServer
 from resume_dl.app.bundle.create import CreateRequest, create
 from resume_dl.app.fetch import fetch
@@ -140,7 +140,8 @@ class Cell:
         **options: Any,
     ) -> Run:
         server = self.world.server
-        bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3), ("twin", TWIN))}
+        ports = (("good", 2), ("fine", 3), ("poor", 5), ("twin", TWIN))
+        bases = {name: f"{server.base(port)}/honest/lab" for name, port in ports}
         bases["evil"] = f"{server.base(1)}/{lie.replace(' ', '-')}/lab"
         text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS.get(authority, NOARCH_ONLY))}/honest/lab"\n'
         for name in mirrors:
@@ -173,7 +174,7 @@ class Cell:
 def cell(world: World, worker: LastingWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     """A silent authority costs half a second for its index, and a second where it is asked for a package."""
     policy = TransferOptions.policy
-    short = {"authority_give_up": 0.5, "first_byte_seconds": 1.0, "first_byte_most": 1.0}
+    short = {"authority_give_up": 0.5, "unreached_give_up": 0.5, "first_byte_seconds": 1.0, "first_byte_most": 1.0}
     monkeypatch.setattr(TransferOptions, "policy", lambda options: replace(policy(options), **short))
     return Cell(tmp_path / "cell", world, worker)
 
@@ -252,6 +253,42 @@ def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
     assert "--index-from" in run.error.hint
     assert "good" not in run.error.hint, "the only one that answered may be the liar"
     assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)
+
+
+class SilentUntil:
+    """Says nothing to any request before ``came`` is true."""
+
+    def __init__(self, came: Callable[[], object]) -> None:
+        self._came = came
+
+    def apply(self, answer: Answer) -> None:
+        if not self._came():
+            answer.silent = True
+
+
+@pytest.mark.parametrize("mirrors", [("good",), ("evil", "poor")], ids=["one alone", "two that do not agree"])
+def test_an_authority_that_comes_back_decides_after_all(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, mirrors: tuple[str, ...]
+) -> None:
+    """It answers once the mirrors were asked in its place; ``poor`` has nothing."""
+    policy = TransferOptions.policy
+    monkeypatch.setattr(TransferOptions, "policy", lambda options: replace(policy(options), unreached_give_up=60.0))
+    server = cell.world.server
+    ports = [{"good": 2, "evil": 1, "poor": PORTS["404"]}[name] for name in mirrors]
+    before = [len(server.requests(port)) for port in ports]
+
+    def were_asked() -> bool:
+        return all(len(server.requests(port)) > old for port, old in zip(ports, before, strict=True))
+
+    server.always(PORTS["silent"], SilentUntil(were_asked))
+    try:
+        run = cell.run("newer version", authority="silent", mirrors=mirrors)
+    finally:
+        server.always(PORTS["silent"], NeverAnswer())
+    assert run.brings(cell.world.honest), (run.code, run.error, run.lines)
+    assert run.result is not None
+    assert {index.vouched.value for index in run.result.indexes if index.subdir == "linux-64"} == {"authority"}
+    assert len([line for line in run.lines if "once more" in line and "--index-from" in line]) == 1
 
 
 def test_two_mirrors_of_one_operator_are_one(cell: Cell) -> None:

@@ -82,7 +82,7 @@ def test_shards_below_the_index_are_below_it_at_mirrors_too() -> None:
     absolute = index_of({"numpy": DIGEST}, shards_base_url="https://conda.example/forge/linux-64/s/")
     index = parse_index(absolute, subdir="linux-64", url=URL)
     mirror = Source("tuna", RedactedUrl("https://mirror.example/anaconda/forge/linux-64/repodata_shards.msgpack.zst"))
-    assert index.shard_source(mirror, "ab").url.reveal() == (
+    assert index.shards_of(mirror).shard("ab").url.reveal() == (
         "https://mirror.example/anaconda/forge/linux-64/s/ab.msgpack.zst"
     )
 

@@ -158,7 +158,14 @@ def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, l
 
 
 @pytest.mark.parametrize(
-    "size", [archive_damage._CHUNK - 1, archive_damage._CHUNK, 3 * archive_damage._CHUNK, 1_000_003]
+    "size",
+    [
+        archive_damage._CHUNK - 1,
+        archive_damage._CHUNK,
+        archive_damage._CHUNK + 100,
+        3 * archive_damage._CHUNK,
+        1_000_003,
+    ],
 )
 @pytest.mark.parametrize("deflated", [True, False])
 def test_large_members_that_pack_well(tmp_path, size, deflated):

@@ -58,8 +58,13 @@ class Agreement:
         """Whether a carrier is left besides ``asked``."""
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
+    @property
+    def answered(self) -> list[str]:
+        """The mirrors that have answered, be it that they have no such index."""
+        return [name for name, copy in self.copies.items() if copy.error is None]
+
     def _heard(self) -> list[Operators]:
-        return [self._behind(name) for name, copy in self.copies.items() if copy.error is None]
+        return [self._behind(name) for name in self.answered]
 
     def _behind(self, name: str) -> Operators:
         """The operators whose word a mirror's copy is: its own, and that of the servers to which it has redirected."""

@@ -19,6 +19,8 @@ class Authorities:
         self._whole = whole
         self._notes = notes
         self._offline = offline
+        self._silent: set[Wanted] = set()
+        """Those whose authority was given up early, and was not asked again."""
 
     def fetch(self, wanted: Sequence[Wanted]) -> tuple[dict[Wanted, WholeIndex], list[Wanted]]:
         """What became of each, and those for which none that decides has answered. Raises Interrupted or StoreError."""
@@ -30,6 +32,23 @@ class Authorities:
         results |= self._asked(rest, self._sources.authorities, Vouched.AUTHORITY, results)
         return results, [each for each in wanted if not self._is_settled(results.get(each))]
 
+    def once_more(self, alone: Mapping[Wanted, str]) -> dict[Wanted, WholeIndex]:
+        """What became of those whose authority was given up early, and has answered now.
+
+        Index -> the mirror that has answered ``alone``: so there is a network, and without the authority nothing can be
+        believed. It is asked once more, with more patience. Raises Interrupted or StoreError.
+        """
+        asked = [each for each in alone if each in self._silent]
+        self._silent.difference_update(asked)
+        for each in asked:
+            self._notes.once_more(each[0], alone[each])
+        answers = self._whole.fetch(asked, self._sources.authorities, last_chance=True) if asked else {}
+        found = {each: answers[each] for each in asked if answers[each].error is None}
+        for each, result in found.items():
+            if result.path is not None:
+                self._notes.whole(each, result, Vouched.AUTHORITY)
+        return found
+
     def _asked(
         self, wanted: Sequence[Wanted], choose: SourcesOf, vouched: Vouched, before: Mapping[Wanted, WholeIndex]
     ) -> dict[Wanted, WholeIndex]:
@@ -40,6 +59,8 @@ class Authorities:
         results: dict[Wanted, WholeIndex] = {}
         for each in asked:
             result = results[each] = answers[each]
+            if result.silent and vouched is Vouched.AUTHORITY:
+                self._silent.add(each)
             if each in before:
                 result.tried = (*before[each].tried, *result.tried)
                 errors = [error for error in (before[each].error, result.error) if error is not None]

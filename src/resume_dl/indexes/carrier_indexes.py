@@ -30,6 +30,8 @@ class CarrierIndexes:
         self._reporter = reporter
         self._offline = offline
         self._agreements: dict[Wanted, Agreement] = {}
+        self.alone: dict[Wanted, str] = {}
+        """The mirror that alone has answered, of indexes for which that is not enough."""
 
     def __contains__(self, wanted: Wanted) -> bool:
         """Whether carriers stand in for the authority of this index."""
@@ -63,6 +65,12 @@ class CarrierIndexes:
                 self._agreements[agreement.wanted] = agreement
             elif not self._offline:
                 result.error = too_few(agreement, self._sources.host_of(agreement.wanted[0]), result.tried)
+                if agreement.answered:
+                    self.alone[agreement.wanted] = agreement.answered[0]
+
+    def leave(self, wanted: Wanted) -> None:
+        """Ask carriers no more for it: its authority has answered after all."""
+        self._agreements.pop(wanted, None)
 
     def _consult(self, agreements: Sequence[Agreement]) -> bool:
         """Ask the carriers that ``agreements`` need; whether any had an index."""
@@ -135,8 +143,9 @@ class CarrierIndexes:
         return {wanted: artifacts for wanted, artifacts in found.items() if artifacts}
 
     def unbelieved(self, records: Mapping[Wanted, Sequence[Artifact]]) -> ChannelUnavailableError:
-        """The error for the records that ``unstated`` gave."""
+        """The error for the records that ``unstated`` gave, each of one mirror alone."""
         first = next(iter(records))
+        self.alone |= {wanted: self._agreements[wanted].agreed[0] for wanted in records}
         every = [artifact for artifacts in records.values() for artifact in artifacts]
         return unstated(every, self._agreements[first].agreed[0], self._sources.host_of(first[0]))
 

@@ -85,6 +85,12 @@ class ChannelNotes:
         if why is not None:
             self._reporter.message(f"{host}: {why.message}", level="debug")
 
+    def once_more(self, channel: Channel, alone: str) -> None:
+        """Say that the authority is asked again, because the mirror ``alone`` is not enough."""
+        host = self._sources.host_of(channel)
+        text = f"{alone} alone is not enough for the index of {channel.name}: asking {host} once more"
+        self._say(f"{text} (to believe that mirror: --index-from {alone})", level="warning")
+
     def _add(self, report: IndexReport, wanted: Wanted) -> None:
         """Note it, and say what the user should know of its source."""
         self._reports[wanted] = report

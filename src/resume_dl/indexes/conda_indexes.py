@@ -99,6 +99,7 @@ class CondaIndexes:
         rest = [each for each in wanted if each not in sharded and each not in self._carriers]
         results, rest = self._authorities.fetch(rest)
         self._carriers.begin(rest, results)
+        results |= self._authorities.once_more(self._carriers.alone)
         return self._present(wanted, sharded, results)
 
     def solved(self, files: Sequence[RepodataFile], solve: Solve) -> Solution:
@@ -125,6 +126,10 @@ class CondaIndexes:
                     self._carriers.note()
                     return solution
                 error, newer = self._carriers.unbelieved(unstated), self._carriers.other_leads(files, unstated)
+                if newer is None and (newer := self._from_authorities(files)) is not None:
+                    first = None
+                    files = newer
+                    continue
             first = first or error
             if newer is None:
                 raise first
@@ -220,6 +225,15 @@ class CondaIndexes:
                 self._reporter.message(f"{error.message}; another source is tried", level="warning")
                 return [other if each is file else each for each in files]
         return None
+
+    def _from_authorities(self, files: Sequence[RepodataFile]) -> list[RepodataFile] | None:
+        """The files with those of authorities that have answered after all; None where none has."""
+        found = self._authorities.once_more(self._carriers.alone)
+        answers = {each: RepodataFile(*each, result.path) if result.path else None for each, result in found.items()}
+        for each in answers:
+            self._carriers.leave(each)
+        newer = [answers.get((file.channel, file.subdir), file) for file in files]
+        return [file for file in newer if file is not None] if answers else None
 
     # ------------------------------------------------------------------ the result
 

@@ -45,7 +45,7 @@ def too_few(agreement: Agreement, host: str, tried: tuple[str, ...]) -> ResumeDL
     ``host``: of the authority.
     """
     channel, subdir = agreement.wanted
-    gave = [name for name, copy in agreement.copies.items() if copy.error is None]
+    gave = agreement.answered
     errors = [error for error in (agreement.why, *(copy.error for copy in agreement.copies.values())) if error]
     if not gave and errors:
         return of_all(errors, tried)

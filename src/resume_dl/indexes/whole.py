@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
+from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     CaptivePortalError,
@@ -35,6 +36,9 @@ FORMATS = ("repodata.json.zst", "repodata.json")
 
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 """Ask the server itself, not a cache on the way (RFC 9111 5.2.1.4, 5.4)."""
+
+_GIVEN_UP = frozenset({"exhausted", "unreachable", "no network"})
+"""Reasons of the core (``actions.Fail``)."""
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
@@ -62,6 +66,8 @@ class WholeIndex:
     """Bytes that came in this run."""
     kept: bool = False
     """No body came in this run: it is unchanged, young enough, or this is ``offline``."""
+    silent: bool = False
+    """Its sources were given up before a byte came, because others can answer in their place."""
     asked: bool = True
     """Whether a server was to be asked for it in this run."""
     age: float | None = None
@@ -109,13 +115,15 @@ class WholeIndexes:
         *,
         past_caches: bool = False,
         replaceable: Container[Asked] = (),
+        last_chance: bool = False,
         forms: Sequence[str] = FORMATS,
     ) -> dict[Asked, WholeIndex]:
         """What became of each index; the packed form is asked for first.
 
         A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
         asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
-        not answer soon. Raises Interrupted or StoreError.
+        not answer soon. ``last_chance``: those others could not, and these are asked once more, with more patience.
+        Raises Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
         self._refused.clear()
@@ -128,7 +136,7 @@ class WholeIndexes:
         missing = [each for each in wanted if results[each].path is None]
         for number in range(0 if self._offline else len(forms)):
             now = {each: found[each][number] for each in missing}
-            self._get_once(now, results, past_caches=past_caches, replaceable=replaceable)
+            self._get_once(now, results, past_caches=past_caches, replaceable=replaceable, last_chance=last_chance)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
         for each in missing:
             if each in self._refused:
@@ -142,17 +150,19 @@ class WholeIndexes:
         *,
         past_caches: bool,
         replaceable: Container[Asked],
+        last_chance: bool,
     ) -> None:
         """As ``_get``, each address once: a mirror may serve several channels from one place, as a bundle does."""
         first: dict[str, Asked] = {}
         for each, index in indexes.items():
             first.setdefault(index.key, each)
         distinct = {each: indexes[each] for each in first.values()}
-        self._get(distinct, results, past_caches=past_caches, replaceable=replaceable)
+        self._get(distinct, results, past_caches=past_caches, replaceable=replaceable, last_chance=last_chance)
         for each, index in indexes.items():
             came, result = results[first[index.key]], results[each]
             result.path, result.error, result.carried_by = came.path, came.error, came.carried_by
-            result.kept, result.age, result.answered_by = came.kept, came.age, came.answered_by
+            result.kept, result.age, result.silent = came.kept, came.age, came.silent
+            result.answered_by = came.answered_by
             if each not in distinct and first[index.key] in self._refused:
                 self._refused[each] = self._refused[first[index.key]]
 
@@ -163,6 +173,7 @@ class WholeIndexes:
         *,
         past_caches: bool,
         replaceable: Container[Asked],
+        last_chance: bool,
     ) -> None:
         """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
         if indexes:
@@ -170,7 +181,11 @@ class WholeIndexes:
         while indexes:
             notes = {index.key: self._copies.note(index) for index in indexes.values()}
             jobs = [
-                replace(self._job(index, notes[index.key], past_caches=past_caches), replaceable=each in replaceable)
+                replace(
+                    self._job(index, notes[index.key], past_caches=past_caches),
+                    replaceable=each in replaceable,
+                    last_chance=last_chance,
+                )
                 for each, index in indexes.items()
             ]
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
@@ -188,6 +203,7 @@ class WholeIndexes:
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
                     results[each].error = self._unavailable(outcome)
+                    results[each].silent = each in replaceable and _was_silent(outcome)
                     continue
                 try:
                     note = self._taken(index, outcome, notes[index.key])
@@ -304,6 +320,13 @@ def index_file(of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
 def source_of(note: Note, index: Artifact) -> Source | None:
     """The source that the kept copy came from, where it is one of this index's."""
     return next((source for source in index.sources if str(source.url) == note.source), None)
+
+
+def _was_silent(outcome: Outcome) -> bool:
+    """Whether no byte came, for no other reason than that no source answered well in its time."""
+    kinds = {kind for report in outcome.sources for kind in report.failures}
+    came = outcome.downloaded + outcome.wasted
+    return outcome.reason in _GIVEN_UP and not came and kinds <= {kind.value for kind in OF_THE_HOST}
 
 
 def _is_refused(outcome: Outcome) -> bool:

@@ -116,7 +116,7 @@ def unvouched(
             tried=tried,
             hint="check the line and the proxy settings, then run it again",
         )
-    names = " and ".join(statement.mirror for statement in statements)
+    names = " and ".join(sorted(statement.mirror for statement in statements))  # they answer in no order
     having = [each.mirror for each in statements if each.files is not None]
     if len(statements) == 1:
         said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"

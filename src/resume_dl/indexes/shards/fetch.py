@@ -9,6 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -77,6 +78,8 @@ class OpenIndex:
     """The mirrors that gave shards in this run."""
     shards: dict[str, Shard] = field(default_factory=dict)
     """By name; those that were asked for."""
+    unkept: KeptIndex | None = None
+    """What came in this run, to be kept for the next."""
     broken: str = ""
     """Why a shard cannot be had: the whole index is needed."""
 
@@ -122,6 +125,9 @@ class ShardFetcher:
         self._network = network or Reachability()
         self._carriers = Carriers(hurried)
         self._pool = Pool("shards", CONNECTIONS + _AHEAD)
+        self._writing = Pool("shard-index-kept")
+        self._writes = _Answers[None, None](self._writing, cancelled)
+        """Indexes that are being kept: a sync may take longer than a request, and the shards need not wait for it."""
         self.downloaded = 0
         """Body bytes of indexes and shards that came over the line so far."""
 
@@ -131,11 +137,15 @@ class ShardFetcher:
         self._hurried.stop()
         self._carriers.close()
         self._pool.close()
+        with suppress(Interrupted):
+            self._finish_writes()
+        self._writing.close()
 
     # ------------------------------------------------------------------ indexes
 
     def open(self, wanted: Sequence[ShardSources], *, past_caches: bool = False) -> list[OpenIndex | NoIndex]:
         """The shard index of each, all asked for at once; ``past_caches``: of the server itself. Raises Interrupted."""
+        self._finish_writes()
         found: dict[int, OpenIndex | NoIndex] = {}
         pool = Pool("shard-index")
         waiting = _Answers[int, OpenIndex](pool, self._cancelled)
@@ -152,6 +162,8 @@ class ShardFetcher:
                 else:
                     found[number] = answer
                     self.downloaded += answer.downloaded
+                    if answer.unkept is not None:
+                        self._writes.submit(None, partial(self._store.keep_index, answer.source.url, answer.unkept))
         finally:
             pool.close()
         for number, each in found.items():
@@ -188,6 +200,14 @@ class ShardFetcher:
             if wanted.carriers and unanswered.kinds <= _SILENT:
                 self._network.give_up(hosts)  # they can answer in its place, and the whole index need not wait again
             raise
+
+    def _finish_writes(self) -> None:
+        """Wait until the indexes that came are kept; one that cannot be costs the next run its bytes.
+
+        Raises Interrupted.
+        """
+        for _ in self._writes:
+            pass
 
     def _kept(self, wanted: ShardSources, source: Source) -> tuple[KeptIndex, ShardIndex] | None:
         kept = self._store.index(source.url)
@@ -226,9 +246,8 @@ class ShardFetcher:
         except BadShardsError as error:
             return Refused(Failure(FailureKind.CONTENT, f"{FILENAME} is refused: {error}"))
         new = KeptIndex(data, Note(str(source.url), cache_headers(head), self._now()))
-        self._store.keep_index(source.url, new)
         opened = _open(wanted, source, new, index)
-        opened.downloaded = len(data)
+        opened.downloaded, opened.unkept = len(data), new
         return opened
 
     # ------------------------------------------------------------------ shards
@@ -265,6 +284,7 @@ class ShardFetcher:
                     waiting.submit([asked], partial(self._shard, asked.index, asked.digest))
                 else:
                     ask(closure.add(self._taken(asked, came)))
+        self._finish_writes()
         for each in opened:
             self._tell(each, "downloaded")
 
