@@ -408,7 +408,9 @@ def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -
     runs.server._received.clear()
     done = user.fetch("a", "--dry-run", "--json")
     assert done.code == 3  # it has no package a
-    later = [each for each in runs.server.requests(0, ZST) if each.status == 206]  # over how many is the engine's choice
+    later = [
+        each for each in runs.server.requests(0, ZST) if each.status == 206
+    ]  # over how many is the engine's choice
     assert later
     assert all(each.headers["if-range"].startswith('"') for each in later)
     again = sum(each.sent for each in later)
