@@ -32,6 +32,7 @@ class Line:
         prepare: bool = True,
         thorough: bool = True,
         replaceable: bool = False,
+        last_chance: bool = False,
         knows: str = "",
     ) -> None:
         self.policy = policy or Policy()
@@ -46,6 +47,7 @@ class Line:
             bound_by_digest=digest,
             thorough=thorough,
             replaceable=replaceable,
+            last_chance=last_chance,
         )
         self.keep(self.download.start(0.0))
         if prepare:

@@ -30,6 +30,22 @@ def test_one_that_others_can_stand_in_for_is_given_up_soon() -> None:
     assert end_of(Line(policy=ONE)) == ONE.give_up_after
 
 
+def test_where_the_others_were_not_enough_it_has_a_little_longer() -> None:
+    """Though its host was given up; and no longer than an address that nothing answers at, whatever it says."""
+    network = Reachability()
+    assert end_of(Line(policy=ONE, budget=Budget(ONE, network), replaceable=True)) == SOON
+    again = Line(policy=ONE, budget=Budget(ONE, network), last_chance=True)
+    again.wait_until(SOON + 1.0)
+    assert not again.download.over
+    assert end_of(again) == ONE.unreached_give_up
+    late = Line(policy=ONE, budget=Budget(ONE, network), last_chance=True)
+    late.wait_until(SOON + 1.0)
+    late.respond(max(late.download.connections))
+    late.bytes_to(max(late.download.connections), 1000)
+    late.wait_until(ONE.unreached_give_up + 1.0)
+    assert not late.download.over
+
+
 def test_its_first_byte_gives_it_all_the_time() -> None:
     line = Line(policy=ONE, replaceable=True)
     line.respond()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from resume_dl.errors import Interrupted
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
-from resume_dl.indexes.shards.store import ShardStore
+from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.shards.subsets import Subsets
+from resume_dl.model.url import RedactedUrl
 from support.shard_mirrors import LINUX, NOARCH, REACHED, ShardMirrors
 from support.shards import index_of, packed, write_shards
 
@@ -92,6 +94,33 @@ def test_an_index_that_changed_brings_only_what_is_new(shard_mirrors: ShardMirro
     assert b'"timestamp":5' in written["linux-64"].path.read_bytes().replace(b" ", b"")
 
 
+def test_shards_do_not_wait_for_a_disk_that_is_slow_to_keep_their_index(
+    shard_mirrors: ShardMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is kept while its shards are on their way, and it is kept when they are there."""
+    order: list[str] = []
+    came = threading.Event()
+    keep, keep_index = ShardStore.keep, ShardStore.keep_index
+
+    def note_shard(store: ShardStore, digest: str, data: bytes) -> None:
+        keep(store, digest, data)
+        order.append("shard")
+        came.set()
+
+    def wait_for_shard(store: ShardStore, url: RedactedUrl, index: KeptIndex) -> None:
+        assert came.wait(60)
+        keep_index(store, url, index)
+        order.append("index")
+
+    monkeypatch.setattr(ShardStore, "keep", note_shard)
+    monkeypatch.setattr(ShardStore, "keep_index", wait_for_shard)
+    _, lacking, broken = solved(shard_mirrors, shard_mirrors.fetcher())
+    assert (lacking, broken, order[0], order.count("index")) == ({}, [], "shard", 2)
+    shard_mirrors.nginx.reset_log()
+    solved(shard_mirrors, shard_mirrors.fetcher())
+    assert {request.status for request in shard_mirrors.nginx.requests()} == {304}
+
+
 def test_a_young_index_is_used_unasked(shard_mirrors: ShardMirrors) -> None:
     solved(shard_mirrors, shard_mirrors.fetcher())
     shard_mirrors.nginx.reset_log()
@@ -107,6 +136,26 @@ def test_a_young_index_is_used_unasked(shard_mirrors: ShardMirrors) -> None:
     shard_mirrors.nginx.reset_log()
     solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(max_age=600.0)), past_caches=True)
     assert len(shard_mirrors.nginx.requests()) == 2, "unless the server itself has to be asked"
+
+
+def test_a_304_says_how_long_an_index_is_fresh(shard_mirrors: ShardMirrors) -> None:
+    nginx = shard_mirrors.nginx
+    try:
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        nginx.change(0, max_age=600)
+        nginx.reset_log()
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        assert [request.status for request in nginx.requests()] == [304, 304]
+        nginx.reset_log()
+        assert solved(shard_mirrors, shard_mirrors.fetcher())[1:] == ({}, [])
+        assert nginx.requests() == []
+        nginx.change(0, max_age=0)
+        solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(refresh=True)))
+        nginx.reset_log()
+        solved(shard_mirrors, shard_mirrors.fetcher())
+        assert [request.status for request in nginx.requests()] == [304, 304]
+    finally:
+        nginx.change(0, max_age=None)
 
 
 def test_offline_takes_what_is_kept(shard_mirrors: ShardMirrors) -> None:
@@ -236,6 +285,43 @@ def test_no_index_is_no_warning(shard_mirrors: ShardMirrors) -> None:
     assert (set(lacking), broken) == ({"noarch"}, [])
     assert shard_mirrors.told.at("warning") == []
     assert "404" in lacking["noarch"].why
+
+
+def test_that_there_are_no_shards_is_remembered_for_a_week(shard_mirrors: ShardMirrors) -> None:
+    for subdir in SUBDIRS:
+        (shard_mirrors.root(0) / subdir / FILENAME).unlink()
+
+    def asked(fetcher: ShardFetcher, *, past_caches: bool = False) -> int:
+        shard_mirrors.nginx.reset_log()
+        assert set(solved(shard_mirrors, fetcher, past_caches=past_caches)[1]) == set(SUBDIRS)
+        return len({request.uri for request in shard_mirrors.nginx.requests()})
+
+    assert asked(shard_mirrors.fetcher()) == 2
+    assert asked(shard_mirrors.fetcher()) == 0
+    assert asked(shard_mirrors.fetcher(now=lambda: time.time() + 6.9 * 86400)) == 0
+    assert asked(shard_mirrors.fetcher(now=lambda: time.time() - 3600)) == 2, "a note from the future has no age"
+    assert asked(shard_mirrors.fetcher(now=lambda: time.time() + 7.1 * 86400)) == 2
+    assert asked(shard_mirrors.fetcher(freshness=Freshness(refresh=True))) == 2
+    assert asked(shard_mirrors.fetcher(freshness=Freshness(max_age=0.0))) == 2
+    assert asked(shard_mirrors.fetcher(), past_caches=True) == 2
+    first, second = (shard_mirrors.folder / "cache" / "shards").glob("*.absent")
+    first.write_bytes(first.read_bytes().replace(b"http://", b"http://another."))
+    second.write_bytes(b"[" * 4000)
+    assert asked(shard_mirrors.fetcher()) == 2, "a note that cannot be read says nothing"
+    write_shards(shard_mirrors.root(0) / "linux-64", LINUX)
+    assert set(solved(shard_mirrors, shard_mirrors.fetcher(freshness=Freshness(refresh=True)))[1]) == {"noarch"}
+    left = list((shard_mirrors.folder / "cache" / "shards").glob("*.absent"))
+    assert len(left) == 1, "the index that came has taken its note away"
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_refusal_or_a_failure_is_not_remembered(shard_mirrors: ShardMirrors, status: int) -> None:
+    shard_mirrors.nginx.change(0, status=status)
+    try:
+        assert set(solved(shard_mirrors, shard_mirrors.fetcher())[1]) == set(SUBDIRS)
+    finally:
+        shard_mirrors.nginx.change(0, status=None)
+    assert solved(shard_mirrors, shard_mirrors.fetcher())[1] == {}
 
 
 def test_a_stop_ends_it(shard_mirrors: ShardMirrors) -> None:

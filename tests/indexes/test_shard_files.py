@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.shards.index import LARGEST_INDEX, parse_index
 from resume_dl.indexes.shards.packed import BadShardsError
-from resume_dl.indexes.shards.shard import LARGEST_SHARD, parse_shard
+from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
 from resume_dl.model.artifact import Source
 from resume_dl.model.spec_name import name_of
 from resume_dl.model.url import RedactedUrl
@@ -44,6 +44,11 @@ def refused_shard(data: bytes, name: str = "numpy") -> str:
     with pytest.raises(BadShardsError) as error:
         parse_shard(data, name=name)
     return str(error.value)
+
+
+def members_of(shard: Shard, section: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(b"{" + shard.members[section] + b"}")
+    return found
 
 
 @pytest.mark.parametrize("spelt", [DIGEST, DIGEST.hex(), DIGEST.hex().upper(), list(DIGEST)])
@@ -68,7 +73,7 @@ def test_a_hash_is_taken_in_every_spelling_of_servers(spelt: Any) -> None:
 def test_where_shards_are(base: str, expected: str) -> None:
     index = parse_index(index_of({"numpy": DIGEST}, shards_base_url=base), subdir="linux-64", url=URL)
     login = {"authorization": "secret"}
-    found = index.shard_source(Source("upstream", RedactedUrl(URL), headers=login), DIGEST.hex())
+    found = index.shards_of(Source("upstream", RedactedUrl(URL), headers=login)).shard(DIGEST.hex())
     assert found.url.reveal() == f"{expected}{DIGEST.hex()}.msgpack.zst"
     assert found.headers == ({} if "cdn" in expected else login), "a login goes to its own host only"
 
@@ -77,7 +82,7 @@ def test_shards_below_the_index_are_below_it_at_mirrors_too() -> None:
     absolute = index_of({"numpy": DIGEST}, shards_base_url="https://conda.example/forge/linux-64/s/")
     index = parse_index(absolute, subdir="linux-64", url=URL)
     mirror = Source("tuna", RedactedUrl("https://mirror.example/anaconda/forge/linux-64/repodata_shards.msgpack.zst"))
-    assert index.shard_source(mirror, "ab").url.reveal() == (
+    assert index.shards_of(mirror).shard("ab").url.reveal() == (
         "https://mirror.example/anaconda/forge/linux-64/s/ab.msgpack.zst"
     )
 
@@ -249,17 +254,29 @@ def test_a_record_is_what_repodata_json_has() -> None:
         "odd": [1.5, None],
     }
     shard = parse_shard(packed({"packages.conda": {filename_of(NUMPY): {**NUMPY, **more}}}), name="numpy")
-    ((filename, text),) = shard.members["packages.conda"]
+    ((filename, record),) = members_of(shard, "packages.conda").items()
     expected = {**NUMPY, "legacy_bz2_md5": "0102", "sha256": DIGEST.hex(), "odd": [1.5, None]}
     assert filename == filename_of(NUMPY)
-    assert json.loads(text) == expected
-    assert list(json.loads(text)) == list(expected), "in the same order"
+    assert record == expected
+    assert list(record) == list(expected), "in the same order"
+
+
+def test_a_shard_of_more_than_one_batch_has_all_its_records_in_the_order_of_their_names() -> None:
+    """Records are converted in batches: here each batch has one, and one is removed."""
+    records = [record_of("numpy", f"1.{number}", (f"dep{number}", "x" * 700_000)) for number in (3, 0, 2, 1)]
+    data = shard_of(archives_of(*records), removed=[filename_of(records[2])])
+    shard = parse_shard(data, name="numpy")
+    found = members_of(shard, "packages.conda")
+    assert list(found) == sorted(filename_of(each) for each in records if each is not records[2])
+    assert [each["version"] for each in found.values()] == ["1.0", "1.1", "1.3"]
+    assert {"dep0", "dep1", "dep3"} <= shard.mentioned
+    assert "dep2" not in shard.mentioned
 
 
 def test_removed_archives_are_left_out() -> None:
     other = record_of("numpy", "2.0", ("only-of-the-removed",))
     shard = parse_shard(shard_of(archives_of(NUMPY, other), removed=[filename_of(other)]), name="numpy")
-    assert [name for name, _ in shard.members["packages.conda"]] == [filename_of(NUMPY)]
+    assert list(members_of(shard, "packages.conda")) == [filename_of(NUMPY)]
     assert "only-of-the-removed" not in shard.mentioned
 
 
@@ -267,7 +284,7 @@ def test_revision_3_is_taken_with_its_extras() -> None:
     record = {**NUMPY, "extra_depends": {"test": ["pytest >=7; if python >=3.9"]}}
     shard = parse_shard(packed({"v3": {"conda": {"numpy-1.26.4-h0_0": record}}}), name="numpy")
     assert shard.mentioned == {"python", "libblas", "__glibc", "pytest"}
-    assert [name for name, _ in shard.members["v3/conda"]] == ["numpy-1.26.4-h0_0"]
+    assert list(members_of(shard, "v3/conda")) == ["numpy-1.26.4-h0_0"]
 
 
 @pytest.mark.parametrize(

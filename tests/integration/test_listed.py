@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from faults.behaviours import Demand, Latency, NeverAnswer, Rate
+from faults.behaviours import Demand, Headers, Latency, NeverAnswer, NotModified, Rate
 from resume_dl.app import listed
 from resume_dl.app.listed import look_up
 from resume_dl.app.setup import TransferOptions, load_setup
@@ -93,6 +93,21 @@ def test_an_index_that_trickles_is_left_and_goes_on_another_time(looking, server
     server.always(0, NeverAnswer(), path=INDEXES)
     monkeypatch.setattr(listed, "ANSWER_WITHIN", 1.0)
     assert looking.look() == [found]  # by the kept one
+
+
+def test_an_index_that_is_kept_costs_one_request_or_none(looking, server, channel):
+    """Unchanged it is one request without a body; young it is none."""
+    (found,) = looking.look()
+    assert found.sha256 == channel.packages[0].sha256
+    server._received.clear()
+    server.always(0, Headers({"Cache-Control": "max-age=600"}), NotModified(), path=INDEXES)
+    assert looking.look() == [found]
+    assert [(request.path.rpartition("/")[2], request.status) for request in server.requests()] == [
+        ("repodata.json", 304)
+    ]
+    server._received.clear()
+    assert looking.look() == [found]
+    assert server.requests() == []
 
 
 def test_a_header_that_logs_in_is_sent_with_every_request(looking, server, channel):

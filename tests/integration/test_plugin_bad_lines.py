@@ -8,7 +8,7 @@ import time
 import pytest
 
 from faults.behaviours import Drop, Flip, Ok, Quota, RefuseRange, Stall
-from resume_dl.store.part import FOLDER
+from resume_dl.store.part import FOLDER, PartStore
 from support.conda_cache import SPEC, build_large_offer
 from support.fetching import TIMEOUT
 from support.plugin import our_lines, records, use_mirrors
@@ -45,13 +45,21 @@ def create(conda, *arguments, expect=0, **options):
     return done
 
 
-def wait_for_half(conda, server, torch):
-    """Until half of the large archive has left the server, with this conda still at work."""
+def wait_for_two_thirds(conda, at_work, torch):
+    """Until the journal has nearly all of the large archive that the server gives, with this conda still at work.
+
+    What has left the server may still be in the kernel's buffers, which end with the process that is killed.
+    """
     deadline = time.monotonic() + TIMEOUT
-    while sent(server) < torch.size // 2:
-        assert conda.poll() is None, conda.communicate()
+    parts = PartStore(conda.pkgs / FOLDER)
+    while sum(part.done for part in parts.unfinished() if part.size == torch.size) < two_thirds(torch) - SPARE * 3 // 4:
+        assert at_work.poll() is None, at_work.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def two_thirds(torch):
+    return torch.size * 2 // 3
 
 
 def test_a_line_that_drops_every_8_mb_and_a_mirror_that_stalls(test_conda, offer, server):
@@ -68,13 +76,13 @@ def test_a_line_that_drops_every_8_mb_and_a_mirror_that_stalls(test_conda, offer
 
 
 def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
-    """kill -9 half way: the next ``conda create`` asks for the rest, and for nothing that had come."""
-    server.always(None, Quota(torch.size * 2 // 3), path=f"*/{torch.filename}")
+    """kill -9 at two thirds: the next ``conda create`` asks for the rest, and for nothing that had come."""
+    server.always(None, Quota(two_thirds(torch)), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
-        wait_for_half(conda, server, torch)
+        wait_for_two_thirds(test_conda, conda, torch)
         conda.kill()
-        assert conda.wait(20) == -signal.SIGKILL
+        assert conda.wait(TIMEOUT) == -signal.SIGKILL
     assert sent(server) < total(offer)
     server.always(None, Ok())
     create(test_conda)
@@ -85,10 +93,10 @@ def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
 
 def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, server):
     """One Ctrl-C: conda ends as it does, we say what is safe, and the next run downloads the rest alone."""
-    server.always(None, Quota(torch.size * 2 // 3), path=f"*/{torch.filename}")
+    server.always(None, Quota(two_thirds(torch)), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
     with test_conda.start("create", "-y", "-p", test_conda.folder / "env", *SPEC) as conda:
-        wait_for_half(conda, server, torch)
+        wait_for_two_thirds(test_conda, conda, torch)
         conda.send_signal(signal.SIGINT)
         _, err = conda.communicate(timeout=120)
     assert conda.returncode == 1

@@ -64,6 +64,25 @@ def test_a_fresh_page_is_not_asked_for(index, user):
     assert len(index.requests()) == 2
 
 
+def test_a_304_says_how_long_it_is_fresh(index, user):
+    """What goes with the answer counts from then on, in both directions."""
+    wanted = {"index": f"{index.base()}/simple"}
+    user.resolve("demo", **wanted)
+    index.change(0, max_age=600)
+    user.resolve("demo", **wanted)
+    index.reset_log()
+    user.resolve("demo", **wanted)
+    assert index.requests() == []
+    index.change(0, max_age=0)
+    user.options["refresh"] = True
+    user.resolve("demo", **wanted)
+    assert {request.status for request in index.requests()} == {304}
+    index.reset_log()
+    user.options["refresh"] = False
+    user.resolve("demo", **wanted)
+    assert {request.uri for request in index.requests()} == {"/simple/demo/", "/simple/other/"}
+
+
 @pytest.mark.parametrize(
     ("age", "freshness", "fresh"),
     [
@@ -92,8 +111,13 @@ def test_what_is_kept(tmp_path):
     place = next(tmp_path.iterdir())
     os.utime(place, (1.0, 1.0))
     assert kept.page(URL).age > 10**6
-    kept.confirm(URL)
+    kept.confirm(URL, found, CacheHeaders())
     assert abs(kept.page(URL).age) < 60.0
+    assert kept.page(URL).note.said == said, "what a 304 leaves out stays"
+    os.utime(place, (1.0, 1.0))
+    kept.confirm(URL, found, CacheHeaders('"2"', "", 90.0))
+    assert abs(kept.page(URL).age) < 60.0
+    assert (kept.page(URL).files, kept.page(URL).note.said) == ((plain,), CacheHeaders('"1"', "", 90.0))
     kept.keep_page(URL, [file], said)
     found = kept.page(URL)
     assert (found.files, found.note.said) == ((plain,), CacheHeaders())

@@ -11,6 +11,7 @@ from resume_dl.resolve.index_page import ListedFile
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
 MD5 = "d" * 32
+SAME = frozenset({"same"})
 
 
 def file(
@@ -22,7 +23,7 @@ def file(
 def said(*pages: list[ListedFile] | None) -> list[Statement]:
     """One statement of each, of mirrors m0, m1 … and an operator each."""
     return [
-        Statement(f"m{number}", f"o{number}", None if page is None else tuple(page))
+        Statement(f"m{number}", frozenset({f"o{number}"}), None if page is None else tuple(page))
         for number, page in enumerate(pages)
     ]
 
@@ -45,7 +46,7 @@ def test_only_digests_that_both_state_are_kept() -> None:
 
 
 def test_one_operator_is_one_witness() -> None:
-    statements = [Statement("m0", "same", (file(),)), Statement("m1", "same", (file(),))]
+    statements = [Statement("m0", SAME, (file(),)), Statement("m1", SAME | {"another"}, (file(),))]
     found = agree(statements)
     assert (found.files, found.exists) == ((), None)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Rate, Stall, Status
+from faults.behaviours import NeverAnswer, Stall
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
-from resume_dl.errors import SourceError
-from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
+from resume_dl.errors import SourceError, StalledError
+from resume_dl.indexes.small_answers import Body, Refused, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
+from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.transport.client import HttpxTransport
@@ -49,39 +53,114 @@ def test_a_silent_one_makes_way(server, reader, behaviour, said):
         try:
             found = reading.get(source)
         except SourceError as error:
-            failures.append(error.message)
+            failures.append((source.mirror, error.message))
             raise
         return Refused(found) if isinstance(found, Failure) else found
 
     found = reading.ask(sources(server, 2), attempt)
     assert (found.data, found.source.mirror) == (_PAGE, "1")
-    (told,) = failures
+    mirror, told = failures[0]
+    assert mirror == "0"
     assert said in told
-    assert [len(server.requests(port)) for port in (0, 1)] == [1, 1]
+    assert len(server.requests(1)) == sum(mirror == "1" for mirror, _ in failures) + 1  # 1 where it is not held up
 
 
-def test_the_last_one_has_the_time_that_is_left(server, reader):
+class Scripted:
+    """A transport and its clock: a request to ``mirror`` takes the time that its script says, and no real time."""
+
+    def __init__(self, **scripts: Script) -> None:
+        self.reader: Reader | None = None
+        self.seconds = 0.0
+        self.asked: list[tuple[str, float | None]] = []
+        """The mirror and how long it may be silent, in order."""
+        self._scripts = scripts
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sources(self) -> list[Source]:
+        return [Source(name, RedactedUrl(f"http://{name}.example/page")) for name in self._scripts]
+
+    def exchange(self, request: RangeRequest) -> _Exchange:
+        name = request.url.host.partition(".")[0]
+        self.asked.append((name, request.patience))
+        return _Exchange(self, self._scripts[name], request.patience)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Script:
+    """A status and a body, of which each chunk takes ``seconds``; None: no answer at all."""
+
+    status: int | None = 200
+    chunks: tuple[bytes, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class _Exchange:
+    """Exchange and Response at once."""
+
+    scripted: Scripted
+    script: Script
+    patience: float | None
+
+    def open(self) -> _Exchange:
+        attempt = self.scripted.reader._exchanges.attempt
+        while attempt.request.began_at is None:  # no time passes until its beginning is noted
+            time.sleep(0.001)
+        if self.script.status is None:
+            self.scripted.seconds += self.patience
+            raise StalledError(f"no answer within {self.patience:g} s")
+        return self
+
+    @property
+    def head(self) -> ResponseHead:
+        return ResponseHead(self.script.status, {})
+
+    def chunks(self) -> Iterator[bytes]:
+        for chunk in self.script.chunks:
+            self.scripted.seconds += self.script.seconds
+            yield chunk
+
+    def abort(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def scripted_reader(scripted: Scripted, **numbers: float) -> Reader:
+    """Its steps of seconds at once are no sleep, and it does not rest: the clock would stand still meanwhile."""
+    scripted.reader = Reader(scripted, Policy(longest_step=60.0, backoff_first=0.0, **numbers), clock=scripted)
+    return scripted.reader
+
+
+def test_the_last_one_has_the_time_that_is_left():
     """The other does not have it: the silent one is asked again, until the time is over, and no more."""
-    server.always(0, NeverAnswer())
-    server.always(1, Status(404))
-    with pytest.raises(Unanswered, match=r"no answer within [12] s"):
-        reader(stall_seconds=1.0, give_up_after=3.0).whole(sources(server, 2))
-    assert [len(server.requests(port)) for port in (0, 1)] == [2, 1]
-
-
-def test_a_lone_silent_one_is_given_up_in_time(server, reader):
-    """When the user says so, and not after so many tries."""
-    server.always(0, NeverAnswer())
+    scripted = Scripted(silent=Script(None), other=Script(404))
+    reading = scripted_reader(scripted, stall_seconds=1.0, give_up_after=3.0)
     with pytest.raises(Unanswered, match="no answer within 2 s"):
-        reader(give_up_after=2.0).whole(sources(server, 1))
-    assert len(server.requests()) == 1
+        reading.whole(scripted.sources())
+    assert scripted.asked == [("silent", 1.0), ("other", 1.0), ("silent", 2.0)]
 
 
-def test_an_answer_that_is_coming_may_come(server, reader):
+def test_a_lone_silent_one_is_given_up_in_time():
+    """When the user says so, and not after so many tries."""
+    scripted = Scripted(silent=Script(None))
+    with pytest.raises(Unanswered, match="no answer within 2 s"):
+        scripted_reader(scripted, give_up_after=2.0).whole(scripted.sources())
+    assert scripted.asked == [("silent", 2.0)]
+
+
+def test_an_answer_that_is_coming_may_come():
     """It takes longer than the whole time, and is never silent for so long."""
-    server.always(0, Rate(2000))
-    assert reader(give_up_after=1.0).whole(sources(server, 1)).data == _PAGE
-    assert len(server.requests()) == 1
+    scripted = Scripted(slow=Script(200, (b"<html>", b"x", b"y", b"z"), seconds=0.75))
+    assert scripted_reader(scripted, give_up_after=1.0).whole(scripted.sources()).data == b"<html>xyz"
+    assert scripted.asked == [("slow", 1.0)]
+    assert scripted.now() == 3.0
 
 
 class Nightly:

@@ -10,7 +10,8 @@ import pytest
 from faults.behaviours import Headers, Rate
 from resume_dl.core.policy import Policy
 from resume_dl.errors import Interrupted
-from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl

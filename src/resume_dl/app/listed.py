@@ -19,7 +19,7 @@ from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.errors import Interrupted, ResumeDLError
 from resume_dl.indexes.conda_indexes import CondaIndexes
-from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.copies import Freshness, KeptCopies
 from resume_dl.indexes.whole import Wanted
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.mirror import MirrorTable
@@ -54,11 +54,12 @@ def look_up(
     clock = AwakeClock()
     deadline = clock.now() + IN_ALL
     known: dict[str, Artifact] = {}
-    sizes = {} if offline else index_sizes([*wanted], setup, reporter, within=ANSWER_WITHIN, cancelled=cancelled)
+    folder, options = setup.paths.listed_indexes, setup.options
+    freshness, sizes = Freshness(options.refresh, options.index_max_age), dict[Wanted, int]()
+    if not offline:
+        copies = KeptCopies(folder)
+        sizes = index_sizes([*wanted], setup, reporter, copies, freshness, within=ANSWER_WITHIN, cancelled=cancelled)
     with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
-        folder = setup.paths.listed_indexes
-        options = setup.options
-        freshness = Freshness(options.refresh, options.index_max_age)
         fresh, kept = (
             CondaIndexes(
                 engine,

@@ -33,6 +33,11 @@ class HostState:
     illness: float = 0.0
     ill_at: float = 0.0
 
+    @property
+    def keeps_silent(self) -> bool:
+        """Whether it was asked in this run, and has never answered."""
+        return not self.reached and self.failures_in_a_row > 0
+
 
 class Budget:
     """Shared by all downloads of a run; every connection is taken here before it is opened and given back once."""

@@ -122,6 +122,8 @@ class Crew:
         host = self._budget.host(source.host)
         longer = min(self._policy.first_byte_most, 2 * max(source.waited, host.latency))
         patience = max(self._policy.first_byte_seconds, longer)
+        if mode is act.Mode.COMPARE and not host.reached:
+            patience = self._policy.first_answer_seconds  # others can be compared in its place
         self.live[number] = Connection(
             index, source.host, lease, now, now, lease.start, meter, patience, host.steady, mode
         )
@@ -201,10 +203,13 @@ class Crew:
         return False
 
     def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
-        """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order."""
+        """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order.
+
+        One that was tried and has never answered comes after those that have.
+        """
         host = self._budget.host(source.host)
         speed = math.inf if host.speed is None else host.speed
-        speed = 0.0 if host.active and host.speed is None else speed
+        speed = 0.0 if host.speed is None and (host.active or host.keeps_silent) else speed
         failing = source.failures_in_a_row >= self._policy.solo_failures
         return (not self._budget.is_ill(host, now), not failing, speed, -host.active, -self._sources.index(source))
 

@@ -61,7 +61,8 @@ class Download:
     ``size`` None where no record gave one; ``bound_by_digest`` False where no digest will judge the bytes: then one
     source and its validator bind the whole file. ``thorough``: where sources agree against the record, compare them on
     every byte. ``replaceable``: the caller has others in its sources' place, and waits for their first byte no longer
-    than ``authority_give_up``. ``jitter`` gives numbers in [0, 1).
+    than ``authority_give_up``. ``last_chance``: so it had, in vain; now they have ``unreached_give_up`` for it.
+    ``jitter`` gives numbers in [0, 1).
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Download:
         bound_by_digest: bool = True,
         thorough: bool = True,
         replaceable: bool = False,
+        last_chance: bool = False,
     ) -> None:
         self.size = size
         self.sources = list(sources)
@@ -101,6 +103,7 @@ class Download:
         )
         self._patience = Patience()
         self._replaceable = replaceable
+        self._last_chance = last_chance
         self._came = False
         self._retry_lock_at = math.inf
         self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
@@ -321,6 +324,7 @@ class Download:
         one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
         self.sources[one.source].waited = now - one.opened_at
         self.sources[one.source].gives_ranges |= event.ranges
+        self.sources[one.source].answered_by.add(event.final_host)
         self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:
@@ -621,7 +625,9 @@ class Download:
             silent = any(self._budget.host(source.host).silent for source in self.sources if source.usable)
             longest = min(self._policy.silent_give_up, patience) if silent else 0.0
             patience = max(self._policy.unreached_give_up, longest)
-        if self._is_hurried:
+        if self._is_hurried and self._last_chance:
+            patience = min(patience, self._policy.unreached_give_up)
+        elif self._is_hurried:
             replaced = self._budget.network.is_given_up(self._hosts)
             patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
         ends = self._patience.ends(patience)
@@ -635,8 +641,8 @@ class Download:
 
     @property
     def _is_hurried(self) -> bool:
-        """Whether others can answer in its sources' place, which have brought nothing in this run."""
-        return self._replaceable and not self._came
+        """Whether the time for its sources' first byte is short: others can answer, or were asked already."""
+        return (self._replaceable or self._last_chance) and not self._came
 
     @property
     def _no_network(self) -> bool:

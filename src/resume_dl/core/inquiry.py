@@ -150,6 +150,11 @@ class Inquiry:
         return self._verdict
 
     @property
+    def voters(self) -> frozenset[int]:
+        """The sources that delivered bytes or can still be asked; those that gave up are not among them."""
+        return frozenset(self._owned) | frozenset(self._alive)
+
+    @property
     def doubtful(self) -> RangeSet:
         """The suspect bytes that no second source, not proven a liar, has confirmed: suspects of a further inquiry."""
         found = self._verdict

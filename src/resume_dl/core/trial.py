@@ -63,6 +63,8 @@ class Trial:
         self._narrowed = False
         """Whether the suspects are what the format's own checksums found, and nothing else was looked at."""
         self._guess: int | None = None
+        self._voters: frozenset[int] = frozenset()
+        """The sources whose answers the guess rests on."""
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
         self._copies: dict[str, set[int]] = {}
@@ -94,7 +96,10 @@ class Trial:
         )
 
     def goes_on(self, size: int, now: float) -> bool:
-        """Give comparisons to every source that may be asked; False once there is something to rule on."""
+        """Give comparisons to every source that may be asked; False once there is something to rule on.
+
+        A source that has never answered is passed over: it keeps its patience for when all others are spent.
+        """
         inquiry = self._inquiry
         assert inquiry is not None  # noqa: S101 - it was begun
         if inquiry.verdict() is not None:
@@ -102,7 +107,8 @@ class Trial:
         busy = {one.source for one in self._crew.live.values()}
         waiting = False
         for index, source in enumerate(self._sources):
-            if not source.usable or source.one_stream or source.failures_in_a_row >= self._policy.solo_failures:
+            failing = source.failures_in_a_row >= self._policy.solo_failures or self._keeps_silent(source)
+            if not source.usable or source.one_stream or failing:
                 if index not in busy:
                     inquiry.gave_up(index)
                 continue
@@ -141,6 +147,7 @@ class Trial:
                 if owner >= 0:
                     self._quarantine(owner, proven=verdict.proven)
                     self._guess = None if verdict.proven else owner
+                    self._voters = inquiry.voters
             # without ranges they lied only as witnesses
             return Ruling(forget=verdict.ranges, further=not verdict.ranges)
         if isinstance(verdict, Agreement) and self._narrowed:
@@ -162,7 +169,7 @@ class Trial:
         if self._guess is None:
             return
         for index, source in enumerate(self._sources):
-            if source.usable and index != self._guess:
+            if source.usable and index != self._guess and index in self._voters:
                 self._quarantine(index, proven=False)
         if self._guess not in self._taken_back:  # once: both may be wrong
             self._taken_back.add(self._guess)
@@ -211,17 +218,23 @@ class Trial:
         return Ruling(restart=True, reason="" if self.next_solo() else "digest")
 
     def next_solo(self) -> bool:
-        """Let the next single source have the file to itself, with a clean sheet; False where none is left."""
+        """Let the next single source have the file to itself, with a clean sheet; False where none is left.
+
+        Those that have never answered come last.
+        """
         if self.solo is not None:
             self._solo_tried.add(self.solo)
         self.solo = None
-        for index, source in enumerate(self._sources):
+        for index, source in sorted(enumerate(self._sources), key=lambda each: self._keeps_silent(each[1])):
             if index not in self._solo_tried and self._may_have_it(source):
                 source.dropped = None
                 source.failures_in_a_row = 0
                 self.solo = index
                 return True
         return False
+
+    def _keeps_silent(self, source: SourceState) -> bool:
+        return self._budget.host(source.host).keeps_silent
 
     def _may_have_it(self, source: SourceState) -> bool:
         """Whether it is of use, or was dropped only for not having a size that came with wrong bytes."""

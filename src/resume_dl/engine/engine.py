@@ -127,6 +127,7 @@ class Engine:
                 bound_by_digest=job.artifact.digest is not None,
                 thorough=job.thorough,
                 replaceable=job.replaceable,
+                last_chance=job.last_chance,
             )
             self._running[job.artifact.key] = Running(job, download)
             session.add(job.artifact.key, download)

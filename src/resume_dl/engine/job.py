@@ -54,6 +54,8 @@ class Job:
     """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
     replaceable: bool = False
     """The caller has other sources in place of these: they are given up soon where nothing comes from them."""
+    last_chance: bool = False
+    """They were given up so, and the others could not take their place: they have a little longer, and that is all."""
     check_size: Callable[[int], None] = _anything
     """Told the size in bytes where an answer is the first to tell it; raises where so much cannot be taken."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +71,8 @@ class SourceReport:
     mirror: str
     bytes: int
     failures: Mapping[str, int]
+    answered_by: tuple[str, ...] = ()
+    """The hosts that answered, redirects followed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from resume_dl.errors import DigestMismatchError, IntegrityError, ResumeDLError
-from resume_dl.indexes.trust import Stated, compare, next_witnesses, operator_of
+from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
+from resume_dl.indexes.trust import Stated, among, compare
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import MirrorTable
@@ -37,11 +38,15 @@ class Agreement:
         self.why = why
         self.copies: dict[str, WholeIndex] = {}
         """Mirror -> its answer, in the order in which they were asked."""
-        self._operators = {source.mirror: operator_of(source, table) for source in carriers}
+        self._table = table
+        self._sources = {source.mirror: source for source in carriers}
+        self._operators = {source.mirror: operators_of(source, table) for source in carriers}
         self._reporter = reporter
         self._need = TWO
         self._at = 0
         self._witnesses: dict[str, None] = {}
+        self.is_used = False
+        """Whether the last solve has chosen a record of it."""
 
     # ------------------------------------------------------------------ whom to ask
 
@@ -53,13 +58,22 @@ class Agreement:
         """Whether a carrier is left besides ``asked``."""
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
-    def _heard(self) -> set[str]:
-        return {self._operators[name] for name, copy in self.copies.items() if copy.error is None}
+    @property
+    def answered(self) -> list[str]:
+        """The mirrors that have answered, be it that they have no such index."""
+        return [name for name, copy in self.copies.items() if copy.error is None]
+
+    def _heard(self) -> list[Operators]:
+        return [self._behind(name) for name in self.answered]
+
+    def _behind(self, name: str) -> Operators:
+        """The operators whose word a mirror's copy is: its own, and that of the servers to which it has redirected."""
+        return operators_of(self._sources[name], self._table, self.copies[name].answered_by)
 
     @property
     def is_possible(self) -> bool:
         """Whether two operators have answered, be it that they have no such index."""
-        return len(self._heard()) >= TWO
+        return independent(self._heard()) >= TWO
 
     # ------------------------------------------------------------------ the leading copy
 
@@ -83,7 +97,7 @@ class Agreement:
 
     def widen(self) -> None:
         """Ask one operator more (``to_ask``), and begin with the first copy again: it may find a witness now."""
-        self._need = len(self._heard()) + 1
+        self._need = independent(self._heard()) + 1
         self._at = 0
 
     # ------------------------------------------------------------------ what they agree on
@@ -93,8 +107,11 @@ class Agreement:
 
         Raises DigestMismatchError where another operator has another digest for a file.
         """
+        artifacts = list(artifacts)
+        self.is_used = bool(artifacts)
         lead = self._leads[self._at]
-        others = [name for name in self._leads if self._operators[name] != self._operators[lead]]
+        own = self._behind(lead)
+        others = [name for name in self._leads if not self._behind(name) & own]
         self._witnesses.clear()
         return [artifact for artifact in artifacts if not self._is_stated(artifact, lead, others)]
 
@@ -136,5 +153,5 @@ def _contradiction(artifact: Artifact, lead: str, other: str, record: object) ->
         "nothing is fetched",
         expected=own,
         actual=theirs,
-        hint="run it again where the channel's own server can be reached, or believe one mirror with --index-from NAME",
+        hint=among((lead, other)),
     )

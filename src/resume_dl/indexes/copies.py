@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError, ResumeDLError
@@ -25,6 +25,8 @@ from resume_dl.store.platform import make_folder, remove_durably, replace_durabl
 
 SERVER_MOST = 3600.0
 """Seconds; a server that calls its index fresh for longer is asked again all the same: packages come every hour."""
+ABSENT_MOST = 7 * 24 * 3600.0
+"""Seconds for which a server's word that it has no such index is remembered; conda asks every seven days too."""
 _LOCK_SECONDS = 10.0
 """Another run holds a copy's lock while it renames two files."""
 
@@ -39,16 +41,23 @@ class Note:
     source: str
     said: CacheHeaders
     checked: float
+    answered_by: tuple[str, ...] = ()
+    """The hosts that the copy came from, redirects followed; empty where earlier versions kept it."""
 
     def age(self, now: float) -> float:
         """Seconds since then; 0 where the clock has been put back."""
         return max(0.0, now - self.checked)
 
+    def confirmed(self, said: CacheHeaders, now: float) -> Note:
+        """The note once its source has called the copy unchanged; ``said``: what goes with that answer."""
+        return Note(self.source, self.said.confirmed(said), now)
+
     def fields(self) -> dict[str, object]:
         """As JSON values, for ``read_note``."""
         said = self.said
         validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
-        return {"source": self.source, **validators, "max_age": said.max_age, "checked": self.checked}
+        times = {"max_age": said.max_age, "checked": self.checked}
+        return {"source": self.source, **validators, **times, "answered_by": list(self.answered_by)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,13 @@ class Freshness:
     def allows(self, note: Note, now: float) -> bool:
         """Whether the copy of this note may be used; not one from the future, whose age is unknown."""
         most = min(note.said.max_age or 0.0, SERVER_MOST) if self.max_age is None else self.max_age
+        return self._is_within(note, most, now)
+
+    def allows_absence(self, note: Note, now: float) -> bool:
+        """Whether to believe without a request that there is no such index, as ``note`` says of its source."""
+        return self._is_within(note, ABSENT_MOST if self.max_age is None else min(self.max_age, ABSENT_MOST), now)
+
+    def _is_within(self, note: Note, most: float, now: float) -> bool:
         return not self.refresh and note.checked <= now < note.checked + most
 
 
@@ -134,7 +150,7 @@ class KeptCopies:
 
         Not where another process has put another copy there meanwhile.
         """
-        confirmed, target = replace(note, said=replace(note.said, max_age=said.max_age), checked=now), self.path(index)
+        confirmed, target = note.confirmed(said, now), self.path(index)
         try:
             with self._locked(target):
                 if self.note(index) == note:
@@ -197,12 +213,16 @@ def read_note(fields: dict[str, object], written: float) -> Note:
         said = CacheHeaders(_header(fields["etag"]), _header(fields["last_modified"]), _seconds(max_age))
     else:  # as earlier versions wrote it
         said = by_validator(_header(fields["validator"]) or None)
-    return Note(str(source), said, _seconds(checked) or 0.0)
+    return Note(str(source), said, _seconds(checked) or 0.0, _texts(fields.get("answered_by")))
 
 
 def _header(value: object) -> str:
     """What may go into a request's header as it is."""
     return value if isinstance(value, str) and value.isascii() and value.isprintable() else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def _seconds(value: object) -> float | None:

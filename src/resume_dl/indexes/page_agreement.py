@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from resume_dl.errors import IntegrityError
+from resume_dl.indexes.operators import Operators, independent
+from resume_dl.indexes.trust import among
 from resume_dl.resolve.index_page import ListedFile, verifiable
 
 
@@ -18,7 +20,7 @@ class Statement:
     """One carrier's page; ``files`` is None where it says that the index has no such page."""
 
     mirror: str
-    operator: str
+    operators: Operators
     files: tuple[ListedFile, ...] | None
 
 
@@ -35,8 +37,7 @@ class Dispute:
         sides = " and ".join(f"{mirror} says {digest}" for mirror, digest in self.sides.items())
         return IntegrityError(
             f"{self.filename}: the index's authority cannot be reached, and mirrors contradict each other: {sides}",
-            hint="nothing was fetched; try again when the index itself can be reached, or name the mirror that you "
-            "trust with --index-from",
+            hint=f"nothing was fetched; {among(mirror.partition(' ')[0] for mirror in self.sides)}",
         )
 
 
@@ -56,9 +57,9 @@ class Agreement:
 
 def agree(statements: Sequence[Statement]) -> Agreement:
     """What statements of different operators agree on."""
-    having = {statement.operator for statement in statements if statement.files is not None}
-    lacking = {statement.operator for statement in statements if statement.files is None}
-    exists = True if len(having) > 1 else False if len(lacking) > 1 else None
+    having = {statement.operators for statement in statements if statement.files is not None}
+    lacking = {statement.operators for statement in statements if statement.files is None}
+    exists = True if independent(having) > 1 else False if independent(lacking) > 1 else None
     named: dict[str, list[tuple[Statement, ListedFile]]] = {}
     for statement in statements:
         for file in statement.files or ():
@@ -67,7 +68,7 @@ def agree(statements: Sequence[Statement]) -> Agreement:
     disputes: dict[str, Dispute] = {}
     alone: dict[str, list[str]] = {}
     for filename, told in named.items():
-        dispute = _dispute(filename, told) if len({statement.operator for statement, _ in told}) > 1 else None
+        dispute = _dispute(filename, told) if independent({one.operators for one, _ in told}) > 1 else None
         if dispute is not None:
             disputes[filename] = dispute
             files.append(replace(told[0][1], stated=""))
@@ -92,13 +93,13 @@ def _dispute(filename: str, told: Sequence[tuple[Statement, ListedFile]]) -> Dis
 
 def _common(told: Sequence[tuple[Statement, ListedFile]]) -> ListedFile | None:
     """What the first two statements of different operators with a digest in common say alike."""
-    of_each: dict[str, ListedFile] = {}  # a page may list a name a hundred thousand times, operators are few
+    of_each: dict[Operators, ListedFile] = {}  # a page may list a name a hundred thousand times, operators are few
     for statement, file in told:
-        of_each.setdefault(statement.operator, file)
-    each = [*of_each.values()]
-    for number, one in enumerate(each):
-        for other in each[number + 1 :]:
-            hashes = _alike(verifiable(one.hashes), other.hashes)
+        of_each.setdefault(statement.operators, file)
+    each = [*of_each.items()]
+    for number, (operators, one) in enumerate(each):
+        for others, other in each[number + 1 :]:
+            hashes = {} if operators & others else _alike(verifiable(one.hashes), other.hashes)
             if hashes:
                 both = one.metadata is not None and other.metadata is not None
                 return replace(

@@ -7,15 +7,14 @@ it (``--index-from``). docs/indexes.md has the whole rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.channel import Channel
-from resume_dl.model.mirror import UPSTREAM, Mirror, MirrorTable
+from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.url import RedactedUrl
 
 
@@ -52,6 +51,23 @@ class Standing:
     """All others."""
 
 
+def without_witness(host: str) -> str:
+    """The hint where one mirror alone has answered for the authority ``host``.
+
+    It does not name that mirror: the only one that states something may be the one that lies.
+    """
+    return (
+        f"try again later or from another network, where {host} or a mirror of another operator answers; or use the "
+        "index of a mirror that you trust: --index-from, with a name of `resume-dl mirrors list`"
+    )
+
+
+def among(sides: Iterable[str]) -> str:
+    """The hint where these mirrors contradict each other."""
+    ways = " or ".join(f"--index-from {side}" for side in dict.fromkeys(sides))
+    return f"run it again where the index's own server can be reached; or, if you know which one is right, add {ways}"
+
+
 def authority_of(channel: Channel, table: MirrorTable) -> str:
     """The name of the source that is the channel's authority: a mirror's, or ``upstream``.
 
@@ -75,26 +91,6 @@ def standing(sources: Sequence[Source], authority: str, canonical: RedactedUrl, 
         source for source in others if source.mirror == authority or (authority == UPSTREAM and source.url == canonical)
     ][:1]
     return Standing(trusted, tuple(own), tuple(source for source in others if source not in own))
-
-
-def next_witnesses(
-    carriers: Sequence[Source],
-    operators: Mapping[str, str],
-    *,
-    asked: Collection[str],
-    heard: Collection[str],
-    need: int,
-) -> list[Source]:
-    """The carriers to ask so that ``need`` operators will have answered; fewer where there are no more.
-
-    ``operators``: mirror -> operator; ``asked``: mirrors; ``heard``: the operators that have answered.
-    """
-    chosen: dict[str, Source] = {}
-    for source in carriers:
-        operator = operators[source.mirror]
-        if len(heard) + len(chosen) < need and source.mirror not in asked and operator not in {*heard, *chosen}:
-            chosen[operator] = source
-    return list(chosen.values())
 
 
 def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
@@ -125,24 +121,3 @@ def _acted_on(record: Mapping[str, Any], key: str) -> Any:
     if key == "depends" and isinstance(value, list):
         return [each for each in value if each != "pip"]  # which conda's own setting adds to python
     return value or None
-
-
-def operator_of(source: Source, table: MirrorTable) -> str:
-    """Who runs the source: as the table says, else the host of the mirror's home, else the source's own host."""
-    mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
-    if mirror is not None and mirror.operator:
-        return mirror.operator.casefold()
-    home = _host(mirror)
-    return home or _plain_host(source.url)
-
-
-def _host(mirror: Mirror | None) -> str:
-    try:
-        return (urlsplit(mirror.home).hostname or "") if mirror is not None else ""
-    except ValueError:
-        return ""
-
-
-def _plain_host(url: RedactedUrl) -> str:
-    """The host without its port: two servers of one machine are one witness."""
-    return urlsplit(url.reveal()).hostname or ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.core.failures import FailureKind
+from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     CaptivePortalError,
@@ -36,6 +37,9 @@ FORMATS = ("repodata.json.zst", "repodata.json")
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 """Ask the server itself, not a cache on the way (RFC 9111 5.2.1.4, 5.4)."""
 
+_GIVEN_UP = frozenset({"exhausted", "unreachable", "no network"})
+"""Reasons of the core (``actions.Fail``)."""
+
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
 Asked = Wanted | tuple[Channel, str, str]
@@ -56,10 +60,14 @@ class WholeIndex:
     """Addresses, redacted."""
     carried_by: tuple[str, ...] = ()
     """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    answered_by: tuple[str, ...] = ()
+    """The hosts that gave these bytes: another operator's where a mirror's server redirects."""
     downloaded: int = 0
     """Bytes that came in this run."""
     kept: bool = False
     """No body came in this run: it is unchanged, young enough, or this is ``offline``."""
+    silent: bool = False
+    """Its sources were given up before a byte came, because others can answer in their place."""
     asked: bool = True
     """Whether a server was to be asked for it in this run."""
     age: float | None = None
@@ -107,17 +115,19 @@ class WholeIndexes:
         *,
         past_caches: bool = False,
         replaceable: Container[Asked] = (),
+        last_chance: bool = False,
         forms: Sequence[str] = FORMATS,
     ) -> dict[Asked, WholeIndex]:
         """What became of each index; the packed form is asked for first.
 
         A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
         asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
-        not answer soon. Raises Interrupted or StoreError.
+        not answer soon. ``last_chance``: those others could not, and these are asked once more, with more patience.
+        Raises Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
         self._refused.clear()
-        found = {each: [self._index(each, name, sources(each, name)) for name in forms] for each in wanted}
+        found = {each: [index_file(each, name, sources(each, name)) for name in forms] for each in wanted}
         for each, indexes in found.items():
             results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
             if not past_caches:
@@ -126,18 +136,12 @@ class WholeIndexes:
         missing = [each for each in wanted if results[each].path is None]
         for number in range(0 if self._offline else len(forms)):
             now = {each: found[each][number] for each in missing}
-            self._get_once(now, results, past_caches=past_caches, replaceable=replaceable)
+            self._get_once(now, results, past_caches=past_caches, replaceable=replaceable, last_chance=last_chance)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
         for each in missing:
             if each in self._refused:
                 results[each].error = self._unusable(each, results[each].tried)
         return results
-
-    def _index(self, of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
-        channel, subdir = of[:2]
-        # kept by the first source's address: what one source says is never taken for what another one says
-        url = sources[0].url if sources else channel.file_url(subdir, name)
-        return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
     def _get_once(
         self,
@@ -146,17 +150,19 @@ class WholeIndexes:
         *,
         past_caches: bool,
         replaceable: Container[Asked],
+        last_chance: bool,
     ) -> None:
         """As ``_get``, each address once: a mirror may serve several channels from one place, as a bundle does."""
         first: dict[str, Asked] = {}
         for each, index in indexes.items():
             first.setdefault(index.key, each)
         distinct = {each: indexes[each] for each in first.values()}
-        self._get(distinct, results, past_caches=past_caches, replaceable=replaceable)
+        self._get(distinct, results, past_caches=past_caches, replaceable=replaceable, last_chance=last_chance)
         for each, index in indexes.items():
             came, result = results[first[index.key]], results[each]
             result.path, result.error, result.carried_by = came.path, came.error, came.carried_by
-            result.kept, result.age = came.kept, came.age
+            result.kept, result.age, result.silent = came.kept, came.age, came.silent
+            result.answered_by = came.answered_by
             if each not in distinct and first[index.key] in self._refused:
                 self._refused[each] = self._refused[first[index.key]]
 
@@ -167,6 +173,7 @@ class WholeIndexes:
         *,
         past_caches: bool,
         replaceable: Container[Asked],
+        last_chance: bool,
     ) -> None:
         """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
         if indexes:
@@ -174,7 +181,11 @@ class WholeIndexes:
         while indexes:
             notes = {index.key: self._copies.note(index) for index in indexes.values()}
             jobs = [
-                replace(self._job(index, notes[index.key], past_caches=past_caches), replaceable=each in replaceable)
+                replace(
+                    self._job(index, notes[index.key], past_caches=past_caches),
+                    replaceable=each in replaceable,
+                    last_chance=last_chance,
+                )
                 for each, index in indexes.items()
             ]
             outcomes = {outcome.artifact.key: outcome for outcome in self._engine.run(jobs)}
@@ -192,6 +203,7 @@ class WholeIndexes:
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
                     results[each].error = self._unavailable(outcome)
+                    results[each].silent = each in replaceable and _was_silent(outcome)
                     continue
                 try:
                     note = self._taken(index, outcome, notes[index.key])
@@ -218,7 +230,8 @@ class WholeIndexes:
         served = {report.mirror for report in outcome.sources if report.bytes}
         sources = outcome.artifact.sources
         label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
-        note = Note(label, outcome.said, now)
+        hosts = {host for report in outcome.sources if report.bytes for host in report.answered_by}
+        note = Note(label, outcome.said, now, tuple(sorted(hosts)))
         self._copies.keep(index, note)
         return note
 
@@ -227,7 +240,7 @@ class WholeIndexes:
         now = self._clock()
         for index in forms:
             note = self._copies.note(index)
-            if note is None or _source_of(note, index) is None:
+            if note is None or source_of(note, index) is None:
                 continue
             younger = result.age is None or note.age(now) < result.age
             if younger and (self._offline or self._freshness.allows(note, now)):
@@ -238,7 +251,7 @@ class WholeIndexes:
         """One line a channel whose index is used as it is kept, with the age of its oldest."""
         ages: dict[str, float] = {}
         for (channel, *_), result in results.items():
-            if result.age is not None:
+            if result.age is not None and result.age >= 1.0:  # else its server has confirmed it a moment ago
                 ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
         for name, age in ages.items():
             why = "" if self._offline else "; --refresh asks for a newer one"
@@ -246,9 +259,10 @@ class WholeIndexes:
 
     def _settle(self, result: WholeIndex, index: Artifact, note: Note, *, kept: bool) -> None:
         """Say where the copy of ``index`` is, how old, and which source gave it."""
-        source = _source_of(note, index)
+        source = source_of(note, index)
         result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
         result.carried_by = () if source is None else (source.mirror,)
+        result.answered_by = note.answered_by
 
     def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""
@@ -265,7 +279,7 @@ class WholeIndexes:
         )
 
     def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
-        source = None if note is None else _source_of(note, index)
+        source = None if note is None else source_of(note, index)
         known: dict[RedactedUrl, CacheHeaders] = {}
         if note is not None and source is not None and note.said.validator is not None:
             known[source.url] = note.said  # for the others it means nothing: this one is asked first
@@ -295,9 +309,24 @@ class WholeIndexes:
         return unavailable
 
 
-def _source_of(note: Note, index: Artifact) -> Source | None:
+def index_file(of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
+    """The index ``of`` in the form ``name``, as ``sources`` have it."""
+    channel, subdir = of[:2]
+    # kept by the first source's address: what one source says is never taken for what another one says
+    url = sources[0].url if sources else channel.file_url(subdir, name)
+    return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
+
+
+def source_of(note: Note, index: Artifact) -> Source | None:
     """The source that the kept copy came from, where it is one of this index's."""
     return next((source for source in index.sources if str(source.url) == note.source), None)
+
+
+def _was_silent(outcome: Outcome) -> bool:
+    """Whether no byte came, for no other reason than that no source answered well in its time."""
+    kinds = {kind for report in outcome.sources for kind in report.failures}
+    came = outcome.downloaded + outcome.wasted
+    return outcome.reason in _GIVEN_UP and not came and kinds <= {kind.value for kind in OF_THE_HOST}
 
 
 def _is_refused(outcome: Outcome) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from resume_dl.model.url import RedactedUrl
 
@@ -62,6 +62,13 @@ class CacheHeaders:
         """The headers that ask for the file only if it is another version (RFC 9110 13.1.2, 13.1.3)."""
         both = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in both.items() if value}
+
+    def confirmed(self, said: CacheHeaders) -> CacheHeaders:
+        """What holds of a copy after a 304 that said ``said``: its freshness, unless it leaves that out.
+
+        The validators stay. RFC 9111 3.2, 4.3.4.
+        """
+        return self if said.max_age is None else replace(self, max_age=said.max_age)
 
 
 def by_validator(validator: str | None) -> CacheHeaders:

@@ -16,24 +16,28 @@ from typing import Any
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import safe_filename
 
-_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2)"\s*:')
-_COLON = re.compile(rb"\s*:\s*")
-_CHUNK = 1 << 16
+_KEY = re.compile(rb'"([^"]*\.(?:conda|tar\.bz2))"\s*:\s*')
+"""A key that names an archive, JSON escapes not decoded; linear in the length of what is searched."""
+_CHUNK = 1 << 13
 _LARGEST_RECORD = 1 << 24
+_MOST_HITS = 100
+"""Of one file name as a key: a record and its signatures are two or three."""
 _IDENTITY = ("name", "version", "build", "sha256", "md5")
 
 
 class RawRepodata:
-    """One repodata.json on disk, mapped into memory; ``where`` names it in errors. A context manager."""
+    """One repodata.json on disk, mapped into memory; ``index``: its channel's name and subdir. A context manager."""
 
-    def __init__(self, path: Path, where: str) -> None:
-        self.where = where
+    def __init__(self, path: Path, index: tuple[str, str]) -> None:
+        self.index = index
         with path.open("rb") as file:
             try:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:
                 raise IntegrityError(
-                    f"the repodata of {where} is empty", hint="run it again, with --mirror NAME to take another copy"
+                    f"the repodata of {'/'.join(index)} is empty",
+                    index=index,
+                    hint="run it again, with --mirror NAME to take another copy",
                 ) from None
 
     def __enter__(self) -> RawRepodata:  # noqa: PYI034 - typing.Self is of 3.11
@@ -44,10 +48,8 @@ class RawRepodata:
 
     def filenames(self) -> Iterator[str]:
         """Every key that names an archive, as it stands there (JSON escapes are not decoded)."""
-        for found in _KEY_END.finditer(self._map):
-            end = self._map.find(b'"', found.start())
-            start = self._map.rfind(b'"', 0, found.start()) + 1
-            yield self._map[start:end].decode("utf-8", "replace")
+        for found in _KEY.finditer(self._map):
+            yield found[1].decode("utf-8", "replace")
 
     def check_filenames(self) -> None:
         """Raise IntegrityError if any archive's name is not one plain path component on every platform.
@@ -58,25 +60,31 @@ class RawRepodata:
             try:
                 safe_filename(name)
             except ValueError:
-                raise refused(self.where, f"it names the file {name!r}") from None
+                raise refused(self.index, f"it names the file {name!r}") from None
 
-    def record(self, filename: str, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The record of ``filename`` as the channel wrote it, or None.
+    def records(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The records of archives as the channel wrote them, by file name; one that is not found is left out.
 
-        ``identity`` holds what the record must agree with (name, version, build, digests), as far as it is known.
+        ``wanted``: file name -> what its record must agree with (name, version, build, digests), as far as it is known.
+        The file is searched once for all of them.
         """
-        needle = json.dumps(filename).encode()
-        at = self._map.find(needle)
-        while at >= 0:
-            colon = _COLON.match(self._map, at + len(needle))
-            if colon is not None:
-                record = self._object(colon.end())
-                if record is not None and all(
-                    record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
-                ):
-                    return record
-            at = self._map.find(needle, at + len(needle))
-        return None
+        identities = {filename.encode(): identity for filename, identity in wanted.items()}
+        left = dict.fromkeys(identities, _MOST_HITS)
+        records: dict[str, dict[str, Any]] = {}
+        for found in _KEY.finditer(self._map) if wanted else ():
+            key = found[1]
+            if not left.get(key):
+                continue
+            left[key] -= 1
+            record, identity = self._object(found.end()), identities[key]
+            if record is not None and all(
+                record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
+            ):
+                records[key.decode()] = record
+                del left[key]
+                if not left:
+                    break
+        return records
 
     def _object(self, start: int) -> dict[str, Any] | None:
         length = _CHUNK
@@ -92,9 +100,10 @@ class RawRepodata:
             return value if isinstance(value, dict) else None
 
 
-def refused(where: str, why: str) -> IntegrityError:
+def refused(index: tuple[str, str], why: str) -> IntegrityError:
     """The error for an index that tries to reach where it must not."""
     return IntegrityError(
-        f"the repodata of {where} is refused: {why}",
+        f"the repodata of {'/'.join(index)} is refused: {why}",
+        index=index,
         hint="no honest channel has this; leave the channel or the mirror out, and tell whoever runs it",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -44,7 +44,7 @@ def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
     except SolverError as error:
         raise unsatisfiable(problem, error) from error
     return {
-        "records": [_result(problem, record) for record in choice.records],
+        "records": _results(problem, choice.records),
         "constraints": list(choice.constraints),
         "notes": list(choice.notes),
     }
@@ -103,20 +103,41 @@ def _into_prefix(problem: Problem) -> Choice:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _result(problem: Problem, record: Any) -> dict[str, Any]:
-    """One record for the parent: where it is from, and what the channel says of it."""
-    filename = record.file_name
-    identity = {
+def _results(problem: Problem, records: Sequence[Any]) -> list[dict[str, Any]]:
+    """The chosen records for the parent: where each is from, and what its channel says of it."""
+    chosen = [(record, _identity(record), _origin(problem, record)) for record in records]
+    raw = {
+        id(file): file.raw.records({record.file_name: identity for record, identity, own in chosen if own is file})
+        for file in problem.files
+    }
+    return [
+        _result(problem, record, identity, file, {} if file is None else raw[id(file)])
+        for record, identity, file in chosen
+    ]
+
+
+def _identity(record: Any) -> dict[str, Any]:
+    """What tells a record from others of the same file name."""
+    return {
         "name": record.name.normalized,
         "version": str(record.version),
         "build": str(record.build),
         "sha256": None if record.sha256 is None else record.sha256.hex(),
         "md5": None if record.md5 is None else record.md5.hex(),
     }
-    file = _origin(problem, record)
+
+
+def _result(
+    problem: Problem,
+    record: Any,
+    identity: Mapping[str, Any],
+    file: LoadedFile | None,
+    raw: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """One record for the parent; ``raw`` has what its index says, by file name."""
+    filename = record.file_name
     if file is None:
         return {**identity, "installed": True, "filename": filename, "subdir": record.subdir}
-    raw = file.raw.record(filename, identity)
     return {
         **identity,
         "installed": _is_installed(problem, record),
@@ -125,7 +146,7 @@ def _result(problem: Problem, record: Any) -> dict[str, Any]:
         "subdir": file.subdir,
         "base": _base(record.url, file, filename),
         "size": record.size,
-        "record": raw if raw is not None else adapter.describe(record),
+        "record": raw[filename] if filename in raw else adapter.describe(record),
     }
 
 

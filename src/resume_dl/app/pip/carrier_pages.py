@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -11,9 +11,10 @@ from resume_dl.app.pip.page_request import PageRequests
 from resume_dl.core.failures import Failure
 from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
+from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.page_agreement import Agreement, Statement, agree
-from resume_dl.indexes.small_fetch import Unanswered
-from resume_dl.indexes.trust import Vouched
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.trust import Vouched, without_witness
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 
@@ -49,18 +50,17 @@ class CarrierPages:
 
     def said(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> Said:
         """What carriers say: as many as it takes for two operators to agree; ``every``: one of each operator."""
-        said = Said()
+        said, came = Said(), list[tuple[Source, int]]()
         waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
         with ThreadPoolExecutor(_WITNESSES) as pool:
             while True:
                 enough = not self._every and said.agreement.exists is not None
                 room = _WITNESSES - len(asked) if self._every or not said.statements else int(not asked)
-                taken = {each.operator for each in said.statements}
-                taken |= {self._requests.sources.operator(source) for source in asked.values()}
+                taken = self._taken(said.statements, asked.values())
                 for source in [] if enough else list(waiting):
-                    operator = self._requests.sources.operator(source)
-                    if room > 0 and operator not in taken:
-                        taken.add(operator)
+                    own = self._requests.sources.operators(source)
+                    if room > 0 and not own & taken:
+                        taken |= own
                         waiting.remove(source)
                         said.tried.append(source)
                         asked[pool.submit(self._statement, source)] = source
@@ -75,22 +75,30 @@ class CarrierPages:
                         said.failures += unanswered.failures
                     else:
                         said.statements.append(statement)
-                        self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
-        said.more = any(self._requests.sources.operator(source) not in taken for source in waiting)
+                        came.append((source, received))
+        said.more = any(not self._requests.sources.operators(source) & taken for source in waiting)
+        if said.agreement.exists is not None:  # what is not used is not reported
+            for source, received in came:
+                self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
         return said
+
+    def _taken(self, statements: Iterable[Statement], asked: Iterable[Source]) -> Operators:
+        """The operators that have answered, or are asked now."""
+        own = (self._requests.sources.operators(source) for source in asked)
+        return frozenset().union(*(each.operators for each in statements), *own)
 
     def _statement(self, source: Source) -> tuple[Statement, int]:
         """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
-        operator, within = self._requests.sources.operator(source), self._requests.sources.patience
+        sources = self._requests.sources
         try:
-            body, files = self._requests.ask(source, within=within, tries=_TRIES_OF_EACH)
+            body, files = self._requests.ask(source, within=sources.patience, tries=_TRIES_OF_EACH)
         except Unanswered as unanswered:
             if self._requests.says_no(source, unanswered):
-                return Statement(source.mirror, operator, None), 0
+                return Statement(source.mirror, sources.operators(source), None), 0
             if unanswered.kinds & OF_THE_HOST:
-                self._requests.sources.give_up([source])
+                sources.give_up([source])
             raise
-        return Statement(source.mirror, operator, files), body.received
+        return Statement(source.mirror, sources.operators(source, [body.url.host]), files), body.received
 
 
 def unvouched(
@@ -108,15 +116,16 @@ def unvouched(
             tried=tried,
             hint="check the line and the proxy settings, then run it again",
         )
-    names = " and ".join(statement.mirror for statement in statements)
-    if len(statements) > 1:
-        having = " and ".join(each.mirror for each in statements if each.files is not None)
-        said = f"of the mirrors {names} only {having} has it"
-    else:
+    names = " and ".join(sorted(statement.mirror for statement in statements))  # they answer in no order
+    having = [each.mirror for each in statements if each.files is not None]
+    if len(statements) == 1:
         said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
-    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
+    elif len(having) == 1:
+        said = f"of the mirrors {names} only {having[0]} has it"
+    else:
+        said = f"the mirrors {names}, which answer for it, are one operator's, and two have to agree"
     return ChannelUnavailableError(
         f"the index page {url} cannot be had from its authority ({why}), and {said}",
         tried=tried,
-        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
+        hint=without_witness(url.host),
     )

@@ -26,7 +26,7 @@ from resume_dl.app.pip.metadata import Metadata, damage, read_metadata
 from resume_dl.app.pip.pages import Pages
 from resume_dl.core.failures import FailureKind
 from resume_dl.errors import ChannelUnavailableError, PackageNotFoundError, ResumeDLError
-from resume_dl.indexes.small_fetch import Refused, Unanswered
+from resume_dl.indexes.small_answers import Refused, Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.pip import FindLinks
 from resume_dl.model.url import RedactedUrl

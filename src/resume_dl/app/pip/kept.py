@@ -74,8 +74,12 @@ class KeptPages:
             raise KeyError(str(url)) from error
         return KeptPage(found, Note(str(url), said, checked), self._now() - checked)
 
-    def confirm(self, url: RedactedUrl) -> None:
-        """Its source says that the kept page is unchanged."""
+    def confirm(self, url: RedactedUrl, page: KeptPage, said: CacheHeaders) -> None:
+        """Its source says that the kept ``page`` is unchanged; ``said``: what goes with that answer."""
+        confirmed = page.note.said.confirmed(said)
+        if confirmed != page.note.said:
+            self.keep_page(url, page.files, confirmed)
+            return
         now = self._now()
         with suppress(OSError):
             os.utime(self._place(url), (now, now))

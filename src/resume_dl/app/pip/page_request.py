@@ -9,7 +9,8 @@ from resume_dl.app.pip.metadata import SILENT
 from resume_dl.app.pip.page_sources import PageSources
 from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.indexes.small_fetch import Body, Reader, Refused, Unanswered
+from resume_dl.indexes.small_answers import Body, Refused, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source, safe_filename
 from resume_dl.resolve.index_page import ACCEPT, HTML_TYPE, ListedFile, PageError, parse_page
 

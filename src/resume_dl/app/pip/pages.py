@@ -19,7 +19,8 @@ from resume_dl.core.sources import OF_THE_HOST
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.page_agreement import Dispute
-from resume_dl.indexes.small_fetch import Body, Reader, Unanswered
+from resume_dl.indexes.small_answers import Body, Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel import has_credentials
@@ -122,10 +123,10 @@ class Pages:
         self.notes.add(index, source, vouched, received=body.received if body else 0, age=age)
         if body is not None and body.headers.get("age", "0").strip() not in {"", "0"}:
             self.has_more = True  # a cache on the way has given it
-        if self._kept is not None and body is not None and body.unchanged:
-            self._kept.confirm(source.url)
+        said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
+        if self._kept is not None and kept is not None and body is not None and body.unchanged:
+            self._kept.confirm(source.url, kept, said)
         elif self._kept is not None and source.url.reveal()[:5] != "file:":
-            said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
             self._kept.keep_page(source.url, files, said)
         return None if files is None else self._taken(files, source.url)
 

@@ -38,7 +38,8 @@ from resume_dl.errors import (
     internal_error,
 )
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import GIVEN, MirrorTable
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution

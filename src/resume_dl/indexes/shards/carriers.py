@@ -13,7 +13,8 @@ from functools import partial
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import ResumeDLError
-from resume_dl.indexes.small_fetch import Reader, Unanswered
+from resume_dl.indexes.small_answers import Unanswered
+from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 
 _NEW_SHARE = 0.3

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from resume_dl.indexes.shards.packed import BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.indexes.shards.packed import PARTS, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import Source
 from resume_dl.model.private_address import is_private_host
 from resume_dl.model.url import RedactedUrl
@@ -44,6 +45,11 @@ class _Index(msgspec.Struct):
     repodata_version: int | None = None
 
 
+_INDEX: Final = msgspec.msgpack.Decoder(_Index)
+_HASHES: Final = msgspec.msgpack.Decoder(dict[str, bytes])
+_ANYTHING: Final = msgspec.msgpack.Decoder()
+
+
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
     """Package name -> SHA-256 of its shard as it comes, 32 bytes.
@@ -62,22 +68,36 @@ class ShardIndex:
         found = self.hashes.get(name)
         return None if found is None else found.hex()
 
-    def shard_source(self, index: Source, digest: str) -> Source:
-        """Where the source of an index (or a mirror of it) has a shard.
+    def shards_of(self, index: Source) -> ShardFolder:
+        """Where the source of an index (or a mirror of it) has the shards.
 
         An absolute ``shards_base_url`` leads to the same place from every source. What ``index`` sends with a request
         (a login) goes to its own host only.
         """
         base = urljoin(index.url.reveal(), self.shards_base_url or "./")
-        url = f"{base if base.endswith('/') else base + '/'}{digest}.msgpack.zst"
-        if _place(url) == _place(index.url.reveal()):
-            return Source(index.mirror, RedactedUrl(url), index.connections, index.headers)
-        return Source(urlsplit(url).hostname or index.mirror, RedactedUrl(url))
+        base = base if base.endswith("/") else f"{base}/"
+        if _place(base) == _place(index.url.reveal()):
+            return ShardFolder(index.mirror, base, index.connections, index.headers)
+        return ShardFolder(urlsplit(base).hostname or index.mirror, base)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFolder:
+    """Where one source has the shards of an index."""
+
+    mirror: str
+    _base: str = field(repr=False)
+    connections: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    def shard(self, digest: str) -> Source:
+        """The shard of this SHA-256 (hex)."""
+        return Source(self.mirror, RedactedUrl(f"{self._base}{digest}.msgpack.zst"), self.connections, self.headers)
 
 
 def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
     """The index of ``subdir`` that came from ``url``. Raises BadShardsError, in words without its source."""
-    index = decoded(unpacked(data, largest=LARGEST_INDEX), _Index)
+    index = decoded(unpacked(data, largest=LARGEST_INDEX), _INDEX)
     if index.version != VERSION:
         raise BadShardsError(f"its version is {index.version}, and {VERSION} is known here")
     if index.info.subdir != subdir:
@@ -102,13 +122,13 @@ def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
 def _hashes(shards: msgspec.Raw) -> dict[str, bytes]:
     entries(shards, MOST_NAMES)
     try:
-        return msgspec.msgpack.decode(shards, type=dict[str, bytes])
+        return _HASHES.decode(shards)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         pass  # hex or numbers, or damaged: one by one, so that none can be larger than a digest
     found = {}
-    for name, packed in decoded(shards, dict[str, msgspec.Raw]).items():
+    for name, packed in decoded(shards, PARTS).items():
         short = len(memoryview(packed)) <= _LARGEST_HASH
-        found[name] = (digest_bytes(decoded(packed, object)) if short else None) or b""
+        found[name] = (digest_bytes(decoded(packed, _ANYTHING)) if short else None) or b""
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,10 @@ NOTHING = msgspec.Raw(bytes([_NIL]))
 """What stands for a member that is missing."""
 
 
+PARTS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+"""Decodes a map and leaves its values for later."""
+
+
 class BadShardsError(Exception):
     """Why an index or a shard is refused, in words without its source; the caller names that."""
 
@@ -38,10 +42,14 @@ def unpacked(data: bytes, *, largest: int) -> bytes:
         raise BadShardsError(error.message) from error
 
 
-def decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """``data`` as ``kind``; nesting is bounded by the interpreter's recursion limit. Raises BadShardsError."""
+def decoded(data: bytes | msgspec.Raw, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """What ``decoder`` makes of ``data``; nesting is bounded by the interpreter's recursion limit.
+
+    Decoders are made while a module is imported, by one thread: msgspec prepares a Struct type when it first meets it,
+    and a second thread that meets it half prepared ends the process with a segmentation fault. Raises BadShardsError.
+    """
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError, OverflowError) as error:
         raise BadShardsError(f"it is not such a file: {quoted(error)}") from error
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from resume_dl.indexes.shards.index import digest_bytes
-from resume_dl.indexes.shards.packed import NOTHING, BadShardsError, decoded, entries, quoted, unpacked
+from resume_dl.indexes.shards.packed import NOTHING, PARTS, BadShardsError, decoded, entries, quoted, unpacked
 from resume_dl.model.artifact import safe_filename
 from resume_dl.model.spec_name import name_of
 
@@ -17,6 +17,8 @@ LARGEST_SHARD = 16 << 20
 """Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
 _LARGEST_RECORD = 1 << 20
 """Bytes; those with thousands of dependencies are below a tenth of it."""
+_BATCH = 1 << 18
+"""Bytes of MessagePack that are converted at once: as Python objects they may take a hundred times as much."""
 _MOST_RECORDS = 100_000
 _MOST_SECTIONS = 16
 _DIGESTS = (("sha256", 32), ("md5", 16))
@@ -32,12 +34,17 @@ class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
     v3: msgspec.Raw = NOTHING
 
 
+_SHARD: Final = msgspec.msgpack.Decoder(_Shard)
+_RECORD: Final = msgspec.msgpack.Decoder(dict[str, Any])
+_NAMES: Final = msgspec.msgpack.Decoder(list[str])
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The records of a name, as the members of repodata.json's maps, and which names they mention."""
 
-    members: Mapping[str, tuple[tuple[str, bytes], ...]]
-    """``packages``, ``packages.conda`` or ``v3/<type>`` -> file name and record, in JSON."""
+    members: Mapping[str, bytes]
+    """``packages``, ``packages.conda`` or ``v3/<type>`` -> ``"<file name>":{<record>},...`` in JSON, names in order."""
     mentioned: frozenset[str]
     """The names of what the records depend on."""
 
@@ -48,20 +55,16 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
     Constraints on packages (``constrains``) mention nothing that a solution could need: a package enters one only
     because something depends on it.
     """
-    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _Shard)
+    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     removed = _removed(shard.removed)
-    members: dict[str, tuple[tuple[str, bytes], ...]] = {}
+    members: dict[str, bytes] = {}
     specs: set[str] = set()
     left = _MOST_RECORDS
     for section, raw in _sections(shard):
         count = entries(raw, left)
         left -= count
-        found = []
-        for filename, record in _records(raw, name) if count else ():
-            if filename not in removed:
-                _add_dependencies(specs, record)
-                found.append((filename, _json(record)))
-        members[section] = tuple(found)
+        texts = [_json(batch, name) for batch in _batches(raw, name, removed, specs)] if count else []
+        members[section] = b",".join(texts)
     if not all(isinstance(spec, str) for spec in specs):
         raise BadShardsError("a dependency is no text")
     return Shard(members, frozenset(filter(None, map(name_of, specs))))
@@ -71,28 +74,46 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
     yield "packages", shard.packages
     yield "packages.conda", shard.conda
     if entries(shard.v3, _MOST_SECTIONS):  # https://github.com/conda/ceps/pull/146
-        for kind, raw in decoded(shard.v3, dict[str, msgspec.Raw]).items():
+        for kind, raw in decoded(shard.v3, PARTS).items():
             yield f"v3/{kind}", raw
 
 
-def _records(raw: msgspec.Raw, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for filename, packed in decoded(raw, dict[str, msgspec.Raw]).items():
+def _batches(
+    raw: msgspec.Raw, name: str, removed: Collection[str], specs: set[str]
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Records by file name, ``_BATCH`` bytes of MessagePack at once; what they depend on is added to ``specs``."""
+    batch: dict[str, dict[str, Any]] = {}
+    size = 0
+    for filename, packed in sorted(decoded(raw, PARTS).items()):
         _check_filename(filename)
-        if len(memoryview(packed)) > _LARGEST_RECORD:
+        length = len(memoryview(packed))
+        if length > _LARGEST_RECORD:
             raise BadShardsError(f"the record of {quoted(filename)} is larger than {_LARGEST_RECORD} bytes")
-        record = decoded(packed, dict[str, Any])
+        size += length
+        if size > _BATCH and batch:
+            yield batch
+            batch, size = {}, length
+        record = decoded(packed, _RECORD)
         given = record.get("name")
         if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
             raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
         record.pop(_ONLY_IN_SHARDS, None)
         for algorithm, length in _DIGESTS:
-            given = record.get(algorithm)
-            if given is not None:
-                digest = digest_bytes(given)
-                if digest is None or len(digest) != length:
-                    raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
-                record[algorithm] = digest.hex()
-        yield filename, record
+            digest = record.get(algorithm)
+            if digest is None:
+                continue
+            if type(digest) is not bytes:  # as some servers have it
+                digest = digest_bytes(digest)
+            if digest is None or len(digest) != length:
+                raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
+            record[algorithm] = digest.hex()
+        if bytes in map(type, record.values()):  # legacy_bz2_md5
+            record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
+        if filename not in removed:
+            _add_dependencies(specs, record)
+            batch[filename] = record
+    if batch:
+        yield batch
 
 
 def _check_filename(filename: str) -> None:
@@ -113,14 +134,12 @@ def _add_dependencies(specs: set[str], record: Mapping[str, Any]) -> None:
 
 
 def _removed(raw: msgspec.Raw) -> frozenset[str]:
-    return frozenset(decoded(raw, list[str]) if entries(raw, _MOST_RECORDS) else ())
+    return frozenset(decoded(raw, _NAMES) if entries(raw, _MOST_RECORDS) else ())
 
 
-def _json(record: dict[str, Any]) -> bytes:
-    """A record in JSON; further bytes in it (``legacy_bz2_md5``) as hex."""
-    if bytes in map(type, record.values()):
-        record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
+def _json(records: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
+    """Records in JSON, as members of an object."""
     try:
-        return msgspec.json.encode(record)
+        return msgspec.json.encode(records)[1:-1]
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadShardsError(f"a record of {quoted(record['name'])} cannot be read: {quoted(error)}") from error
+        raise BadShardsError(f"a record of {quoted(name)} cannot be read: {quoted(error)}") from error

@@ -2,7 +2,7 @@
 
 A shard's name is its digest and it is verified whenever it is read, so it is kept for ever and never synced: one that a
 power cut has spoilt is fetched again. An index is one file with what its server said of it, synced before it has its
-name; when that was said last is the file's time.
+name; when that was said last is the file's time. Of an address that has no index a note alone is kept.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from resume_dl.store.platform import write_durably
 from resume_dl.store.work_folder import make_work_folder
 
 _LARGEST_NOTE = 4096
-_KEPT = re.compile(r"[0-9a-f]{64}\.(?:msgpack\.zst|index)(?:\.[0-9a-f]{8})?")
-"""A shard, an index, or what a killed run has left of writing one."""
+_KEPT = re.compile(r"[0-9a-f]{64}\.(?:msgpack\.zst|index|absent)(?:\.[0-9a-f]{8})?")
+"""A shard, an index, a note that there is none, or what a killed run has left of writing one."""
 _RUN = re.compile(r"run-\w+")
 _TOUCHED_SECONDS = 24 * 3600.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
@@ -101,10 +101,14 @@ class ShardStore:
         if len(line) >= _LARGEST_NOTE:
             return
         with suppress(OSError):
+            self._absent(url).unlink(missing_ok=True)
             write_durably(self._index(url), line + b"\n" + index.data)
 
-    def confirm_index(self, url: RedactedUrl) -> None:
-        """Note that the server has called the kept index current just now."""
+    def confirm_index(self, url: RedactedUrl, index: KeptIndex, note: Note) -> None:
+        """Note that the server has called the kept ``index`` current; ``note``: what holds of it from now on."""
+        if note.said != index.note.said:
+            self.keep_index(url, replace(index, note=note))
+            return
         now = self._now()
         with suppress(OSError):
             os.utime(self._index(url), (now, now))
@@ -113,6 +117,23 @@ class ShardStore:
         """Remove an index that cannot be used."""
         with suppress(OSError):
             self._index(url).unlink()
+
+    def absence(self, url: RedactedUrl) -> Note | None:
+        """What ``keep_absence`` was given for this address; None where it was given nothing."""
+        if not self._is_usable():
+            return None
+        path = self._absent(url)
+        try:
+            return read_note(json.loads(fs.read_regular(path, _LARGEST_NOTE)), path.stat().st_mtime)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def keep_absence(self, url: RedactedUrl, note: Note) -> None:
+        """Remember that the server has answered for this address: there is no index."""
+        line = json.dumps(note.fields()).encode()
+        if self._is_usable() and len(line) < _LARGEST_NOTE:
+            with suppress(OSError):
+                write_durably(self._absent(url), line)
 
     def make_temporary(self) -> Path:
         """A new private folder for one run, which it removes."""
@@ -146,6 +167,9 @@ class ShardStore:
 
     def _index(self, url: RedactedUrl) -> Path:
         return self._folder / f"{url.fingerprint}.index"
+
+    def _absent(self, url: RedactedUrl) -> Path:
+        return self._folder / f"{url.fingerprint}.absent"
 
     def _touch(self, path: Path) -> None:
         """Note that it was used, once a day."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,25 @@ _USUAL = ("", ".", "./")
 
 
 def write_subset(path: Path, shards: Iterable[Shard], *, subdir: str, base_url: str) -> None:
-    """Write the records of ``shards`` to a new file, archives in alphabetical order as in a whole index.
+    """Write the records of ``shards`` to a new file, in the order of ``shards``; the solver needs no other.
 
     Raises OSError.
     """
-    sections: dict[str, list[tuple[str, bytes]]] = {"packages": [], "packages.conda": []}
+    sections: dict[str, list[bytes]] = {"packages": [], "packages.conda": []}
     for shard in shards:
         for section, members in shard.members.items():
-            sections.setdefault(section, []).extend(members)
-    texts = {section: _object(members) for section, members in sections.items()}
-    newer = {section.removeprefix("v3/"): text for section, text in texts.items() if section.startswith("v3/")}
+            if members:
+                sections.setdefault(section, []).append(members)
     info = {"subdir": subdir} if base_url in _USUAL else {"subdir": subdir, "base_url": base_url}
-    whole = {
-        "info": _text(info),
-        "packages": texts["packages"],
-        "packages.conda": texts["packages.conda"],
-        "removed": b"[]",
-        "repodata_version": b"1",
-    }
-    if newer:
-        whole["v3"] = _members(newer)
-    path.write_bytes(_members(whole))
+    newer = [section for section in sections if section.startswith("v3/")]
+    with path.open("wb") as file:
+        file.write(b'{"info":' + _text(info))
+        for section in ("packages", "packages.conda"):
+            file.write(b"," + _text(section) + b":" + _object(sections[section]))
+        for number, section in enumerate(newer):
+            file.write((b"," if number else b',"v3":{') + _text(section.removeprefix("v3/")) + b":")
+            file.write(_object(sections[section]))
+        file.write((b"}" if newer else b"") + b',"removed":[],"repodata_version":1}')
 
 
 def write_names(path: Path, names: Iterable[str]) -> None:
@@ -42,12 +40,8 @@ def write_names(path: Path, names: Iterable[str]) -> None:
     path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
-def _object(members: list[tuple[str, bytes]]) -> bytes:
-    return _members(dict(sorted(members)))
-
-
-def _members(members: Mapping[str, bytes]) -> bytes:
-    return b"{" + b",".join(_text(name) + b":" + text for name, text in members.items()) + b"}"
+def _object(members: Iterable[bytes]) -> bytes:
+    return b"{" + b",".join(members) + b"}"
 
 
 def _text(value: Any) -> bytes:

@@ -1,0 +1,114 @@
+"""What a run reports of its channel indexes, and what it says of their sources while they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from resume_dl.errors import ResumeDLError
+from resume_dl.indexes.agreement import Agreement
+from resume_dl.indexes.index_report import IndexReport
+from resume_dl.indexes.index_sources import IndexSources
+from resume_dl.indexes.shards.fetch import OpenIndex
+from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
+from resume_dl.indexes.trust import Vouched
+from resume_dl.indexes.whole import Wanted, WholeIndex
+from resume_dl.model.channel import Channel
+from resume_dl.model.network import is_loopback
+from resume_dl.ports import Reporter
+
+
+class ChannelNotes:
+    """The reports of one command's indexes; each line is said once."""
+
+    def __init__(self, sources: IndexSources, reporter: Reporter, *, offline: bool) -> None:
+        self._sources = sources
+        self._reporter = reporter
+        self._offline = offline
+        self._reports: dict[Wanted, IndexReport] = {}
+        self._said: set[str] = set()
+
+    @property
+    def reports(self) -> tuple[IndexReport, ...]:
+        """What became of each index so far."""
+        return tuple(self._reports.values())
+
+    def whole(self, wanted: Wanted, result: WholeIndex, vouched: Vouched) -> None:
+        """Note a whole index of those that decide."""
+        form = "kept" if result.kept else "whole"
+        channel, subdir = wanted
+        host = self._sources.host_of(channel)
+        self._add(
+            IndexReport(channel.name, subdir, host, form, vouched, result.carried_by, result.downloaded, result.age),
+            wanted,
+        )
+
+    def sharded(self, used: Mapping[Wanted, OpenIndex]) -> None:
+        """Note the indexes of shards that are used."""
+        for wanted, index in used.items():
+            stand = self._sources.standing(wanted, SHARD_INDEX)
+            vouched = Vouched.NAMED if stand.named else Vouched.AUTHORITY
+            carried_by = tuple(sorted(index.carried_by or {index.source.mirror}))
+            age = max(0.0, time.time() - index.checked)
+            channel, subdir = wanted
+            host = self._sources.host_of(channel)
+            self._add(
+                IndexReport(channel.name, subdir, host, "shards", vouched, carried_by, index.downloaded, age), wanted
+            )
+
+    def agreed(self, agreements: Iterable[Agreement]) -> None:
+        """Note the indexes whose chosen records carriers agree on; not those that no record was chosen from."""
+        for agreement in agreements:
+            known = self._reports.get(agreement.wanted)
+            if known is not None and known.vouched is not Vouched.AGREEMENT:
+                del self._reports[agreement.wanted]  # it could not be read, and carriers were asked in its place
+                known = None
+            if agreement.lead is None or not agreement.is_used:
+                continue
+            channel, subdir = agreement.wanted
+            host = self._sources.host_of(channel)
+            came = sum(copy.downloaded for copy in agreement.copies.values())
+            form = "whole" if came else "kept"
+            of_other_platforms = () if known is None else known.carried_by
+            names = tuple(dict.fromkeys((*of_other_platforms, *agreement.agreed)))
+            self._reports[agreement.wanted] = IndexReport(
+                channel.name, subdir, host, form, Vouched.AGREEMENT, names, came
+            )
+
+    def silent(self, channel: Channel, why: ResumeDLError | None) -> None:
+        """Say that carriers are asked in the authority's place; ``why``: what became of it, None if not asked."""
+        host = self._sources.host_of(channel)
+        if self._offline:
+            return
+        what = f"{host} cannot be reached" if why is not None else f"{host} may not be asked"
+        self._say(f"{what}: the index of {channel.name} counts as far as two mirrors agree on it", level="warning")
+        if why is not None:
+            self._reporter.message(f"{host}: {why.message}", level="debug")
+
+    def once_more(self, channel: Channel, alone: str) -> None:
+        """Say that the authority is asked again, because the mirror ``alone`` is not enough."""
+        host = self._sources.host_of(channel)
+        text = f"{alone} alone is not enough for the index of {channel.name}: asking {host} once more"
+        self._say(f"{text} (to believe that mirror: --index-from {alone})", level="warning")
+
+    def _add(self, report: IndexReport, wanted: Wanted) -> None:
+        """Note it, and say what the user should know of its source."""
+        self._reports[wanted] = report
+        channel, host, vouched = wanted[0], report.authority, report.vouched
+        names = " and ".join(report.carried_by) or "an earlier run"
+        if vouched is Vouched.NAMED:
+            self._say(f"index of {channel.name} from {names}, as --index-from says")
+            return
+        for source in self._sources.authorities(wanted):
+            url = source.url.reveal()
+            if url[:5].lower() == "http:" and not is_loopback(url) and not self._offline:
+                text = (
+                    f"the index of {channel.name} comes from {host} over plain http, where it can be altered on the way"
+                )
+                self._say(text, level="warning")
+
+    def _say(self, text: str, *, level: str = "info") -> None:
+        """Say it once a command."""
+        if text not in self._said:
+            self._said.add(text)
+            self._reporter.message(text, level=level)

@@ -1,0 +1,138 @@
+"""Which mirrors one operator runs: they are one witness, however many they are. Pure.
+
+Two mirrors have one operator where anything says so: the key ``operator`` of mirrors.toml, or the site of their homes
+or addresses. A wrong guess that joins two costs exit code 6; one that parts them lets an operator vouch for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from resume_dl.model.artifact import Source
+from resume_dl.model.mirror import Mirror, MirrorTable
+from resume_dl.model.network import is_loopback
+
+Operators = frozenset[str]
+"""Those behind one answer: more than one where a mirror's server redirects to another operator's."""
+
+_CATEGORIES = frozenset(
+    ("ac", "co", "com", "edu", "go", "gob", "gov", "gr", "k12", "mil", "ne", "net", "nom", "or", "org", "re", "sch")
+)
+"""Second-level labels that many countries register names below: ``x.edu.cn``, ``x.ac.uk``."""
+_SHARED = (
+    "amazonaws.com", "aliyuncs.com", "appspot.com", "azureedge.net", "b-cdn.net", "backblazeb2.com", "cloudfront.net",
+    "digitaloceanspaces.com", "fastly.net", "firebaseapp.com", "fly.dev", "gitee.io", "github.io", "gitlab.io",
+    "googleapis.com", "herokuapp.com", "myqcloud.com", "netlify.app", "onrender.com", "pages.dev", "r2.dev",
+    "readthedocs.io", "vercel.app", "web.app", "windows.net", "workers.dev",
+)  # fmt: skip
+"""Domains below which a provider gives each of its customers a name."""
+_BY_PATH = frozenset(
+    {"gitee.com", "github.com", "gitlab.com", "huggingface.co", "raw.githubusercontent.com", "storage.googleapis.com"}
+)
+"""Hosts on which the first part of the path names the customer."""
+_THIS_MACHINE = "this machine"
+
+
+def operators_of(source: Source, table: MirrorTable, answered_by: Iterable[str] = ()) -> Operators:
+    """The operators behind a source; ``answered_by``: the hosts (``host[:port]``) that gave its answers."""
+    mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
+    marks = _marks(mirror) if mirror is not None else _places(source.url.reveal(), keyed=False)
+    for host in answered_by:
+        marks |= _places(f"https://{host}", keyed=True)
+    classes = _classes(table)
+    return frozenset(classes.get(mark, mark) for mark in marks)
+
+
+def independent(answers: Iterable[Operators]) -> int:
+    """How many of these answers, at most, come from operators that have nothing in common."""
+    distinct = [*dict.fromkeys(answers)]
+    most = 0
+    for start in range(len(distinct)):
+        taken: Operators = frozenset()
+        count = 0
+        for each in (*distinct[start:], *distinct[:start]):
+            if not each & taken:
+                taken |= each
+                count += 1
+        most = max(most, count)
+    return most
+
+
+def next_witnesses(
+    carriers: Sequence[Source],
+    operators: Mapping[str, Operators],
+    *,
+    asked: Collection[str],
+    heard: Collection[Operators],
+    need: int,
+) -> list[Source]:
+    """The carriers to ask so that ``need`` operators will have answered; fewer where there are no more.
+
+    ``operators``: of each mirror; ``asked``: mirrors; ``heard``: the operators behind each answer.
+    """
+    chosen: list[Source] = []
+    known: Operators = frozenset().union(*heard)
+    count = independent(heard)
+    for source in carriers:
+        own = operators[source.mirror]
+        if count + len(chosen) < need and source.mirror not in asked and not own & known:
+            chosen.append(source)
+            known |= own
+    return chosen
+
+
+@lru_cache(maxsize=8)
+def _classes(table: MirrorTable) -> Mapping[str, str]:
+    """Mark -> one mark for all of its operator: mirrors that share any mark, directly or through others, share all."""
+    found: dict[str, str] = {}
+    for mirror in table.mirrors:
+        marks = _marks(mirror)
+        joined = {found.get(mark, mark) for mark in marks}
+        first = min(joined)
+        found = {mark: first if known in joined else known for mark, known in found.items()}
+        found.update(dict.fromkeys(marks, first))
+    return found
+
+
+def _marks(mirror: Mirror) -> set[str]:
+    """What tells its operator: the key, and the sites of its home and its addresses."""
+    key = mirror.operator.casefold()
+    marks = {key} if key else set[str]()
+    for url in (mirror.home, *mirror.carries.values()):
+        marks |= _places(url, keyed=bool(key))
+    return marks or {mirror.name}
+
+
+def _places(url: str, *, keyed: bool) -> set[str]:
+    """The site of an address.
+
+    On this machine tunnels may lead anywhere: its ports are places of their own where a key names the operator, and
+    else one place.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        return set()
+    if not host:
+        return set()
+    if is_loopback(url):
+        return {f"{_THIS_MACHINE}:{port}"} | (set() if keyed else {_THIS_MACHINE})
+    if host in _BY_PATH:
+        return {f"{host}/{parts.path.strip('/').partition('/')[0]}"}
+    return {site(host)}
+
+
+def site(host: str) -> str:
+    """The part of a host name that its operator has registered, as far as the name tells.
+
+    ``mirrors.x.edu.cn`` and ``x.edu.cn`` are one site; the customers of a hosting provider are one each. There is no
+    complete list of such domains here: an unknown one makes its customers one operator.
+    """
+    labels = host.lower().split(".")
+    if ":" in host or labels[-1].isdigit() or any(host.endswith(f".{domain}") for domain in _SHARED):
+        return host.lower()
+    has_category = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _CATEGORIES
+    return ".".join(labels[-3 if has_category else -2 :])
