@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from resume_dl import fs
 from resume_dl.app.caches import Cache
 from resume_dl.app.plan import measured
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch, unless_there
@@ -21,7 +22,6 @@ from resume_dl.errors import (
 )
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.standalone import fs
 from resume_dl.store.condacache import claim_extraction, extraction_folder, remove
 from resume_dl.store.lock import FileLock
 from resume_dl.store.staged import staged_path

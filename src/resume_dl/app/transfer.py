@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.app.caches import Cache, CondaCache
 from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured
@@ -16,7 +17,6 @@ from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, Transfe
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
-from resume_dl.standalone import fs
 from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore

@@ -28,15 +28,17 @@ _HEAD = b"""#!/usr/bin/env python3
 
 """
 _PLAIN_FILE = 0o100644
-_NEEDED = ("resume_dl/__init__.py", "resume_dl/standalone/__init__.py", "resume_dl/standalone/fs.py")
-"""What the tools need beside their own package."""
+_NEEDED = "resume_dl/fs"
+"""The package that the tools need beside their own."""
 
 
 def write_archive() -> bytes:
     """The archive, the same bytes on any machine. Raises OSError."""
     own = "resume_dl/offline_tools"
     members = {"__main__.py": _source(f"{own}/__main__.py")}
-    members.update((path, _source(path)) for path in sorted([*_NEEDED, *_paths_in(own)]))
+    members.update(
+        (path, _source(path)) for path in sorted(["resume_dl/__init__.py", *_paths_in(_NEEDED), *_paths_in(own)])
+    )
     file = io.BytesIO()
     file.write(_HEAD)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

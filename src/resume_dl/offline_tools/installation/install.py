@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Mapping
 
+from resume_dl import fs
 from resume_dl.offline_tools.archive import INSIDE, archive_file
 from resume_dl.offline_tools.console import Told, tell
 from resume_dl.offline_tools.installation.conda_part import install_conda_packages
@@ -24,7 +25,6 @@ from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.tarred.tar_check import check_any
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from resume_dl.offline_tools.verification.findings import Report, UsageError, lines
-from resume_dl.standalone import fs
 
 
 def install(
