@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -374,3 +375,32 @@ def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None
     assert [each["version"] for each in done.report["artifacts"]] == ["9.9"]
     assert "from hostile, as --index-from says" in done.err
     assert [(index["vouched"], index["carried_by"]) for index in done.report["indexes"]] == [("named", ["hostile"])]
+
+
+@pytest.mark.nginx
+def test_a_real_pip_install_with_a_silent_index(tmp_path: Path, nginx_mirrors) -> None:
+    """Two mirrors agree on 1.0; what the first one adds is not installed, and the index's silence is said once."""
+    good = build_wheel(tmp_path / "good", "demo", "1.0")
+    newer = build_wheel(tmp_path / "evil", "demo", "9.9", files={"evil.py": b""})
+    write_index(tmp_path / "honest", [good])
+    write_index(tmp_path / "hostile", [good, newer])
+    nginx = nginx_mirrors([tmp_path / "hostile", tmp_path / "honest"])
+    user = User(tmp_path / "user")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        table = tmp_path / "mirrors.toml"
+        text = f'schema = 1\n[origins]\n"pypi:simple" = "{index}"\n'
+        for number, name in enumerate(("hostile", "honest")):
+            base = nginx.base(number)
+            text += f'[[mirror]]\nname = "{name}"\noperator = "{name}"\n[mirror.carries]\n'
+            text += f'"pypi:simple" = "{base}/simple"\n"pypi:files" = "{base}/packages"\n'
+        table.write_text(text, encoding="utf-8")
+        python = venv_with_pip(user.folder / "venv")
+        words = ["pip", "install", "--mirrors", table, "--index-url", index, "demo"]
+        done = user.run(*words, env={"VIRTUAL_ENV": str(user.folder / "venv")})
+    assert done.code == 0, done.err
+    assert done.err.count("of its index only what two mirrors of different operators agree on is used") == 1
+    code = "import demo, importlib.util; print(demo.VERSION, importlib.util.find_spec('evil'))"
+    shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    assert shown.stdout.split() == ["1.0", "None"]
+    assert not [request for request in nginx.requests() if newer.filename in request.uri]
