@@ -3,20 +3,45 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && { echo $$python; break; }; done)
 BIN := .venv/bin
 READY := .venv/.ready
-# Four at once: most of a test is waiting (17 minutes of processor time in all). Where a test has to be looked into, make test PARALLEL= runs one by one.
-PARALLEL ?= -n 4 --dist worksteal
+# More at once than processors, for half of a test is waiting; file by file, for a module's fixtures are built once then,
+# the slowest files first (tests/conftest.py). To look into one test: make suite PARALLEL=
+PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
 OLDEST := .rattler-venv/.ready
+CONDA := .conda-venv/resume-dl-stamp
 OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long lint format bench nginx tmux oldest-rattler clean
+.PHONY: demo test suite core bytecode test-long lint format bench nginx tmux oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
 
-test: lint nginx tmux oldest-rattler  ## everything that CI checks
-	$(BIN)/pytest $(PARALLEL) --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+# Both processors are busy from the first second to the last: environments are made side by side; lint, the tests of the
+# core with their coverage, and those of the oldest py-rattler run beside all the others, and are shown when all have ended.
+LOGS := .cache/make-test
+BESIDE := lint core oldest-rattler
+
+test:  ## everything that CI checks
+	@mkdir -p $(LOGS) && rm -f $(LOGS)/*
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 suite $(BESIDE:%=%.log); status=$$?; \
+	for part in $(BESIDE); do test ! -f $(LOGS)/$$part || { printf '\n--- make %s\n' $$part; cat $(LOGS)/$$part; }; done; \
+	test $$status = 0 || { printf '\nmake test: FAILED\n' >&2; exit 1; }
+
+lint.log core.log: $(READY)
+oldest-rattler.log: $(READY) $(OLDEST) $(CONDA)
+$(BESIDE:%=%.log): %.log:
+	@$(MAKE) --no-print-directory $* >$(LOGS)/$* 2>&1 || \
+		{ echo "make $*: FAILED, see the end of the output" >&2; exit 1; }
+
+suite: $(READY) nginx tmux $(CONDA) bytecode  ## all tests but those of core/
+	$(BIN)/pytest $(PARALLEL) --ignore=tests/core
+
+core: $(READY)  ## the tests of every decision, and that they take each branch
+	$(BIN)/pytest -q tests/core --cov=resume_dl.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+bytecode: $(READY)  # by one process: else each worker of the suite compiles all the tests (13 s of processor time)
+	@$(BIN)/pytest --collect-only --quiet --quiet >/dev/null || $(BIN)/pytest --collect-only --quiet --quiet
 
 SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 
@@ -30,7 +55,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/standalone
+	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/standalone src/resume_dl/offline_tools
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -39,9 +64,12 @@ format: $(READY)
 bench: $(READY) nginx  ## half an hour; each prints its numbers and fails above its bound (docs/benchmarks.md)
 	@status=0; for file in benchmarks/*.py; do $(BIN)/python $$file || { status=1; echo "  failed: $$file"; }; done; exit $$status
 
-oldest-rattler: $(READY) $(OLDEST)  ## the tests of solver and rattler's cache with the oldest py-rattler that pyproject.toml allows
-	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q $(PARALLEL) tests/resolve -k "not conda"
-	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/integration/test_rattler_cache.py -k rattler-venv
+oldest-rattler: $(READY) $(OLDEST) $(CONDA)  ## the tests of solver and rattler's cache with the oldest py-rattler that pyproject.toml allows
+	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/resolve tests/integration/test_rattler_cache.py \
+		-k "rattler-venv or (resolve and not conda)"
+
+$(CONDA): $(READY) tests/support/conda_env.py  # if this fails, the tests that need it fail and say why
+	-@PYTHONPATH=tests $(BIN)/python -c 'from support.conda_env import bundled_python; bundled_python()' && touch $@
 
 $(OLDEST): pyproject.toml
 	$(PYTHON) -m venv .rattler-venv
@@ -54,7 +82,7 @@ nginx:  ## the tests' mirrors; without it the tests that need it are skipped and
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx; } || \
 		echo "nginx is not installed and cannot be by this user: the tests that need it will be skipped"
 
-tmux:  ## the terminal that tests look at; without it they are skipped and say so
+tmux: | nginx  ## the terminal that tests look at; without it they are skipped and say so
 	@command -v tmux >/dev/null || { \
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; } || \

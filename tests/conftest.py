@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from faults.server import FaultServer
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
+from support.order import slowest_first
 from support.signals import restore_defaults
 from support.skips import summary
 
@@ -73,10 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses nginx carries its mark."""
+    """Whatever uses nginx carries its mark; the slowest files come first."""
     for item in items:
         if "nginx_mirrors" in getattr(item, "fixturenames", ()):
             item.add_marker("nginx")
+    slowest_first(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -130,7 +130,7 @@ def pytest_runtest_setup(item):
     os.environ["COVERAGE_PROCESS_START"] = "{tree}/.reached/settings"
 
 def pytest_runtest_logreport(report):
-    if report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+    if report.when != "teardown" and "PYTEST_XDIST_WORKER" not in os.environ:
         with pathlib.Path("{tree}/.reached/durations").open("a", encoding="utf-8") as file:
             print(json.dumps([report.nodeid, report.duration]), file=file)
 """,
@@ -144,7 +144,10 @@ _PHASE = re.compile(r"\|(setup|run|teardown)$")
 def _read(tree: Path, durations: Path) -> Reached:
     data = coverage.CoverageData(str(tree / ".coverage"))
     data.read()
-    seconds = dict(json.loads(line) for line in durations.read_text(encoding="utf-8").splitlines())
+    seconds: dict[str, float] = {}
+    for line in durations.read_text(encoding="utf-8").splitlines():  # of what it starts with, and of itself
+        test, took = json.loads(line)
+        seconds[test] = seconds.get(test, 0.0) + took
     root = tree / "src" / "resume_dl"
     tests: dict[str, dict[int, list[str]]] = {}
     for file in data.measured_files():

@@ -244,9 +244,16 @@ class CaptivePortalError(TransferError):
 
 
 class IntegrityError(ResumeDLError):
-    """Bytes that cannot be trusted."""
+    """Bytes that cannot be trusted; ``index`` is the channel's name and the subdir of the index that they are from.
+
+    None where they are of no index, or of an unknown one of several.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, *, index: tuple[str, str] | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.index = index
 
 
 class SizeMismatchError(IntegrityError):

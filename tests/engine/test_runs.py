@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from engine.running import DATA, KIB, MIB, NAME, POLICY, Place, artifact
-from faults.behaviours import Drop, Latency, Ok, Rate, Stall, Status
+from faults.behaviours import Drop, Latency, Ok, Quota, Rate, Stall, Status
 from resume_dl.engine.engine import Engine
 from resume_dl.errors import (
     InternalError,
@@ -231,7 +231,8 @@ def ask(process):
 
 def test_two_processes_on_one_file(fault_server, place):
     """One works; the other waits, says for whom, and ends ``cached``; a third that may not wait is told at once."""
-    server, _ = mirrors(fault_server, 1)
+    quota = Quota(len(DATA) // 2)  # else all of it may have come, and the lock be gone, before the first progress
+    server, _ = mirrors(fault_server, 1, quota)
     one = start(place, server, wait=True, hold_at=1)
     two, three = (start(place, server, wait=wait) for wait in (True, False))
     with one, two, three:
@@ -239,6 +240,7 @@ def test_two_processes_on_one_file(fault_server, place):
         assert ask(two) == "waits\n"
         out = three.communicate("\n", timeout=60)[0].split()
         assert out[:2] == ["failed", "LockedError"]
+        quota.lift()
         worked = one.communicate("\n", timeout=60)[0].splitlines()
         waited = two.communicate(timeout=60)[0].splitlines()
     assert worked[0] == f"downloaded NoneType {len(DATA)}"

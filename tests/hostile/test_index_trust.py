@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
 
-from faults.behaviours import NeverAnswer, SilentUntil, Status
+from faults.behaviours import NeverAnswer, Redirect, SilentUntil, Status
 from faults.server import FaultServer
 from resume_dl.app.bundle.create import CreateRequest, create
 from resume_dl.app.fetch import fetch
@@ -23,9 +23,10 @@ from resume_dl.app.request import FetchRequest
 from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel, write_repodata
 from resume_dl.errors import ResumeDLError
+from resume_dl.indexes.whole import FORMATS
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.resolve.worker import RattlerWorker
 from support.fetching import User
+from support.in_process import Heard, LastingWorker
 
 FUTURE = 33_000_000_000_000
 """Milliseconds: the year 3015."""
@@ -60,46 +61,15 @@ class World:
 
 
 OTHER_SUBDIR = "another subdir"
+TWIN = 7
+"""The port of a mirror whose server redirects indexes to the hostile one."""
 NOARCH_ONLY = 6
 """The port of an authority that answers for noarch alone."""
 
 
-class Worker(RattlerWorker):
-    """One process for all cells: what a command closes is left open."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Left to the module's end."""
-
-    def end(self) -> None:
-        super().__exit__(None, None, None)
-
-
-class Heard:
-    """A reporter that keeps its messages."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def message(self, text: str, *, level: str = "info") -> None:
-        del level
-        self.lines.append(text)
-
-    def plan(self, files: object, *, replaces: object = ()) -> None:
-        pass
-
-    def progress(self, progress: object) -> None:
-        pass
-
-    def event(self, kind: str, fields: object) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    worker = Worker()
+def worker() -> Iterator[LastingWorker]:
+    worker = LastingWorker()
     yield worker
     worker.end()
 
@@ -121,13 +91,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         elif lie == OTHER_SUBDIR:
             lies[lie].record["subdir"] = "noarch"  # type: ignore[attr-defined]
             write_repodata(channel, "linux-64", [lies[lie]])
-    server = FaultServer(7)
+    server = FaultServer(8)
     server.start()
     for place in root.iterdir():
         server.mount(place.parent)
     server.always(PORTS["silent"], NeverAnswer())
     server.always(PORTS["404"], Status(404))
     server.always(NOARCH_ONLY, Status(503), path="/honest/lab/linux-64/*")
+    for subdir, name in product(("linux-64", "noarch"), FORMATS):
+        file = f"lab/{subdir}/{name}"
+        server.always(TWIN, Redirect(f"{server.base(1)}/newer-version/{file}"), path=f"/honest/{file}")
     yield World(server, honest, old, lies)
     server.stop()
 
@@ -152,7 +125,7 @@ class Cell:
 
     folder: Path
     world: World
-    worker: Worker
+    worker: LastingWorker
 
     def run(
         self,
@@ -167,7 +140,8 @@ class Cell:
         **options: Any,
     ) -> Run:
         server = self.world.server
-        bases = {name: f"{server.base(port)}/honest/lab" for name, port in (("good", 2), ("fine", 3), ("poor", 5))}
+        ports = (("good", 2), ("fine", 3), ("poor", 5), ("twin", TWIN))
+        bases = {name: f"{server.base(port)}/honest/lab" for name, port in ports}
         bases["evil"] = f"{server.base(1)}/{lie.replace(' ', '-')}/lab"
         text = f'schema = 1\n[origins]\n"conda:lab" = "{server.base(PORTS.get(authority, NOARCH_ONLY))}/honest/lab"\n'
         for name in mirrors:
@@ -197,7 +171,7 @@ class Cell:
 
 
 @pytest.fixture
-def cell(world: World, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
+def cell(world: World, worker: LastingWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     """A silent authority costs half a second for its index, and a second where it is asked for a package."""
     policy = TransferOptions.policy
     short = {"authority_give_up": 0.5, "unreached_give_up": 0.5, "first_byte_seconds": 1.0, "first_byte_most": 1.0}
@@ -245,6 +219,8 @@ def test_its_bytes_never_come(cell: Cell, command: str, lie: str, authority: str
     assert {index.vouched.value for index in run.result.indexes} == {
         "authority" if authority == "answers" else "agreement"
     }
+    if authority == "silent":  # the other subdir's index is empty: nothing of it is used
+        assert [(index.subdir, len(index.carried_by)) for index in run.result.indexes] == [("linux-64", 2)]
 
 
 def test_a_record_that_names_another_subdir_is_not_that_subdirs(cell: Cell) -> None:
@@ -274,7 +250,8 @@ def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
     assert run.error is not None
     assert "cannot be reached" in run.error.message
     assert "good alone" in run.error.message
-    assert "--index-from good" in run.error.hint
+    assert "--index-from" in run.error.hint
+    assert "good" not in run.error.hint, "the only one that answered may be the liar"
     assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)
 
 
@@ -310,10 +287,20 @@ def test_two_mirrors_of_one_operator_are_one(cell: Cell) -> None:
     assert run.files == {}
 
 
+@pytest.mark.parametrize("mirrors", [("evil", "twin"), ("twin", "evil")])
+def test_a_mirror_that_redirects_to_another_is_no_second_witness(cell: Cell, mirrors: tuple[str, ...]) -> None:
+    run = cell.run("newer version", authority="silent", mirrors=mirrors)
+    assert (run.code, run.files) == (6, {})
+    again = cell.run("newer version", authority="silent", mirrors=mirrors, index_max_age=600.0)
+    assert (again.code, again.files) == (6, {}), "it is forgotten where the copy came from"
+    assert cell.run("newer version", authority="silent", mirrors=(*mirrors, "good")).brings(cell.world.honest)
+
+
 def test_a_contradiction_names_both_sides(cell: Cell) -> None:
     run = cell.run("other digest", authority="silent", mirrors=("evil", "good"))
     assert run.code == 4
     assert run.error is not None
+    assert "add --index-from evil or --index-from good" in run.error.hint
     for word in ("evil", "good", cell.world.honest.sha256, cell.world.lies["other digest"].sha256):
         assert word in run.error.message
     assert cell.world.server.requests(path="*app-1.0*.conda") == [] or run.files == {}
@@ -329,18 +316,25 @@ def test_no_upstream_makes_no_authority(cell: Cell) -> None:
     assert len(cell.world.server.requests(PORTS["answers"])) == before
 
 
-def test_a_record_of_a_wrong_type_makes_the_next_be_asked(cell: Cell, tmp_path: Path) -> None:
-    """It was exit 4, without another mirror being asked."""
-    channel = tmp_path / "rubbish" / "lab"
+@pytest.mark.parametrize("kind", ["wrong-type", "panic"])
+def test_a_record_that_cannot_be_read_makes_the_next_be_asked(cell: Cell, tmp_path: Path, kind: str) -> None:
+    """It was exit 4, without another mirror being asked; a panic of the solver's library was an internal error."""
+    channel = tmp_path / "rubbish"
     (made,) = build_channel(channel, [spec()]).packages
-    made.record["depends"] = 5  # type: ignore[index]
+    if kind == "wrong-type":
+        made.record["depends"] = 5  # type: ignore[index]
     write_repodata(channel, "linux-64", [made])
+    if kind == "panic":
+        index = json.loads((channel / "linux-64" / "repodata.json").read_text())
+        index["info"]["base_url"] = "http://["
+        (channel / "linux-64" / "repodata.json").write_text(json.dumps(index))
+        (channel / "linux-64" / "repodata.json.zst").unlink(missing_ok=True)
     for path in channel.rglob("*"):
         if path.is_file():
-            cell.world.server.put(f"/rubbish/lab/{path.relative_to(channel).as_posix()}", path.read_bytes())
-    run = cell.run("rubbish", authority="silent", mirrors=("evil", "good", "fine"))
+            cell.world.server.put(f"/{kind}/lab/{path.relative_to(channel).as_posix()}", path.read_bytes())
+    run = cell.run(kind, authority="silent", mirrors=("evil", "good", "fine"))
     assert run.brings(cell.world.honest), (run.error, run.lines)
-    named = cell.run("rubbish", authority="silent", mirrors=("evil", "good"), named=("evil", "good"))
+    named = cell.run(kind, authority="silent", mirrors=("evil", "good"), named=("evil", "good"))
     assert named.code == 0, (named.error, named.lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,15 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from faults.behaviours import NeverAnswer, SilentUntil, Status
+from faults.behaviours import NeverAnswer, Ok, Redirect, SilentUntil, Status
 from faults.server import FaultServer
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.index_notes import IndexNotes
 from resume_dl.app.pip.kept import KeptPages
+from resume_dl.app.pip.metadata import read_metadata
+from resume_dl.app.pip.page_sources import PageSources, WheelSources
 from resume_dl.app.pip.pages import Pages
 from resume_dl.core.policy import Policy
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
@@ -153,18 +157,21 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
         with pytest.raises(ChannelUnavailableError, match="only evil has it") as caught:
             catalogue.project(0, name)
         assert caught.value.exit_code == 6
+        assert notes.reports == (), "its page is not used"
         return
     found = world.listed(catalogue)
     assert found is not None
     hint = notes.hint({"demo"})
     assert (NEWER in hint) == (row == "newer version")
-    assert "--index-from" in hint or row == "same name, other digest"
+    assert "no second mirror states" in hint or row == "same name, other digest"
+    assert "--index-from" not in hint, "the mirror that alone states it may be the liar"
     both = {"page rolled back", "hash removed"}
     assert set(found) == {GOOD["1.0"][0], *([] if row in both else [GOOD["2.0"][0]])}
     if row == "same name, other digest":
         with pytest.raises(IntegrityError) as conflict:
             catalogue.metadata(found[GOOD["2.0"][0]])
         assert conflict.value.exit_code == 4
+        assert all(f"--index-from {side}" in conflict.value.hint for side in ("evil", "good"))
         assert all(word in conflict.value.message for word in ("good says", "evil says", EVIL, GOOD["2.0"][1]))
         assert not [request for request in world.server.requests() if "/f/" in request.path]
 
@@ -175,7 +182,8 @@ def test_the_authority_is_silent_and_the_mirror_alone(world: World, row: str) ->
     name = lie(world, row)
     with pytest.raises(ChannelUnavailableError, match="only one mirror, evil, answers") as caught:
         world.catalogue("alone", unreachable=True).project(0, name)
-    assert "--index-from evil" in caught.value.hint
+    assert "--index-from" in caught.value.hint
+    assert "evil" not in caught.value.hint
     said: list[str] = []
     notes = IndexNotes(lambda text, _: said.append(text))
     named = world.catalogue("alone", unreachable=True, named=("evil",), notes=notes)
@@ -227,6 +235,16 @@ def test_files_without_a_digest_stay_at_their_own_address(world: World) -> None:
     assert pages.of_wheel(file).carriers() == []
     known = ListedFile(file.filename, file.url, hashes={"sha256": EVIL})
     assert {source.mirror for source in pages.sources.of_file(known)} == {"upstream", "good", "evil"}
+
+
+def test_the_address_that_a_page_gives_is_no_witness_of_its_metadata(world: World) -> None:
+    """A mirror may name any host: with that mirror's own copy it would be the second one."""
+    path = f"packages/aa/bb/{'c' * 60}/{GOOD['1.0'][0]}"
+    mirror = Mirror("evil", carries={"pypi:files": f"{world.server.base(2)}/packages"}, operator="two")
+    sources = PageSources(Places(MirrorTable({"pypi:files": f"{world.server.base(0)}/packages"}, (mirror,))))
+    file = ListedFile(GOOD["1.0"][0], f"{world.server.base(1)}/{path}", hashes={"sha256": GOOD["1.0"][1]}, stated="")
+    assert [source.mirror for source in sources.anywhere(file)] == ["given", "evil", "upstream"]
+    assert [source.mirror for source in WheelSources(sources, file).carriers()] == ["evil", "upstream"]
 
 
 def test_a_page_that_is_kept_counts_for_its_own_source_alone(world: World) -> None:
@@ -288,6 +306,43 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
         pages.page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
 
 
+def twins(world: World) -> PageSources:
+    """The hostile mirror, and another operator's whose server redirects to it."""
+    evil, base = world.table("alone").mirrors[0], world.server.base(1)
+    carries = {"pypi:simple": f"{base}/twin", "pypi:files": f"{base}/twin/f"}
+    evil = replace(evil, carries={**evil.carries, "pypi:files": f"{world.server.base(2)}/evil/f"})
+    origins = {"pypi:simple": f"{world.server.base(0)}/simple", "pypi:files": f"{world.server.base(0)}/f"}
+    return PageSources(Places(MirrorTable(origins, (evil, Mirror("twin", carries=carries, operator="one")))))
+
+
+def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
+    lie(world, "newer version")
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    with pytest.raises(ChannelUnavailableError) as caught:
+        Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
+    assert caught.value.exit_code == 6
+    assert "evil and twin, which answer for it, are one operator's" in caught.value.message
+
+
+def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, "demo", "1.0")
+    world.server.put(f"/evil/f/{wheel.filename}", wheel.path.read_bytes())
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/f/{wheel.filename}"), path="/twin/f/*")
+    file = ListedFile(
+        wheel.filename, f"{world.server.base(0)}/f/{wheel.filename}", hashes={"sha256": wheel.sha256}, stated=""
+    )
+    sources = WheelSources(twins(world), file)
+    assert [source.mirror for source in sources.carriers()] == ["evil", "twin", "upstream"]
+    with pytest.raises(Unanswered, match="two of different operators"):
+        read_metadata(file, sources, Reader(world.transport))
+    world.server.put(f"/twin/f/{wheel.filename}", wheel.path.read_bytes())
+    world.server.always(1, Ok(), path="/twin/f/*")
+    assert read_metadata(file, sources, Reader(world.transport)).size == wheel.path.stat().st_size
+
+
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
@@ -332,10 +387,40 @@ def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None
     words = ["fetch", "--mirrors", table, "--give-up-after", "2s", "--pip", "demo", "--json"]
     done = user.run(*words)
     assert done.code == 6, done.err
-    assert "--index-from hostile" in done.err
+    assert "--index-from" in done.err
+    assert "--index-from hostile" not in done.err
     assert not [request for request in nginx.requests() if request.uri.endswith(".whl")]
     done = user.run(*words, "--index-from", "hostile")
     assert done.code == 0, done.err
     assert [each["version"] for each in done.report["artifacts"]] == ["9.9"]
     assert "from hostile, as --index-from says" in done.err
     assert [(index["vouched"], index["carried_by"]) for index in done.report["indexes"]] == [("named", ["hostile"])]
+
+
+@pytest.mark.nginx
+def test_a_real_pip_install_with_a_silent_index(tmp_path: Path, nginx_mirrors) -> None:
+    """Two mirrors agree on 1.0; what the first one adds is not installed, and the index's silence is said once."""
+    good = build_wheel(tmp_path / "good", "demo", "1.0")
+    newer = build_wheel(tmp_path / "evil", "demo", "9.9", files={"evil.py": b""})
+    write_index(tmp_path / "honest", [good])
+    write_index(tmp_path / "hostile", [good, newer])
+    nginx = nginx_mirrors([tmp_path / "hostile", tmp_path / "honest"])
+    user = User(tmp_path / "user")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        table = tmp_path / "mirrors.toml"
+        text = f'schema = 1\n[origins]\n"pypi:simple" = "{index}"\n'
+        for number, name in enumerate(("hostile", "honest")):
+            base = nginx.base(number)
+            text += f'[[mirror]]\nname = "{name}"\noperator = "{name}"\n[mirror.carries]\n'
+            text += f'"pypi:simple" = "{base}/simple"\n"pypi:files" = "{base}/packages"\n'
+        table.write_text(text, encoding="utf-8")
+        python = venv_with_pip(user.folder / "venv")
+        words = ["pip", "install", "--mirrors", table, "--index-url", index, "demo"]
+        done = user.run(*words, env={"VIRTUAL_ENV": str(user.folder / "venv")})
+    assert done.code == 0, done.err
+    assert done.err.count("of its index only what two mirrors of different operators agree on is used") == 1
+    code = "import demo, importlib.util; print(demo.VERSION, importlib.util.find_spec('evil'))"
+    shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    assert shown.stdout.split() == ["1.0", "None"]
+    assert not [request for request in nginx.requests() if newer.filename in request.uri]

@@ -20,7 +20,7 @@ from resume_dl.standalone import fs
 from resume_dl.store.condacache import sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
-from resume_dl.store.work_folder import is_trusted, make_work_folder
+from resume_dl.store.work_folder import is_trusted, make_work_folder, not_writable
 from support.users import ALICE, BOB, GROUP, MALLORY, as_user, common_folder, give, needs_users
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are POSIX")
@@ -192,6 +192,25 @@ def test_a_group_with_the_wrong_umask_is_told_so(common: Path, home: Path) -> No
     assert f"chmod -R g+w {pkgs / FOLDER}" in told
     assert "with -o" in told
     assert "--pkgs-dir" not in told
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_owner_of_a_file_that_the_group_may_not_write_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """Where the system says which file it is; else its reason alone, without advice about modes."""
+    tmp_path.chmod(0o2770)
+    path = tmp_path / "key.lock"
+    path.touch()
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    error = not_writable(PermissionError(13, "Permission denied", str(path) if named else 7), tmp_path)
+    if named:
+        assert error.message.startswith(f"{path} belongs to ")
+        assert f"chmod -R g+w {tmp_path}" in error.hint
+    else:
+        assert error.message == f"{tmp_path} cannot be written: Permission denied"
+        assert "chmod" not in error.hint
 
 
 @needs_users

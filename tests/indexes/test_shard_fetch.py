@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from resume_dl.errors import Interrupted
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
-from resume_dl.indexes.shards.store import ShardStore
+from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.shards.subsets import Subsets
+from resume_dl.model.url import RedactedUrl
 from support.shard_mirrors import LINUX, NOARCH, REACHED, ShardMirrors
 from support.shards import index_of, packed, write_shards
 
@@ -90,6 +92,33 @@ def test_an_index_that_changed_brings_only_what_is_new(shard_mirrors: ShardMirro
     bodies = [request.uri.rpartition("/")[2] for request in shard_mirrors.nginx.requests() if request.status == 200]
     assert sorted(bodies) == sorted([FILENAME, new])
     assert b'"timestamp":5' in written["linux-64"].path.read_bytes().replace(b" ", b"")
+
+
+def test_shards_do_not_wait_for_a_disk_that_is_slow_to_keep_their_index(
+    shard_mirrors: ShardMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is kept while its shards are on their way, and it is kept when they are there."""
+    order: list[str] = []
+    came = threading.Event()
+    keep, keep_index = ShardStore.keep, ShardStore.keep_index
+
+    def note_shard(store: ShardStore, digest: str, data: bytes) -> None:
+        keep(store, digest, data)
+        order.append("shard")
+        came.set()
+
+    def wait_for_shard(store: ShardStore, url: RedactedUrl, index: KeptIndex) -> None:
+        assert came.wait(60)
+        keep_index(store, url, index)
+        order.append("index")
+
+    monkeypatch.setattr(ShardStore, "keep", note_shard)
+    monkeypatch.setattr(ShardStore, "keep_index", wait_for_shard)
+    _, lacking, broken = solved(shard_mirrors, shard_mirrors.fetcher())
+    assert (lacking, broken, order[0], order.count("index")) == ({}, [], "shard", 2)
+    shard_mirrors.nginx.reset_log()
+    solved(shard_mirrors, shard_mirrors.fetcher())
+    assert {request.status for request in shard_mirrors.nginx.requests()} == {304}
 
 
 def test_a_young_index_is_used_unasked(shard_mirrors: ShardMirrors) -> None:

@@ -73,7 +73,7 @@ def test_a_hash_is_taken_in_every_spelling_of_servers(spelt: Any) -> None:
 def test_where_shards_are(base: str, expected: str) -> None:
     index = parse_index(index_of({"numpy": DIGEST}, shards_base_url=base), subdir="linux-64", url=URL)
     login = {"authorization": "secret"}
-    found = index.shard_source(Source("upstream", RedactedUrl(URL), headers=login), DIGEST.hex())
+    found = index.shards_of(Source("upstream", RedactedUrl(URL), headers=login)).shard(DIGEST.hex())
     assert found.url.reveal() == f"{expected}{DIGEST.hex()}.msgpack.zst"
     assert found.headers == ({} if "cdn" in expected else login), "a login goes to its own host only"
 
@@ -82,7 +82,7 @@ def test_shards_below_the_index_are_below_it_at_mirrors_too() -> None:
     absolute = index_of({"numpy": DIGEST}, shards_base_url="https://conda.example/forge/linux-64/s/")
     index = parse_index(absolute, subdir="linux-64", url=URL)
     mirror = Source("tuna", RedactedUrl("https://mirror.example/anaconda/forge/linux-64/repodata_shards.msgpack.zst"))
-    assert index.shard_source(mirror, "ab").url.reveal() == (
+    assert index.shards_of(mirror).shard("ab").url.reveal() == (
         "https://mirror.example/anaconda/forge/linux-64/s/ab.msgpack.zst"
     )
 

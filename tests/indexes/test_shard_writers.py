@@ -60,7 +60,7 @@ def assert_same_records(root: Path) -> None:
         index = parse_index((folder / FILENAME).read_bytes(), subdir=folder.name, url=url)
         shards = []
         for name, digest in index.hashes.items():
-            at = index.shard_source(Source("upstream", RedactedUrl(url)), digest.hex()).url.reveal()
+            at = index.shards_of(Source("upstream", RedactedUrl(url))).shard(digest.hex()).url.reveal()
             data = (root / at.removeprefix("https://conda.example/c/")).read_bytes()
             assert hashlib.sha256(data).digest() == digest
             shards.append(parse_shard(data, name=name))

@@ -186,7 +186,7 @@ def assert_fetched(user: User, done: Done) -> None:
 def assert_tidy(user: User) -> None:
     """Nothing is left of what was refused."""
     kept = [path for path in (user.folder / "cache" / "repodata").rglob("*") if path.is_file()]
-    assert all(path.suffix in (".json", ".note") or path.name.endswith(".lock") for path in kept), kept
+    assert all(path.suffix in (".json", ".note", ".absent") or path.name.endswith(".lock") for path in kept), kept
     assert sum(path.stat().st_size for path in kept) < MIB
 
 

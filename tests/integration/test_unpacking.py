@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,26 @@ def test_a_worker_that_dies_is_replaced_once(pkgs, around_extract, crashes):
     else:
         assert isinstance(errors["bad"], WorkerCrashedError)
         assert len(left_over(pkgs)) == 1, "the archive is left, the half-filled folders are not"
+
+
+def test_small_archives_take_one_process(pkgs, around_extract):
+    """A second one would cost more than it saves; all of them wait while the first is unpacked."""
+    all_submitted, pids = threading.Event(), set()
+
+    def note(worker: RattlerWorker, target: Path, go_on: Callable[[], Extracted]) -> Extracted:
+        assert all_submitted.wait(GUARD)
+        try:
+            return go_on()
+        finally:
+            pids.add(worker.pid)
+
+    around_extract(note)
+    extractor = Extractor(CondaCache(pkgs))
+    for number in range(4):
+        extractor.submit(replace(package(pkgs, f"p{number}"), size=100_000))
+    all_submitted.set()
+    assert list(finished(extractor).values()) == [None] * 4
+    assert len(pids) == 1
 
 
 def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):

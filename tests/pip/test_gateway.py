@@ -233,7 +233,7 @@ def test_an_authority_with_a_page_of_its_own_is_not_heard(catalogue, offered):
     table = MirrorTable({"pypi:simple": f"{offered.base(0)}/simple"}, mirrors)
     with pytest.raises(ChannelUnavailableError, match="only one mirror, one, answers") as caught:
         catalogue(f"{offered.base(0)}/simple", table=table).project(0, "demo")
-    assert "--index-from one" in caught.value.hint
+    assert "--index-from, with a name of `resume-dl mirrors list`" in caught.value.hint
     (file,) = catalogue(f"{offered.base(0)}/simple", table=table, named=("one",)).project(0, "demo")
     assert file.url.startswith(offered.base(1))
 

@@ -108,9 +108,8 @@ class _Exchange:
     patience: float | None
 
     def open(self) -> _Exchange:
-        while (
-            self.scripted.reader._exchanges.attempt.request.began_at is None
-        ):  # no time passes until its beginning is noted
+        attempt = self.scripted.reader._exchanges.attempt
+        while attempt.request.began_at is None:  # no time passes until its beginning is noted
             time.sleep(0.001)
         if self.script.status is None:
             self.scripted.seconds += self.patience

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from resume_dl.demo.zstd import raw_frame
 from resume_dl.errors import ConfigurationError, IntegrityError, InvalidSpecError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve import repodata
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit, parse_line, write_explicit
 from resume_dl.resolve.installed import read_installed
@@ -167,6 +170,29 @@ def test_one_record_of_an_index(tmp_path):
         path.write_text(text)
         with pytest.raises(IntegrityError):
             find_record(path, "a-1-0.conda")
+
+
+@pytest.mark.parametrize(("wrong", "is_found"), [(99, True), (400_000, False)])
+def test_a_file_name_that_is_a_key_many_times_is_looked_at_a_hundred_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int, is_found: bool
+) -> None:
+    """Each look decodes up to a MiB: 400,000 took hours."""
+    parsed = 0
+
+    class Counted(json.JSONDecoder):
+        def raw_decode(self, s: str, idx: int = 0) -> Any:
+            nonlocal parsed
+            parsed += 1
+            assert parsed <= 100
+            return super().raw_decode(s, idx)
+
+    monkeypatch.setattr(repodata.json, "JSONDecoder", Counted)
+    path = tmp_path / "repodata.json"
+    right = {"sha256": "a" * 64}
+    keys = ['"a-1-0.conda":{}'] * wrong + [f'"a-1-0.conda":{json.dumps(right)}']
+    path.write_text('{"packages.conda":{' + ",".join(keys) + "}}", encoding="utf-8")
+    assert find_record(path, "a-1-0.conda") == (right if is_found else None)
+    assert parsed == 100
 
 
 def test_zst(tmp_path):

@@ -19,7 +19,7 @@ def record(**more: Any) -> dict[str, Any]:
 
 def found(path: Path, text: str, *filenames: str) -> dict[str, dict[str, Any]]:
     path.write_text(text, encoding="utf-8")
-    with RawRepodata(path, "here") as raw:
+    with RawRepodata(path, ("here", "noarch")) as raw:
         return raw.records(dict.fromkeys(filenames, WANTED))
 
 

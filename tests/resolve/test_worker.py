@@ -24,6 +24,7 @@ from resume_dl.errors import (
     ResumeDLError,
     WorkerCrashedError,
 )
+from resume_dl.resolve import worker as worker_module
 from resume_dl.resolve.worker import RattlerWorker
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -84,6 +85,28 @@ def test_started_early():
         early.close()
         assert not alive(unused)
         early.request("parse_specs", {"specs": ["a"]})
+
+
+def test_released_it_ends_unwaited_for(monkeypatch):
+    """``release`` returns before the process has ended; that ends all the same, and is started anew when asked."""
+    may_end = threading.Event()
+    end = worker_module._Child.end
+
+    def end_later(child):
+        assert may_end.wait(60)
+        end(child)
+
+    with RattlerWorker() as released:
+        released.request("parse_specs", {"specs": ["a"]})
+        pid = released.pid
+        monkeypatch.setattr(worker_module._Child, "end", end_later)
+        released.release()
+        assert alive(pid)
+        assert released.pid is None
+        may_end.set()
+        assert gone(pid, within=60.0)
+        released.request("parse_specs", {"specs": ["a"]})
+        assert released.pid != pid
 
 
 def test_an_early_start_that_fails_is_told_by_the_first_request(tmp_path):

@@ -137,6 +137,7 @@ BAD = bytes(4) + BLOCK[4:]
         (ONE + member(b"b", BAD, crc=1) + TWO, len(ONE)),  # a stored member with another CRC
         (member(b"b", BAD, crc=1), None),  # the first
         (ONE + b"junk" + bytes(40), len(ONE)),
+        (ONE + b"junk" + bytes(26), len(ONE)),  # as long as a header
         (ONE + b"PK\x05\x06" + bytes(40), len(ONE) + 44),
         (ONE + b"PK\x06\x06" + bytes(40), len(ONE) + 44),
         (ONE + member(b"b", BAD, crc=1, method=8) + TWO, len(ONE) + len(member(b"b", BAD)) + len(TWO)),  # packed

@@ -149,7 +149,23 @@ def test_what_of_a_member_is_suspect(tmp_path, member, expected):
 
 
 @pytest.mark.parametrize(
-    "size", [archive_damage._CHUNK - 1, archive_damage._CHUNK, 3 * archive_damage._CHUNK, 1_000_003]
+    ("layout", "expected"), [("<4sIQQ", []), ("<4sIII", [(ALL[1], ALL[1] + struct.calcsize("<4sIII"))])]
+)
+def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, layout, expected):
+    """APPNOTE.TXT 4.3.9.2; the bound is lowered here, as the member would have 4 GiB."""
+    monkeypatch.setattr(archive_damage, "_MAX32", len(DATA) - 1)
+    assert suspects(tmp_path / "a.zip", Member(flags=STREAMED, after=descriptor(layout))) == expected
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        archive_damage._CHUNK - 1,
+        archive_damage._CHUNK,
+        archive_damage._CHUNK + 100,
+        3 * archive_damage._CHUNK,
+        1_000_003,
+    ],
 )
 @pytest.mark.parametrize("deflated", [True, False])
 def test_large_members_that_pack_well(tmp_path, size, deflated):

@@ -67,6 +67,53 @@ def test_a_killed_process_holds_nothing(path, holder):
     assert path.exists()
 
 
+class Clock:
+    """In place of ``time``; ``during_sleep`` is what other processes do meanwhile."""
+
+    def __init__(self):
+        self.now, self.slept = 0.0, []
+        self.during_sleep = lambda: None
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+        self.during_sleep()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(lock_module, "time", clock)
+    return clock
+
+
+def test_a_lock_that_is_let_go_is_waited_for(path, clock):
+    """As soon as its holder lets go it is ours; one that is free is not waited for."""
+    other, ours = FileLock(path), FileLock(path)
+    other.acquire()
+    clock.during_sleep = lambda: other.release() if len(clock.slept) == 3 else None
+    ours.acquire_within(60.0)
+    assert (ours.held, len(clock.slept)) == (True, 3)
+    ours.release()
+    ours.acquire_within(60.0)
+    assert (ours.held, len(clock.slept)) == (True, 3)
+    ours.release()
+
+
+@pytest.mark.parametrize("pauses", [0, 4])
+def test_a_lock_that_stays_taken_is_waited_for_so_long(path, clock, pauses):
+    """Then its holder is named; nothing is left open."""
+    other = FileLock(path)
+    other.acquire()
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        FileLock(path).acquire_within(pauses * lock_module._PAUSE)
+    assert clock.slept == [lock_module._PAUSE] * pauses
+    other.release()
+
+
 def test_an_orderly_end_removes_it(path, holder):
     """Released with its file removed, it can be had at once."""
     holder.stdin.close()

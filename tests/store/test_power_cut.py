@@ -155,6 +155,28 @@ def test_the_loss_is_what_was_not_durable(tmp_path):
         assert believed.covers(0, 3000)
 
 
+def test_a_size_that_is_known_later_costs_nothing(tmp_path):
+    """The file has it on the disk before the journal says it: a shorter one would not be believed any more."""
+    for seed in range(4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        part = reopen(folder, artifact(CONTENTS[0], size=None))
+        part.resume()
+        part.write(0, CONTENTS[0][:1000])
+        part.record_written(0, 1000, zlib.crc32(CONTENTS[0][:1000]), "one")
+        part.record_durable(part.sync_data())
+        crash(part)
+        disk = Disk(folder, random.Random(seed))
+        with disk:
+            part = reopen(folder, artifact(CONTENTS[0]))
+            part.resume()
+        crash(part)
+        disk.cut()
+        part = reopen(folder, artifact(CONTENTS[0]))
+        assert RangeSet(part.resume().ranges).covers(0, 1000)
+        part.close()
+
+
 def test_the_shim_loses_what_was_not_synced(tmp_path):
     """Otherwise the tests above would prove nothing: without any sync a cut does lose bytes, and records."""
     lost = 0

@@ -72,6 +72,14 @@ def test_it_goes_back_to_a_checkpoint_each_16_mebibytes(file):
     assert running.hexdigest() == hashlib.sha256(DATA).hexdigest()
 
 
+def test_damage_before_what_is_forgotten_is_found_all_the_same(path, file):
+    """Only records that the range touches go; those of bytes that are not hashed yet are still compared."""
+    flip(path, STEP)
+    running = digest(RECORDS[:4])
+    running.forget(RangeSet([(2 * STEP, 3 * STEP)]))
+    assert running.advance(file, 4 * STEP) == DigestProgress(STEP, ((STEP, 2 * STEP),))
+
+
 def flip(path, at):
     with path.open("r+b") as raw:
         raw.seek(at)

@@ -53,13 +53,17 @@ def test_a_size_is_not_needed(tmp_path, source):
     assert taken(tmp_path, source, package(size=None))[0]
 
 
-@pytest.mark.parametrize("case", ["absent", "size", "no digest", "content", "dangling"])
+@pytest.mark.parametrize("case", ["absent", "absent, size unknown", "size", "no digest", "content", "dangling"])
 def test_what_is_not_it(tmp_path, source, case):
     """False, and the folder is as it was."""
-    what = {"size": package(size=1), "no digest": package(sha256=None, md5=None)}.get(case)
+    what = {
+        "size": package(size=1),
+        "absent, size unknown": package(size=None),
+        "no digest": package(sha256=None, md5=None),
+    }.get(case)
     if case == "content":
         source.write_bytes(ARCHIVE[::-1])
-    elif case == "absent":
+    elif case.startswith("absent"):
         source.unlink()
     elif case == "dangling":
         source.unlink()

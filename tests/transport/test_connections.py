@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import ssl
@@ -164,6 +165,21 @@ def test_a_connection_without_a_second_handle_is_closed(monkeypatch):
             conn.settimeout(GUARD)
             assert conn.recv(1) == b""
     assert caught.value.__traceback__ is not None, "it keeps the connection"
+
+
+def test_a_failed_tls_handshake_closes_both_handles():
+    """At once, also while the error is kept: nothing is left for the garbage collector."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stream = WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        conn, _ = listener.accept()
+        with conn:
+            conn.settimeout(GUARD)
+            conn.sendall(b"HTTP/1.1 400 x\r\n\r\n")
+            with pytest.raises(httpcore.ConnectError):
+                stream.start_tls(ssl.create_default_context(), "localhost", GUARD)
+            with contextlib.suppress(ConnectionResetError):  # an end too
+                while conn.recv(65536):
+                    pass
 
 
 def test_a_kept_connection_that_broke_inside_an_answer_is_an_error(run, transport):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import resume_dl
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import ResponseHead
 from resume_dl.model.url import path_from_url
+from resume_dl.transport import file_transport
 from support.users import ALICE, as_user, common_folder, needs_users
 from transport.asking import ask, body_of
 
@@ -180,6 +183,29 @@ def test_a_file_that_becomes_shorter_while_it_is_read(transport, url):
     os.truncate(path_from_url(url, windows=os.name == "nt"), 1000)
     with pytest.raises(NetworkError, match="shorter"):
         b"".join(response.chunks())
+
+
+@pytest.mark.parametrize("when", ["asked for its size", "read"])
+def test_a_disk_that_fails_is_told(transport, tmp_path, monkeypatch, when):
+    """With the system's reason, another try may find better; the file is closed at once."""
+
+    class Failing(io.FileIO):
+        def fileno(self) -> int:
+            if when == "asked for its size":
+                raise OSError(errno.EIO, "Input/output error")
+            return super().fileno()
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "f").write_bytes(b"x")
+    file = Failing(tmp_path / "f", "rb")
+    monkeypatch.setattr(file_transport, "_opened", lambda _: file)
+    with pytest.raises(NetworkError, match=r"cannot read .*: Input/output error") as caught:
+        body_of(transport(), (tmp_path / "f").as_uri())
+    assert file.closed
+    assert caught.value.retryable
+    assert caught.value.source == (tmp_path / "f").as_uri()
 
 
 def test_abort_ends_the_body_silently(transport, url):

@@ -62,12 +62,16 @@ def test_off_origin_the_callers_headers_and_the_login_stay_behind(run, transport
         assert set(request.headers) == {"host", "user-agent", "accept", "accept-encoding"}
 
 
-def test_on_the_same_origin_headers_and_login_go_along_on_one_connection(run, transport):
-    """A relative redirect keeps everything and uses the connection again."""
+@pytest.mark.parametrize("absolute", [False, True])
+def test_on_the_same_origin_headers_and_login_go_along_on_one_connection(run, transport, absolute):
+    """A redirect there keeps everything, however it is written, and uses the connection again."""
 
     def step(conn: socket.socket, request: Request) -> None:
-        (redirect_to("there?x=1") if request.path == "/a/f" else give)(conn, request)
+        (redirect_to(f"{server.base}/a/{there}" if absolute else there) if request.path == "/a/f" else give)(
+            conn, request
+        )
 
+    there = "there?x=1"
     server = run(TinyServer(step))
     url = server.base.replace("://", "://user:secret@") + "/a/f"
     assert body_of(transport(), url, headers={"X-Token": "t"}) == b"the file"
@@ -75,6 +79,18 @@ def test_on_the_same_origin_headers_and_login_go_along_on_one_connection(run, tr
     assert second.path == "/a/there?x=1"
     assert second.headers == first.headers
     assert server.connections == 1
+
+
+def test_another_login_on_the_same_origin_is_used(run, transport):
+    """The redirect's own address says it; the first one's stays behind."""
+
+    def step(conn: socket.socket, request: Request) -> None:
+        location = server.base.replace("://", "://a:b@") + "/there"
+        (redirect_to(location) if request.path == "/f" else give)(conn, request)
+
+    server = run(TinyServer(step))
+    body_of(transport(), server.base.replace("://", "://user:secret@") + "/f")
+    assert [request.headers["authorization"] for request in server.requests] == ["Basic dXNlcjpzZWNyZXQ=", "Basic YTpi"]
 
 
 def test_a_login_in_the_redirects_own_address_is_used(run, transport):

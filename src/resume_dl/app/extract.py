@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -29,6 +29,8 @@ from resume_dl.threads import start_thread
 
 PROCESSES = 2
 """Unpacking is bound by one core and the disk; more would take both from the downloads."""
+WORTH_ANOTHER = 4_000_000
+"""Bytes that wait to be unpacked before a second process is started, whose libraries cost as much time as these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Extractor:
         self._broken: BaseException | None = None
         """What ended a thread of ours, if anything did."""
         self._submitted: list[Artifact] = []
+        self._taken: list[Artifact] = []
+        """Of those the ones that a thread has begun."""
         self._batch = UnpackedBatch(cache)
         self._claim: FileLock | None = None
         self._claiming = threading.Lock()
@@ -60,7 +64,7 @@ class Extractor:
         """Unpack the archive that lies, verified, at ``staged_path`` or under its own name in the package cache."""
         self._submitted.append(artifact)
         self._todo.put(artifact)
-        if len(self._threads) < PROCESSES:
+        if not self._threads or (len(self._threads) < PROCESSES and self._waiting() >= WORTH_ANOTHER):
             try:
                 self._threads.append(start_thread(self._work, self._broke, name=f"extract-{len(self._threads)}"))
             except RuntimeError as error:  # no thread left: those that run, or ``finish``, see to it
@@ -82,9 +86,13 @@ class Extractor:
         left = list(self._submitted)
         for each in results:
             left.remove(each.artifact)
-        self._submitted = []
+        self._submitted, self._taken = [], []
         broken = self._broken or RuntimeError("a thread ended without a result")
         return results + [Unpacked(each, internal_error(broken, f"unpacking {each.filename}")) for each in left]
+
+    def _waiting(self) -> int:
+        """Bytes of the archives that no thread has begun."""
+        return _size(self._submitted) - _size(list(self._taken))
 
     def _broke(self, error: BaseException) -> None:
         self._broken = error
@@ -92,6 +100,7 @@ class Extractor:
     def _work(self) -> None:
         with RattlerWorker() as worker:
             while (artifact := self._todo.get()) is not None:
+                self._taken.append(artifact)
                 result = self._unpack(worker, artifact)
                 is_full = False
                 if isinstance(result, Ready):
@@ -116,9 +125,7 @@ class Extractor:
             except WorkerCrashedError:
                 return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
             except NotWritableError:
-                if self._cache.has(artifact) or fs.is_regular(staged_path(self._pkgs_dir, artifact)):
-                    raise
-                # another process has given the archive its own name, and a third one is replacing its folder
+                # another process may have given the archive its own name between the look at it and its opening
                 return self._unpack_once(worker, artifact)
         except (ResumeDLError, OSError) as error:
             return unless_there(self._cache, artifact, error)
@@ -153,3 +160,8 @@ class Extractor:
             self._cache.add_record(known, target)
             failed.pop_all()
         return Ready(artifact, known, staged if is_staged else None, target, folder)
+
+
+def _size(artifacts: Sequence[Artifact]) -> int:
+    """Bytes of all of them; one of unknown size may be large."""
+    return sum(WORTH_ANOTHER if each.size is None else each.size for each in artifacts)

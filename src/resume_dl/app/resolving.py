@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from resume_dl.transfer.watching import WatchedEngine
 
 
 class Resolver:
-    """Resolves one request; indexes come through ``engine``. ``worker`` is closed after each time it was used."""
+    """Resolves one request; indexes come through ``engine``. ``worker`` is released after each time it was used."""
 
     def __init__(
         self,
@@ -108,7 +109,9 @@ class Resolver:
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
         self._worker.waits = SolverWait(self._reporter)
-        with self._worker as worker:
+        with ExitStack() as stack:
+            stack.callback(self._worker.release)
+            worker = self._worker
             check_specs(specs, worker)
             for platform in platforms:
                 expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))

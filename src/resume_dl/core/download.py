@@ -324,6 +324,7 @@ class Download:
         one.meter = SpeedMeter(self._policy.speed_half_life, now)  # how long it took to answer is no speed
         self.sources[one.source].waited = now - one.opened_at
         self.sources[one.source].gives_ranges |= event.ranges
+        self.sources[one.source].answered_by.add(event.final_host)
         self._budget.answered(one.host, event.final_host, now - one.opened_at)
         binds = not self._digest and (self._validator is None or not self.done)
         if binds:

@@ -55,6 +55,8 @@ class SourceState:
     asked: int = 0
     """Requests that it was sent in this run."""
     received: int = 0
+    answered_by: set[str] = field(default_factory=set)
+    """The hosts (``host[:port]``) whose answers were accepted, redirects followed."""
     failures: Counter[str] = field(default_factory=Counter)
     last_failure: Failure | None = None
 

@@ -71,6 +71,8 @@ class SourceReport:
     mirror: str
     bytes: int
     failures: Mapping[str, int]
+    answered_by: tuple[str, ...] = ()
+    """The hosts that answered, redirects followed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Running:
         """How it ended: in ``status``, with ``fail`` and its ``error`` where it did not go well."""
         download, artifact = self.download, self.job.artifact
         reports = tuple(
-            SourceReport(source.mirror, download.kept_of(index), dict(state.failures))
+            SourceReport(source.mirror, download.kept_of(index), dict(state.failures), tuple(sorted(state.answered_by)))
             for index, (source, state) in enumerate(zip(artifact.sources, download.sources, strict=True))
             if state.received or state.failures
         )

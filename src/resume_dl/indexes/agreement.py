@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from resume_dl.errors import DigestMismatchError, IntegrityError, ResumeDLError
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
-from resume_dl.indexes.trust import Stated, compare
+from resume_dl.indexes.trust import Stated, among, compare
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.mirror import MirrorTable
@@ -38,11 +38,15 @@ class Agreement:
         self.why = why
         self.copies: dict[str, WholeIndex] = {}
         """Mirror -> its answer, in the order in which they were asked."""
+        self._table = table
+        self._sources = {source.mirror: source for source in carriers}
         self._operators = {source.mirror: operators_of(source, table) for source in carriers}
         self._reporter = reporter
         self._need = TWO
         self._at = 0
         self._witnesses: dict[str, None] = {}
+        self.is_used = False
+        """Whether the last solve has chosen a record of it."""
 
     # ------------------------------------------------------------------ whom to ask
 
@@ -60,7 +64,11 @@ class Agreement:
         return [name for name, copy in self.copies.items() if copy.error is None]
 
     def _heard(self) -> list[Operators]:
-        return [self._operators[name] for name in self.answered]
+        return [self._behind(name) for name in self.answered]
+
+    def _behind(self, name: str) -> Operators:
+        """The operators whose word a mirror's copy is: its own, and that of the servers to which it has redirected."""
+        return operators_of(self._sources[name], self._table, self.copies[name].answered_by)
 
     @property
     def is_possible(self) -> bool:
@@ -99,8 +107,11 @@ class Agreement:
 
         Raises DigestMismatchError where another operator has another digest for a file.
         """
+        artifacts = list(artifacts)
+        self.is_used = bool(artifacts)
         lead = self._leads[self._at]
-        others = [name for name in self._leads if not self._operators[name] & self._operators[lead]]
+        own = self._behind(lead)
+        others = [name for name in self._leads if not self._behind(name) & own]
         self._witnesses.clear()
         return [artifact for artifact in artifacts if not self._is_stated(artifact, lead, others)]
 
@@ -142,5 +153,5 @@ def _contradiction(artifact: Artifact, lead: str, other: str, record: object) ->
         "nothing is fetched",
         expected=own,
         actual=theirs,
-        hint="run it again where the channel's own server can be reached, or believe one mirror with --index-from NAME",
+        hint=among((lead, other)),
     )

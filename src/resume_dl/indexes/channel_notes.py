@@ -57,15 +57,22 @@ class ChannelNotes:
             )
 
     def agreed(self, agreements: Iterable[Agreement]) -> None:
-        """Note the indexes whose chosen records carriers agree on."""
+        """Note the indexes whose chosen records carriers agree on; not those that no record was chosen from."""
         for agreement in agreements:
-            if agreement.lead is None:
+            known = self._reports.get(agreement.wanted)
+            if known is not None and known.vouched is not Vouched.AGREEMENT:
+                del self._reports[agreement.wanted]  # it could not be read, and carriers were asked in its place
+                known = None
+            if agreement.lead is None or not agreement.is_used:
                 continue
             channel, subdir = agreement.wanted
+            host = self._sources.host_of(channel)
             came = sum(copy.downloaded for copy in agreement.copies.values())
             form = "whole" if came else "kept"
+            of_other_platforms = () if known is None else known.carried_by
+            names = tuple(dict.fromkeys((*of_other_platforms, *agreement.agreed)))
             self._reports[agreement.wanted] = IndexReport(
-                channel.name, subdir, self._sources.host_of(channel), form, Vouched.AGREEMENT, agreement.agreed, came
+                channel.name, subdir, host, form, Vouched.AGREEMENT, names, came
             )
 
     def silent(self, channel: Channel, why: ResumeDLError | None) -> None:

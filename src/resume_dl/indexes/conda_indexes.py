@@ -199,17 +199,26 @@ class CondaIndexes:
     def _after_rubbish(self, files: Sequence[RepodataFile], error: IntegrityError) -> list[RepodataFile] | None:
         """The files with another source's copy of one that cannot be read; None where there is none.
 
-        Where the error names no file, each may be meant, carriers' first. Then no authority is passed over for it: a
-        carrier's index of one channel must not weaken what is believed of another channel.
+        Where the error does not know which, each may be meant, carriers' first. A carrier's index must not weaken what
+        is believed of another one: no authority is passed over for an error that may be a carrier's, be it because the
+        channel is not known, or because a record says that it is of another subdir of its channel.
         """
-        suspects = [file for file in files if f"{file.channel.name}/{file.subdir}" in error.message] or list(files)
+        named = {(file.channel, file.subdir) for file in files if (file.channel.name, file.subdir) == error.index}
+        channels = {channel for channel, _ in named}
+        suspects = [
+            file
+            for file in files
+            if (file.channel, file.subdir) in named
+            or (file.channel in channels and (file.channel, file.subdir) in self._carriers)
+        ] or list(files)
         if self._shards is not None:
             sharded = {(each.channel, each.subdir) for each in suspects} & {*self._shards.used}
             if sharded:
                 self._reporter.message(f"{error.message}; the whole index is fetched", level="warning")
                 self._shards.leave(sharded)
                 return self.fetch(*self._asked_for)
-        is_sure = len(suspects) < len(files) or len({file.channel for file in files}) == 1
+        is_of_carriers = any((file.channel, file.subdir) in self._carriers for file in suspects)
+        is_sure = len({file.channel for file in suspects}) == 1 and not is_of_carriers
         for file in sorted(suspects, key=lambda file: (file.channel, file.subdir) not in self._carriers):
             other = self._replacements.of_unreadable(file, is_sure=is_sure)
             if other is not None:

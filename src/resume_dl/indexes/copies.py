@@ -41,6 +41,8 @@ class Note:
     source: str
     said: CacheHeaders
     checked: float
+    answered_by: tuple[str, ...] = ()
+    """The hosts that the copy came from, redirects followed; empty where earlier versions kept it."""
 
     def age(self, now: float) -> float:
         """Seconds since then; 0 where the clock has been put back."""
@@ -54,7 +56,8 @@ class Note:
         """As JSON values, for ``read_note``."""
         said = self.said
         validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
-        return {"source": self.source, **validators, "max_age": said.max_age, "checked": self.checked}
+        times = {"max_age": said.max_age, "checked": self.checked}
+        return {"source": self.source, **validators, **times, "answered_by": list(self.answered_by)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +213,16 @@ def read_note(fields: dict[str, object], written: float) -> Note:
         said = CacheHeaders(_header(fields["etag"]), _header(fields["last_modified"]), _seconds(max_age))
     else:  # as earlier versions wrote it
         said = by_validator(_header(fields["validator"]) or None)
-    return Note(str(source), said, _seconds(checked) or 0.0)
+    return Note(str(source), said, _seconds(checked) or 0.0, _texts(fields.get("answered_by")))
 
 
 def _header(value: object) -> str:
     """What may go into a request's header as it is."""
     return value if isinstance(value, str) and value.isascii() and value.isprintable() else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def _seconds(value: object) -> float | None:

@@ -13,6 +13,7 @@ from resume_dl.errors import (
     no_network,
 )
 from resume_dl.indexes.agreement import Agreement
+from resume_dl.indexes.trust import without_witness
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 
@@ -53,8 +54,7 @@ def too_few(agreement: Agreement, host: str, tried: tuple[str, ...]) -> ResumeDL
     return ChannelUnavailableError(
         f"the index of {channel.name}/{subdir} cannot be believed: {where}, and {one}",
         tried=tried,
-        hint=f"to believe one mirror: --index-from {gave[0] if gave else 'NAME'}; else run it again where {host} "
-        "can be reached",
+        hint=without_witness(host),
     )
 
 
@@ -65,7 +65,7 @@ def unstated(artifacts: Iterable[Artifact], lead: str, host: str) -> ChannelUnav
     return ChannelUnavailableError(
         f"{', '.join(names[:3])}{more}: of the mirrors that answered {lead} alone states this, and {host} cannot be "
         "asked",
-        hint=f"to believe one mirror: --index-from {lead}; else run it again where {host} can be reached",
+        hint=without_witness(host),
     )
 
 

@@ -35,10 +35,12 @@ _BY_PATH = frozenset(
 _THIS_MACHINE = "this machine"
 
 
-def operators_of(source: Source, table: MirrorTable) -> Operators:
-    """Who runs the source."""
+def operators_of(source: Source, table: MirrorTable, answered_by: Iterable[str] = ()) -> Operators:
+    """The operators behind a source; ``answered_by``: the hosts (``host[:port]``) that gave its answers."""
     mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
     marks = _marks(mirror) if mirror is not None else _places(source.url.reveal(), keyed=False)
+    for host in answered_by:
+        marks |= _places(f"https://{host}", keyed=True)
     classes = _classes(table)
     return frozenset(classes.get(mark, mark) for mark in marks)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from resume_dl.errors import IntegrityError
 from resume_dl.indexes.operators import Operators, independent
+from resume_dl.indexes.trust import among
 from resume_dl.resolve.index_page import ListedFile, verifiable
 
 
@@ -36,8 +37,7 @@ class Dispute:
         sides = " and ".join(f"{mirror} says {digest}" for mirror, digest in self.sides.items())
         return IntegrityError(
             f"{self.filename}: the index's authority cannot be reached, and mirrors contradict each other: {sides}",
-            hint="nothing was fetched; try again when the index itself can be reached, or name the mirror that you "
-            "trust with --index-from",
+            hint=f"nothing was fetched; {among(mirror.partition(' ')[0] for mirror in self.sides)}",
         )
 
 

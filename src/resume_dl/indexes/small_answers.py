@@ -37,6 +37,8 @@ class Part:
     data: bytes
     size: int
     validator: str | None
+    answered_by: str = ""
+    """The host that gave them, redirects followed."""
 
 
 @dataclass(frozen=True, slots=True)

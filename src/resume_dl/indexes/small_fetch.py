@@ -172,7 +172,7 @@ class Reader:
             self._exchanges.check()
             if verdict.end is None or len(data) != verdict.end - start or verdict.size is None:
                 return Failure(FailureKind.BROKEN, "the body ended early")
-            return Part(data, verdict.size, verdict.validator)
+            return Part(data, verdict.size, verdict.validator, head.final_host)
 
 
 def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:

@@ -7,7 +7,7 @@ it (``--index-from``). docs/indexes.md has the whole rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -49,6 +49,23 @@ class Standing:
     """The one that decides; empty where it may not be asked."""
     carriers: tuple[Source, ...]
     """All others."""
+
+
+def without_witness(host: str) -> str:
+    """The hint where one mirror alone has answered for the authority ``host``.
+
+    It does not name that mirror: the only one that states something may be the one that lies.
+    """
+    return (
+        f"try again later or from another network, where {host} or a mirror of another operator answers; or use the "
+        "index of a mirror that you trust: --index-from, with a name of `resume-dl mirrors list`"
+    )
+
+
+def among(sides: Iterable[str]) -> str:
+    """The hint where these mirrors contradict each other."""
+    ways = " or ".join(f"--index-from {side}" for side in dict.fromkeys(sides))
+    return f"run it again where the index's own server can be reached; or, if you know which one is right, add {ways}"
 
 
 def authority_of(channel: Channel, table: MirrorTable) -> str:

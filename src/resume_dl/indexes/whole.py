@@ -60,6 +60,8 @@ class WholeIndex:
     """Addresses, redacted."""
     carried_by: tuple[str, ...] = ()
     """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    answered_by: tuple[str, ...] = ()
+    """The hosts that gave these bytes: another operator's where a mirror's server redirects."""
     downloaded: int = 0
     """Bytes that came in this run."""
     kept: bool = False
@@ -160,6 +162,7 @@ class WholeIndexes:
             came, result = results[first[index.key]], results[each]
             result.path, result.error, result.carried_by = came.path, came.error, came.carried_by
             result.kept, result.age, result.silent = came.kept, came.age, came.silent
+            result.answered_by = came.answered_by
             if each not in distinct and first[index.key] in self._refused:
                 self._refused[each] = self._refused[first[index.key]]
 
@@ -227,7 +230,8 @@ class WholeIndexes:
         served = {report.mirror for report in outcome.sources if report.bytes}
         sources = outcome.artifact.sources
         label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
-        note = Note(label, outcome.said, now)
+        hosts = {host for report in outcome.sources if report.bytes for host in report.answered_by}
+        note = Note(label, outcome.said, now, tuple(sorted(hosts)))
         self._copies.keep(index, note)
         return note
 
@@ -258,6 +262,7 @@ class WholeIndexes:
         source = source_of(note, index)
         result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
         result.carried_by = () if source is None else (source.mirror,)
+        result.answered_by = note.answered_by
 
     def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
         """An index came that cannot be used: that is its source's failure, and the next one is asked."""

@@ -21,7 +21,7 @@ from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.threads import start_thread
 
 Operation = Callable[[Mapping[str, Any]], Any]
-_SHOWN = ("part", "nearest", "needed", "free")
+_SHOWN = ("part", "nearest", "needed", "free", "index")
 """Attributes of errors that travel."""
 
 

@@ -127,16 +127,17 @@ def load(args: Mapping[str, Any]) -> Problem:
 
 def _load_file(file: Mapping[str, Any], channels: Sequence[Mapping[str, Any]], opened: ExitStack) -> LoadedFile:
     channel = channels[file["channel"]]
-    where = f"{channel['name']}/{file['subdir']}"
+    index = channel["name"], file["subdir"]
     path = Path(file["path"])
     try:
-        raw = opened.enter_context(RawRepodata(path, where))
+        raw = opened.enter_context(RawRepodata(path, index))
         if file.get("names") is None:  # a subset was written here, of shards whose file names were checked
             raw.check_filenames()
         sparse = adapter.load_repodata(channel_base(file["channel"]), file["subdir"], path)
     except (OSError, ValueError) as error:
         raise IntegrityError(
-            f"the repodata of {where} cannot be read: {error}",
+            f"the repodata of {'/'.join(index)} cannot be read: {error}",
+            index=index,
             hint="it may have come damaged: run it again, with --mirror NAME to take another copy",
         ) from error
     opened.callback(sparse.close)

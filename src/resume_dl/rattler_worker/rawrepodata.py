@@ -26,16 +26,18 @@ _IDENTITY = ("name", "version", "build", "sha256", "md5")
 
 
 class RawRepodata:
-    """One repodata.json on disk, mapped into memory; ``where`` names it in errors. A context manager."""
+    """One repodata.json on disk, mapped into memory; ``index``: its channel's name and subdir. A context manager."""
 
-    def __init__(self, path: Path, where: str) -> None:
-        self.where = where
+    def __init__(self, path: Path, index: tuple[str, str]) -> None:
+        self.index = index
         with path.open("rb") as file:
             try:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:
                 raise IntegrityError(
-                    f"the repodata of {where} is empty", hint="run it again, with --mirror NAME to take another copy"
+                    f"the repodata of {'/'.join(index)} is empty",
+                    index=index,
+                    hint="run it again, with --mirror NAME to take another copy",
                 ) from None
 
     def __enter__(self) -> RawRepodata:  # noqa: PYI034 - typing.Self is of 3.11
@@ -58,7 +60,7 @@ class RawRepodata:
             try:
                 safe_filename(name)
             except ValueError:
-                raise refused(self.where, f"it names the file {name!r}") from None
+                raise refused(self.index, f"it names the file {name!r}") from None
 
     def records(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """The records of archives as the channel wrote them, by file name; one that is not found is left out.
@@ -98,9 +100,10 @@ class RawRepodata:
             return value if isinstance(value, dict) else None
 
 
-def refused(where: str, why: str) -> IntegrityError:
+def refused(index: tuple[str, str], why: str) -> IntegrityError:
     """The error for an index that tries to reach where it must not."""
     return IntegrityError(
-        f"the repodata of {where} is refused: {why}",
+        f"the repodata of {'/'.join(index)} is refused: {why}",
+        index=index,
         hint="no honest channel has this; leave the channel or the mirror out, and tell whoever runs it",
     )

@@ -28,7 +28,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
     """
     filename, subdir = str(fields["filename"]), str(fields["subdir"])
     record: Mapping[str, Any] = fields.get("record") or {}
-    where = f"{channel.name}/{subdir}"
+    where = channel.name, subdir
     # conda names folders and files after all of these.
     label = f"{fields['name']}-{fields['version']}-{fields['build']}"
     for name in (filename, subdir, f"{label}.json", record.get("fn", filename), record.get("subdir", subdir)):
@@ -65,7 +65,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
 
 
 def _addresses(
-    channel: Channel, subdir: str, filename: str, base: str | None, where: str
+    channel: Channel, subdir: str, filename: str, base: str | None, where: tuple[str, str]
 ) -> tuple[RedactedUrl, RedactedUrl]:
     """Where the origin has the file, and where the user's conda will look for it."""
     last = quote(filename, safe=_PLAIN)
@@ -91,7 +91,7 @@ def _addresses(
     return url, url
 
 
-def _check_url(url: Any, filename: str, where: str) -> None:
+def _check_url(url: Any, filename: str, where: tuple[str, str]) -> None:
     """A record may carry an address of its own, which nobody follows; one that lies about the name is a trap."""
     if url is None:
         return
@@ -101,11 +101,11 @@ def _check_url(url: Any, filename: str, where: str) -> None:
         raise _refused(where, f"the record of {filename} leads to {redact(str(url))!r}")
 
 
-def _size(size: Any, filename: str, where: str) -> int | None:
+def _size(size: Any, filename: str, where: tuple[str, str]) -> int | None:
     if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 0):
         return size
     raise _refused(where, f"the size of {filename} is {size!r}")
 
 
-def _refused(where: str, why: str) -> IntegrityError:
-    return IntegrityError(f"the repodata of {where} is refused: {why}", hint=_HINT)
+def _refused(where: tuple[str, str], why: str) -> IntegrityError:
+    return IntegrityError(f"the repodata of {'/'.join(where)} is refused: {why}", index=where, hint=_HINT)

@@ -114,6 +114,15 @@ class RattlerWorker:
         """End the process, in the middle of a request too. Never raises."""
         self._drop()
 
+    def release(self) -> None:
+        """End the process and do not wait for that: to give back a solve's memory takes it a while. Never raises."""
+        child, self._child = self._child, None
+        if child is not None:
+            try:
+                start_thread(child.end, lambda _: None, name="worker-end")
+            except RuntimeError:
+                child.end()
+
     def _drop(self) -> None:
         child, self._child = self._child, None
         if child is not None:

@@ -20,6 +20,7 @@ from resume_dl.transport import redirects
 from resume_dl.transport.body import chunks_of
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
+from resume_dl.transport.plain_address import address_of
 from resume_dl.transport.wire import Grip
 
 _DRAINED = 64 * 1024
@@ -139,7 +140,9 @@ class HttpxExchange:
                 proxy = route.proxy
                 self._proxied = bool(proxy)
                 self._grip.public_only = bool(self._led_by) and not proxy
-                request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
+                address = address_of(url)
+                request = httpx.Request("GET", address, headers=headers, extensions={"timeout": timeouts})
+                request.url = address  # a later httpx may make a copy of what it is given
                 with self._grip.held():
                     response = _answer(route, request)
             except FOREIGN as error:

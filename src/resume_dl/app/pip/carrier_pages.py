@@ -14,7 +14,7 @@ from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.page_agreement import Agreement, Statement, agree
 from resume_dl.indexes.small_answers import Unanswered
-from resume_dl.indexes.trust import Vouched
+from resume_dl.indexes.trust import Vouched, without_witness
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 
@@ -50,7 +50,7 @@ class CarrierPages:
 
     def said(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> Said:
         """What carriers say: as many as it takes for two operators to agree; ``every``: one of each operator."""
-        said = Said()
+        said, came = Said(), list[tuple[Source, int]]()
         waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
         with ThreadPoolExecutor(_WITNESSES) as pool:
             while True:
@@ -75,8 +75,11 @@ class CarrierPages:
                         said.failures += unanswered.failures
                     else:
                         said.statements.append(statement)
-                        self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
+                        came.append((source, received))
         said.more = any(not self._requests.sources.operators(source) & taken for source in waiting)
+        if said.agreement.exists is not None:  # what is not used is not reported
+            for source, received in came:
+                self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
         return said
 
     def _taken(self, statements: Iterable[Statement], asked: Iterable[Source]) -> Operators:
@@ -86,16 +89,16 @@ class CarrierPages:
 
     def _statement(self, source: Source) -> tuple[Statement, int]:
         """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
-        operators, within = self._requests.sources.operators(source), self._requests.sources.patience
+        sources = self._requests.sources
         try:
-            body, files = self._requests.ask(source, within=within, tries=_TRIES_OF_EACH)
+            body, files = self._requests.ask(source, within=sources.patience, tries=_TRIES_OF_EACH)
         except Unanswered as unanswered:
             if self._requests.says_no(source, unanswered):
-                return Statement(source.mirror, operators, None), 0
+                return Statement(source.mirror, sources.operators(source), None), 0
             if unanswered.kinds & OF_THE_HOST:
-                self._requests.sources.give_up([source])
+                sources.give_up([source])
             raise
-        return Statement(source.mirror, operators, files), body.received
+        return Statement(source.mirror, sources.operators(source, [body.url.host]), files), body.received
 
 
 def unvouched(
@@ -113,15 +116,16 @@ def unvouched(
             tried=tried,
             hint="check the line and the proxy settings, then run it again",
         )
-    names = " and ".join(statement.mirror for statement in statements)
-    if len(statements) > 1:
-        having = " and ".join(each.mirror for each in statements if each.files is not None)
-        said = f"of the mirrors {names} only {having} has it"
-    else:
+    names = " and ".join(sorted(statement.mirror for statement in statements))  # they answer in no order
+    having = [each.mirror for each in statements if each.files is not None]
+    if len(statements) == 1:
         said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
-    first = next((each.mirror for each in statements if each.files is not None), statements[0].mirror)
+    elif len(having) == 1:
+        said = f"of the mirrors {names} only {having[0]} has it"
+    else:
+        said = f"the mirrors {names}, which answer for it, are one operator's, and two have to agree"
     return ChannelUnavailableError(
         f"the index page {url} cannot be had from its authority ({why}), and {said}",
         tried=tried,
-        hint=f"try again later; or, if you trust that mirror for indexes, add --index-from {first}",
+        hint=without_witness(url.host),
     )

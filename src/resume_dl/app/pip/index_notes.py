@@ -93,7 +93,7 @@ class IndexNotes:
                 names = [name for name in files if normalized(name.partition("-")[0]) in projects][-_MOST:]
                 if names:
                     text = f"{mirror} lists {', '.join(names)}, and no second mirror states the same digest"
-                    told.append(f"{text}: that counts with --index-from {mirror} only")
+                    told.append(f"{text}: that does not count")
         return "; ".join(told)
 
     def tell_each(self) -> None:

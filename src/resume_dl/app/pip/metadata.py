@@ -25,6 +25,7 @@ from resume_dl.errors import IntegrityError, ResumeDLError
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.small_answers import Body, Part, Refused, Unanswered
 from resume_dl.indexes.small_fetch import Reader
+from resume_dl.indexes.trust import among
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile, verifiable
@@ -50,6 +51,8 @@ class Metadata:
     size: int | None = None
     read_whole: bool = False
     """The wheel was read from end to end for it: its server gives no parts of files."""
+    answered_by: frozenset[str] = frozenset()
+    """The hosts that gave the parts it was read from."""
 
 
 class MetadataSources(Protocol):
@@ -61,8 +64,11 @@ class MetadataSources(Protocol):
     def own(self, ending: str = "") -> Sequence[Source]:
         """The address that the index's authority gives; perhaps none."""
 
-    def carriers(self) -> Sequence[tuple[Operators, Source]]:
-        """Operators and source of the other places of the wheel."""
+    def carriers(self) -> Sequence[Source]:
+        """The other places of the wheel."""
+
+    def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
+        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
 
     @property
     def patience(self) -> float:
@@ -95,7 +101,7 @@ def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) ->
         failures += unanswered.failures
     if FailureKind.RANGE_IGNORED in {failure.kind for _, failure in failures}:
         return reader.ask(own, lambda source: _from_whole(file, source, reader), hedged=False)
-    agreed = _agreed(file, carriers, reader, failures, within=sources.patience)
+    agreed = _agreed(file, sources, reader, failures)
     if agreed is not None:
         return agreed
     ignored = [source for source, failure in failures if failure.kind is FailureKind.RANGE_IGNORED]
@@ -122,34 +128,33 @@ def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: Me
 
 
 def _agreed(
-    file: ListedFile,
-    carriers: Sequence[tuple[Operators, Source]],
-    reader: Reader,
-    failures: list[tuple[Source, Failure]],
-    *,
-    within: float,
+    file: ListedFile, sources: MetadataSources, reader: Reader, failures: list[tuple[Source, Failure]]
 ) -> Metadata | None:
     """What two carriers of different operators give alike; None where fewer give any. ``failures`` grow."""
     found: list[tuple[Operators, Source, Metadata]] = []
-    for operators, source in carriers:
-        if any(operators & before for before, _, _ in found):
+    for source in sources.carriers():
+        own = sources.operators(source)
+        if any(own & before for before, _, _ in found):
             continue
         try:
             given = reader.ask(
-                [source], lambda source: _from_end(file, source, reader), tries=_TRIES_OF_EACH, within=within
+                [source], lambda source: _from_end(file, source, reader), tries=_TRIES_OF_EACH, within=sources.patience
             )
         except Unanswered as unanswered:
             failures += unanswered.failures
             continue
-        for _, other, before in found:
+        behind = sources.operators(source, given.answered_by)
+        for operators, other, before in found:
+            if operators & behind:
+                continue
             if before.data != given.data:
                 raise IntegrityError(
                     f"{file.filename}: mirrors give different METADATA of it ({other.mirror} and {source.mirror}), and "
                     "its own place does not give any",
-                    hint="try again later, or name the mirror that you trust with --index-from",
+                    hint=among((other.mirror, source.mirror)),
                 )
             return given
-        found.append((operators, source, given))
+        found.append((behind, source, given))
     for _, source, _ in found:
         text = f"only {source.mirror} gives its METADATA, and two of different operators have to agree"
         failures.append((source, Failure(FailureKind.CONTENT, text)))
@@ -168,7 +173,8 @@ def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
 def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
     try:
         remote = RemoteFile(source.url, reader, file.size)
-        return Metadata(_metadata_of(remote, file.filename), remote.size)
+        data = _metadata_of(remote, file.filename)
+        return Metadata(data, remote.size, answered_by=frozenset(remote.answered_by))
     except _FailedError as failed:
         return Refused(failed.failure)
     except (ResumeDLError, OSError):
@@ -236,6 +242,7 @@ class RemoteFile(io.RawIOBase):
         self._parts: dict[int, bytes] = {}
         self._at = 0
         self._validator: str | None = None
+        self.answered_by: set[str] = set()
         self.size = size if size is not None else self._measure()
         self.fetch(max(0, self.size - TAIL), self.size)
 
@@ -248,6 +255,7 @@ class RemoteFile(io.RawIOBase):
         if isinstance(part, Failure):
             raise _FailedError(part)
         self._validator = self._validator or part.validator
+        self.answered_by.add(part.answered_by)
         return part
 
     def fetch(self, start: int, end: int) -> None:

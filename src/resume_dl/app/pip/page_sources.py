@@ -69,9 +69,9 @@ class PageSources:
         for source in sources:
             self.network.give_up([source.url.host])
 
-    def operators(self, source: Source) -> Operators:
-        """Who runs a source."""
-        return operators_of(source, self.table)
+    def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
+        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
+        return operators_of(source, self.table, answered_by)
 
     def is_asked(self, source: Source) -> bool:
         """Whether it may be asked now."""
@@ -116,15 +116,19 @@ class WheelSources:
         """The address that the index's authority gives; perhaps none."""
         return self.sources.own(self.file, ending)
 
-    def carriers(self) -> list[tuple[Operators, Source]]:
-        """Operators and source of the mirrors that have the wheel, which a digest has to identify.
+    def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
+        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
+        return self.sources.operators(source, answered_by)
+
+    def carriers(self) -> list[Source]:
+        """The mirrors that have the wheel, which a digest has to identify.
 
         An address that a page gives is no witness of what that page says: only mirrors of the table are.
         """
         own = {source.url for source in self.own()}
         every = self.anywhere() if self.file.is_identified else ()
         mirrors = [source for source in every if not source.mirror.startswith(GIVEN)]
-        return [(self.sources.operators(source), source) for source in mirrors if source.url not in own]
+        return [source for source in mirrors if source.url not in own]
 
     @property
     def patience(self) -> float:

@@ -6,8 +6,10 @@ CEP 16. Whatever fails here is a reason to fetch the whole index, and never an e
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -21,7 +23,7 @@ from resume_dl.errors import Interrupted, SourceError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, Note
 from resume_dl.indexes.shards.carriers import Carriers
 from resume_dl.indexes.shards.closure import Closure
-from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardIndex, parse_index
+from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardFolder, ShardIndex, parse_index
 from resume_dl.indexes.shards.packed import BadShardsError
 from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
@@ -33,6 +35,8 @@ from resume_dl.ports import ArtifactProgress, Reporter
 
 CONNECTIONS = 8
 """To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
+_AHEAD = 2
+"""So many shards more are made ready to be asked for: a connection that is free has no one to wait for."""
 _TICK = 0.1
 """Seconds after which a wait looks whether the user has stopped it."""
 TRIES = 10
@@ -64,12 +68,18 @@ class OpenIndex:
     """SHA-256 of the index as it came."""
     checked: float
     """When the source last said that it is current, in seconds since 1970."""
+    own: ShardFolder
+    """Where the source has the shards."""
+    carriers: tuple[ShardFolder, ...] = ()
+    """Where others may have them."""
     downloaded: int = 0
     """Bytes of index and shards that came in this run."""
     carried_by: set[str] = field(default_factory=set)
     """The mirrors that gave shards in this run."""
     shards: dict[str, Shard] = field(default_factory=dict)
     """By name; those that were asked for."""
+    unkept: KeptIndex | None = None
+    """What came in this run, to be kept for the next."""
     broken: str = ""
     """Why a shard cannot be had: the whole index is needed."""
 
@@ -114,7 +124,10 @@ class ShardFetcher:
         self._hurried = hurried or reader
         self._network = network or Reachability()
         self._carriers = Carriers(hurried)
-        self._pool = Pool("shards", CONNECTIONS)
+        self._pool = Pool("shards", CONNECTIONS + _AHEAD)
+        self._writing = Pool("shard-index-kept")
+        self._writes = _Answers[None, None](self._writing, cancelled)
+        """Indexes that are being kept: a sync may take longer than a request, and the shards need not wait for it."""
         self.downloaded = 0
         """Body bytes of indexes and shards that came over the line so far."""
 
@@ -124,11 +137,15 @@ class ShardFetcher:
         self._hurried.stop()
         self._carriers.close()
         self._pool.close()
+        with suppress(Interrupted):
+            self._finish_writes()
+        self._writing.close()
 
     # ------------------------------------------------------------------ indexes
 
     def open(self, wanted: Sequence[ShardSources], *, past_caches: bool = False) -> list[OpenIndex | NoIndex]:
         """The shard index of each, all asked for at once; ``past_caches``: of the server itself. Raises Interrupted."""
+        self._finish_writes()
         found: dict[int, OpenIndex | NoIndex] = {}
         pool = Pool("shard-index")
         waiting = _Answers[int, OpenIndex](pool, self._cancelled)
@@ -145,6 +162,8 @@ class ShardFetcher:
                 else:
                     found[number] = answer
                     self.downloaded += answer.downloaded
+                    if answer.unkept is not None:
+                        self._writes.submit(None, partial(self._store.keep_index, answer.source.url, answer.unkept))
         finally:
             pool.close()
         for number, each in found.items():
@@ -181,6 +200,14 @@ class ShardFetcher:
             if wanted.carriers and unanswered.kinds <= _SILENT:
                 self._network.give_up(hosts)  # they can answer in its place, and the whole index need not wait again
             raise
+
+    def _finish_writes(self) -> None:
+        """Wait until the indexes that came are kept; one that cannot be costs the next run its bytes.
+
+        Raises Interrupted.
+        """
+        for _ in self._writes:
+            pass
 
     def _kept(self, wanted: ShardSources, source: Source) -> tuple[KeptIndex, ShardIndex] | None:
         kept = self._store.index(source.url)
@@ -219,9 +246,8 @@ class ShardFetcher:
         except BadShardsError as error:
             return Refused(Failure(FailureKind.CONTENT, f"{FILENAME} is refused: {error}"))
         new = KeptIndex(data, Note(str(source.url), cache_headers(head), self._now()))
-        self._store.keep_index(source.url, new)
         opened = _open(wanted, source, new, index)
-        opened.downloaded = len(data)
+        opened.downloaded, opened.unkept = len(data), new
         return opened
 
     # ------------------------------------------------------------------ shards
@@ -231,35 +257,55 @@ class ShardFetcher:
 
         An index whose shard cannot be had is ``broken`` then, and nothing more is asked of it. Raises Interrupted.
         """
-        waiting = _Answers[tuple[int, str], _Came](self._pool, self._cancelled)
+        waiting = _Answers[Sequence[_Asked], Sequence[_Came | None]](self._pool, self._cancelled)
 
         def ask(names: Collection[str]) -> None:
-            for number, each in enumerate(opened):
-                for name in names:
-                    digest = each.index.digest_of(name)
-                    if digest is not None and name not in each.shards and not each.broken:
-                        waiting.submit((number, name), partial(self._shard, each, digest))
+            asked = [
+                _Asked(each, name, digest)
+                for each in opened
+                if not each.broken
+                for name in names
+                if name not in each.shards and (digest := each.index.digest_of(name)) is not None
+            ]
+            at_once = math.ceil(len(asked) / CONNECTIONS)  # a slow disk is read by several threads too
+            for start in range(0, len(asked), at_once or 1):
+                batch = asked[start : start + at_once]
+                waiting.submit(batch, partial(self._kept_shards, batch))
 
         ask(names)
-        for (number, name), answer in waiting:
-            each = opened[number]
+        for batch, answer in waiting:
             if isinstance(answer, Unanswered | SourceError | _Unavailable):
-                self._break(each, f"{name}: {answer}")
-            elif isinstance(answer, BaseException):
+                self._break(batch[0].index, f"{batch[0].name}: {answer}")
+                continue
+            if isinstance(answer, BaseException):
                 raise answer
-            else:
-                each.downloaded += answer.downloaded
-                self.downloaded += answer.downloaded
-                each.carried_by |= {answer.mirror} - {""}
-                self._tell(each, "downloading")
-                try:
-                    each.shards[name] = parse_shard(answer.data, name=name)
-                except BadShardsError as error:
-                    self._break(each, f"{name}: {error}")
-                    continue
-                ask(closure.add(each.shards[name].mentioned))
+            for asked, came in zip(batch, answer, strict=True):
+                if came is None:
+                    waiting.submit([asked], partial(self._shard, asked.index, asked.digest))
+                else:
+                    ask(closure.add(self._taken(asked, came)))
+        self._finish_writes()
         for each in opened:
             self._tell(each, "downloaded")
+
+    def _taken(self, asked: _Asked, came: _Came) -> Collection[str]:
+        """Note a shard; the names that it mentions. One that is refused breaks its index."""
+        each = asked.index
+        each.downloaded += came.downloaded
+        self.downloaded += came.downloaded
+        each.carried_by |= {came.mirror} - {""}
+        self._tell(each, "downloading")
+        try:
+            shard = each.shards[asked.name] = parse_shard(came.data, name=asked.name)
+        except BadShardsError as error:
+            self._break(each, f"{asked.name}: {error}")
+            return ()
+        return shard.mentioned
+
+    def _kept_shards(self, batch: Sequence[_Asked]) -> list[_Came | None]:
+        """What is kept of these; None for those that have to be fetched."""
+        found = [self._store.read(asked.digest) for asked in batch]
+        return [None if data is None else _Came(data) for data in found]
 
     def _tell(self, index: OpenIndex, state: str) -> None:
         """What came of an index so far; the size of the closure is not known before its end."""
@@ -274,11 +320,8 @@ class ShardFetcher:
             text = f"a shard of {index.sources.title} cannot be used ({index.source.url.host}): {why}"
             self._reporter.message(f"{text}; its whole index is fetched", level="warning")
 
-    def _shard(self, each: OpenIndex, digest: str) -> _Came:
+    def _shard(self, each: OpenIndex, digest: str) -> list[_Came]:
         """One shard, of which only its digest was verified. Raises _Unavailable, Unanswered, Interrupted."""
-        data = self._store.read(digest)
-        if data is not None:
-            return _Came(data)
         if self._offline:
             raise _Unavailable("it is not kept, and this is offline")
         if each.broken:
@@ -299,8 +342,7 @@ class ShardFetcher:
             self._carriers.failed(title, source)
             return Refused(failure)
 
-        own = each.index.shard_source(_many(each.source), digest)
-        carriers = [each.index.shard_source(carrier, digest) for carrier in each.sources.carriers]
+        own, carriers = each.own.shard(digest), [folder.shard(digest) for folder in each.carriers]
         with self._carriers.turn(title, own, carriers) as sources:
             try:
                 source, data = self._reader.ask(sources, attempt, tries=TRIES)
@@ -313,7 +355,16 @@ class ShardFetcher:
                 except Unanswered as more:
                     raise Unanswered((*unanswered.failures, *more.failures)) from more
         self._store.keep(digest, data)
-        return _Came(data, sum(lengths), source.mirror)
+        return [_Came(data, sum(lengths), source.mirror)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A shard that is wanted: its index, its package's name, and its digest as hex."""
+
+    index: OpenIndex
+    name: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +415,9 @@ class _Answers(Generic[K, V]):
 
 
 def _open(wanted: ShardSources, source: Source, kept: KeptIndex, index: ShardIndex) -> OpenIndex:
-    return OpenIndex(wanted, source, index, hashlib.sha256(kept.data).hexdigest(), kept.note.checked)
+    digest = hashlib.sha256(kept.data).hexdigest()
+    own, carriers = index.shards_of(_many(source)), tuple(map(index.shards_of, wanted.carriers))
+    return OpenIndex(wanted, source, index, digest, kept.note.checked, own, carriers)
 
 
 def _many(source: Source) -> Source:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -68,17 +68,31 @@ class ShardIndex:
         found = self.hashes.get(name)
         return None if found is None else found.hex()
 
-    def shard_source(self, index: Source, digest: str) -> Source:
-        """Where the source of an index (or a mirror of it) has a shard.
+    def shards_of(self, index: Source) -> ShardFolder:
+        """Where the source of an index (or a mirror of it) has the shards.
 
         An absolute ``shards_base_url`` leads to the same place from every source. What ``index`` sends with a request
         (a login) goes to its own host only.
         """
         base = urljoin(index.url.reveal(), self.shards_base_url or "./")
-        url = f"{base if base.endswith('/') else base + '/'}{digest}.msgpack.zst"
-        if _place(url) == _place(index.url.reveal()):
-            return Source(index.mirror, RedactedUrl(url), index.connections, index.headers)
-        return Source(urlsplit(url).hostname or index.mirror, RedactedUrl(url))
+        base = base if base.endswith("/") else f"{base}/"
+        if _place(base) == _place(index.url.reveal()):
+            return ShardFolder(index.mirror, base, index.connections, index.headers)
+        return ShardFolder(urlsplit(base).hostname or index.mirror, base)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFolder:
+    """Where one source has the shards of an index."""
+
+    mirror: str
+    _base: str = field(repr=False)
+    connections: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    def shard(self, digest: str) -> Source:
+        """The shard of this SHA-256 (hex)."""
+        return Source(self.mirror, RedactedUrl(f"{self._base}{digest}.msgpack.zst"), self.connections, self.headers)
 
 
 def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
