@@ -318,7 +318,8 @@ def twins(world: World) -> PageSources:
 def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
     lie(world, "newer version")
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
-    reader = Reader(world.transport)
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
