@@ -55,7 +55,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/standalone
+	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,13 +96,15 @@ class TestProcess:
         os.write(self._requests, json.dumps(wanted).encode() + b"\n")
         run, pid, at_work, begun = _Run(), 0, "", time.monotonic()
         while True:
-            answer = self._answer(limits.get(at_work, SPARE) - (time.monotonic() - begun))
+            limit = limits[at_work] if at_work else COLLECTING
+            answer = self._answer(limit - (time.monotonic() - begun))
             if answer is None:
-                if self._process.poll() is not None:
+                if self._process.poll() is not None or not pid or run.hung:
                     raise TestsDidNotStartError
-                run.hung, run.failed = True, at_work
-                os.kill(pid, 9)
                 begun = time.monotonic() + COLLECTING
+                with suppress(ProcessLookupError):  # it ends in this very moment, and will be told
+                    os.kill(pid, signal.SIGKILL)
+                    run.hung, run.failed = True, at_work
             elif "pid" in answer:
                 pid = answer["pid"]
             elif "begun" in answer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import verify
+from resume_dl.offline_tools.verification.check import check
 from resume_dl.store.part import FOLDER
 from support.bundles import Maker
 
@@ -45,7 +45,7 @@ def test_a_returned_stick_with_links(maker: Maker) -> None:
         assert (maker.out / name).is_dir()
         assert not (maker.out / name).is_symlink()
         assert f"removed: {name}, which was not of the bundle" in done.err
-    assert verify.check(maker.out).exit_code == 0
+    assert check(maker.out).exit_code == 0
 
 
 def test_a_link_where_unfinished_files_lie(maker: Maker) -> None:

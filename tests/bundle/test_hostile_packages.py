@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel
-from resume_dl.standalone import verify
+from resume_dl.offline_tools.verification.check import check
 from support.conda_env import TestConda
 from support.installable import Target, is_linux, lay_bundle
 
@@ -129,7 +129,7 @@ def test_who_vouches_for_a_bundle_vouches_for_its_packages(tmp_path: Path) -> No
     (built,) = build_channel(tmp_path / "channel", [spec]).packages
     added = members("absolute", tmp_path / "outside")
     digest = lay_bundle(tmp_path / "bundle", [with_members(built, added, tmp_path)])
-    assert [each.what for each in verify.check(tmp_path / "bundle").problems] == ["unsafe"]
-    assert verify.check(tmp_path / "bundle", manifest_sha256=digest).problems == []
-    deep = verify.check(tmp_path / "bundle", manifest_sha256=digest, deep=True)
+    assert [each.what for each in check(tmp_path / "bundle").problems] == ["unsafe"]
+    assert check(tmp_path / "bundle", manifest_sha256=digest).problems == []
+    deep = check(tmp_path / "bundle", manifest_sha256=digest, deep=True)
     assert [each.what for each in deep.problems] == ["unsafe"]

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from resume_dl.standalone import unpack, verify
+from resume_dl.offline_tools.tarred.tar_check import check_tar
+from resume_dl.offline_tools.tarred.unpack_tar import unpack
+from resume_dl.offline_tools.verification.check import check
+from resume_dl.offline_tools.verification.findings import Report
 from support.hand_bundle import NUMPY, PYTZ, TQDM, bundle_tar, files, hand_bundle, packages, paths_in, tarred
 
-Unpack = Callable[[Path, Path], verify.Report]
+Unpack = Callable[[Path, Path], Report]
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def target(tmp_path: Path) -> Iterator[Path]:
     assert [each.name for each in room.iterdir()] in ([], ["target"])
 
 
-def found(report: verify.Report) -> list[tuple[str, str]]:
+def found(report: Report) -> list[tuple[str, str]]:
     return [(problem.path, problem.what) for problem in report.problems]
 
 
@@ -61,15 +64,15 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int =
 
 
 def test_an_honest_tar_is_verified_and_unpacked(tar: Path, bundle: Path, target: Path) -> None:
-    report = unpack.check_tar(tar)
+    report = check_tar(tar)
     assert (report.problems, report.warnings) == ([], [])
     assert report.verified == {*packages(), *files()}
-    report = unpack.unpack(tar, target)
+    report = unpack(tar, target)
     assert (report.problems, report.warnings) == ([], [])
     assert paths_in(target) == paths_in(bundle)
     assert all((target / path).read_bytes() == (bundle / path).read_bytes() for path in paths_in(bundle))
     assert not (target / ".resume-dl").exists()
-    assert verify.check(target).problems == []
+    assert check(target).problems == []
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
@@ -83,8 +86,8 @@ def test_a_tar_of_other_programs(bundle: Path, tmp_path: Path, target: Path, for
     tar = tmp_path / "x.tar"
     with tarfile.open(tar, "w", format=form) as archive:
         archive.add(bundle, ".")  # ./manifest.json, and folders
-    assert unpack.check_tar(tar).problems == []
-    assert unpack.unpack(tar, target).problems == []
+    assert check_tar(tar).problems == []
+    assert unpack(tar, target).problems == []
     assert paths_in(target) == paths_in(bundle)
 
 
@@ -115,7 +118,7 @@ HOSTILE = {
 def test_a_hostile_member(bundle: Path, tmp_path: Path, target: Path, kind: str) -> None:
     tar = tar_of(tmp_path / "x.tar", bundle, (HOSTILE[kind],))
     what = "added" if kind.startswith("added") else "unsafe"
-    for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+    for report in (check_tar(tar), unpack(tar, target)):
         assert [problem.what for problem in report.problems] == [what]
         assert report.exit_code == 4
     assert not target.exists()
@@ -128,14 +131,14 @@ def test_a_folder_may_name_a_size_and_has_no_bytes(bundle: Path, tmp_path: Path)
         archive.addfile(member("channel", tarfile.DIRTYPE, size=512))
         for name in paths_in(bundle):
             archive.add(bundle / name, name)
-    assert unpack.check_tar(tar).problems == []
+    assert check_tar(tar).problems == []
 
 
 def test_a_link_in_the_place_of_a_listed_file(bundle: Path, tmp_path: Path, target: Path) -> None:
     (bundle / TQDM).unlink()
     tar = tar_of(tmp_path / "x.tar", bundle, (member(TQDM, tarfile.SYMTYPE, "/etc/passwd"),))
-    assert found(unpack.check_tar(tar)) == [(TQDM, "unsafe")]
-    assert found(unpack.unpack(tar, target)) == [(TQDM, "unsafe")]
+    assert found(check_tar(tar)) == [(TQDM, "unsafe")]
+    assert found(unpack(tar, target)) == [(TQDM, "unsafe")]
     assert not target.exists()
 
 
@@ -143,7 +146,7 @@ def test_a_sparse_file_in_pax_headers(bundle: Path, tmp_path: Path, target: Path
     info = member("sparse", size=512)
     info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1" + "0" * 15}
     tar = tar_of(tmp_path / "x.tar", bundle, (info,))
-    for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+    for report in (check_tar(tar), unpack(tar, target)):
         assert "holds a sparse file" in report.problems[0].text
     assert not target.exists()
 
@@ -153,7 +156,7 @@ def test_a_size_that_lies(bundle: Path, tmp_path: Path, target: Path, size: str)
     info = member("notes.txt")
     info.pax_headers = {"size": size}
     tar = tar_of(tmp_path / "x.tar", bundle, (info,))
-    for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+    for report in (check_tar(tar), unpack(tar, target)):
         assert [path for path, _ in found(report)] == ["x.tar"]
     assert not target.exists()
 
@@ -162,15 +165,15 @@ def test_a_size_other_than_the_manifests(bundle: Path, tmp_path: Path, target: P
     with (bundle / TQDM).open("ab") as file:
         file.write(bytes(5000))
     tar = tar_of(tmp_path / "x.tar", bundle)
-    assert found(unpack.check_tar(tar)) == [(TQDM, "damaged")]
-    assert found(unpack.unpack(tar, target)) == [(TQDM, "damaged")]
+    assert found(check_tar(tar)) == [(TQDM, "damaged")]
+    assert found(unpack(tar, target)) == [(TQDM, "damaged")]
     assert TQDM not in paths_in(target)
 
 
 def test_what_the_manifest_does_not_list_is_refused_in_a_tar(bundle: Path, tmp_path: Path, target: Path) -> None:
     """``tar -xf`` unpacks it: in a folder the same files are warned of, because nothing takes them anywhere."""
     tar = tar_of(tmp_path / "x.tar", bundle, (member(".DS_Store", size=9), member("notes.txt", size=3)))
-    for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+    for report in (check_tar(tar), unpack(tar, target)):
         assert found(report) == [(".DS_Store", "added"), ("notes.txt", "added")]
         assert "make the tar again" in report.problems[0].hint
     assert not target.exists()
@@ -184,17 +187,17 @@ def test_a_flip_anywhere_in_a_tar_is_found(tmp_path: Path) -> None:
         data = bytearray(good)
         data[at] ^= 1 << at % 4  # higher ones turn a leading zero of a checksum into a blank, which says the same
         tar.write_bytes(data)
-        report = unpack.check_tar(tar)
+        report = check_tar(tar)
         assert report.exit_code == 4, at
     tar.write_bytes(good)
-    assert unpack.check_tar(tar).problems == []
+    assert check_tar(tar).problems == []
 
 
 def test_a_tar_cut_anywhere_is_truncated(tar: Path, target: Path) -> None:
     good = tar.read_bytes()
     for left in [0, 1, 511, 512, 513, *range(1000, len(good), 1777), len(good) - 512, len(good) - 1]:
         tar.write_bytes(good[:left])
-        for report in (unpack.check_tar(tar), unpack.unpack(tar, target)):
+        for report in (check_tar(tar), unpack(tar, target)):
             assert (tar.name, "truncated") in found(report), left
             assert "missing" not in {what for _, what in found(report)}
         assert not target.exists()
@@ -203,7 +206,7 @@ def test_a_tar_cut_anywhere_is_truncated(tar: Path, target: Path) -> None:
 def test_something_behind_the_end(tar: Path) -> None:
     with tar.open("ab") as file:
         file.write(tarred("w", [(member("evil"), b"evil")]))
-    report = unpack.check_tar(tar)
+    report = check_tar(tar)
     assert found(report) == [("bundle.tar", "damaged")]
     assert "behind its end" in report.problems[0].text
 
@@ -211,13 +214,13 @@ def test_something_behind_the_end(tar: Path) -> None:
 @pytest.mark.parametrize("data", [b"PK\3\4" * 1000, b"\x1f\x8b" + bytes(2000), bytes(3000)[:-1] + b"x", b"x" * 512])
 def test_what_is_no_tar(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.tar").write_bytes(data)
-    report = unpack.check_tar(tmp_path / "x.tar")
+    report = check_tar(tmp_path / "x.tar")
     assert (report.problems[0].path, report.exit_code) == ("x.tar", 4)
 
 
 def test_an_empty_tar_is_no_bundle(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(bytes(1024))
-    assert found(unpack.check_tar(tmp_path / "x.tar")) == [("manifest.json", "unfinished")]
+    assert found(check_tar(tmp_path / "x.tar")) == [("manifest.json", "unfinished")]
 
 
 def test_damaged_files_are_named_the_others_laid_out_and_the_same_call_continues(
@@ -225,16 +228,16 @@ def test_damaged_files_are_named_the_others_laid_out_and_the_same_call_continues
 ) -> None:
     good = tar.read_bytes()
     tar.write_bytes(good.replace(b"tqdm tqdm", b"tqdm tQdm", 1).replace(b"What this is", b"What this as", 1))
-    report = unpack.unpack(tar, target)
+    report = unpack(tar, target)
     assert found(report) == [("README.txt", "damaged"), (TQDM, "damaged")]
     left_out = {"README.txt", TQDM, "manifest.json", "SHA256SUMS"}
     there = {path for path in paths_in(target) if not path.startswith(".resume-dl/")}
     assert there == set(paths_in(bundle)) - left_out
-    assert found(verify.check(target)) == [(".resume-dl", "unfinished")]
+    assert found(check(target)) == [(".resume-dl", "unfinished")]
 
     tar.write_bytes(good)
     before = (target / NUMPY).stat().st_mtime_ns, (target / NUMPY).stat().st_ino
-    assert unpack.unpack(tar, target).problems == []
+    assert unpack(tar, target).problems == []
     assert ((target / NUMPY).stat().st_mtime_ns, (target / NUMPY).stat().st_ino) == before
     assert paths_in(target) == paths_in(bundle)
 
@@ -242,23 +245,23 @@ def test_damaged_files_are_named_the_others_laid_out_and_the_same_call_continues
 def test_a_folder_that_holds_something_else_is_left_alone(tar: Path, target: Path, tmp_path: Path) -> None:
     target.mkdir()
     (target / "mine").write_bytes(b"mine")
-    report = unpack.unpack(tar, target)
+    report = unpack(tar, target)
     assert ([problem.what for problem in report.problems], report.exit_code) == (["machine"], 5)
     assert paths_in(target) == ["mine"]
     hand_bundle(tmp_path / "other", others={**files(), "README.txt": b"another"})
     (target / "mine").unlink()
     tar.write_bytes(tar.read_bytes().replace(b"tqdm tqdm", b"tqdm tQdm", 1))
-    assert found(unpack.unpack(tar, target)) == [(TQDM, "damaged")]
+    assert found(unpack(tar, target)) == [(TQDM, "damaged")]
     before = paths_in(target)
     other = bundle_tar(tmp_path / "other", tmp_path / "other.tar")
-    assert [what for _, what in found(unpack.unpack(other, target))] == ["machine"]
+    assert [what for _, what in found(unpack(other, target))] == ["machine"]
     assert paths_in(target) == before
 
 
 def test_links_that_wait_in_the_target_are_not_followed(tar: Path, target: Path, tmp_path: Path) -> None:
     good = tar.read_bytes()
     tar.write_bytes(good.replace(b"What this is", b"What this as", 1))
-    unpack.unpack(tar, target)
+    unpack(tar, target)
     outside = tmp_path / "outside"
     outside.mkdir()
     shutil.rmtree(target / "wheels")
@@ -270,15 +273,15 @@ def test_links_that_wait_in_the_target_are_not_followed(tar: Path, target: Path,
     except OSError:
         pytest.skip("this user may not make links")
     tar.write_bytes(good)
-    assert found(unpack.unpack(tar, target)) == [(TQDM, "unsafe")]
+    assert found(unpack(tar, target)) == [(TQDM, "unsafe")]
     assert list(outside.iterdir()) == []
     assert not (target / "README.txt").is_symlink()
 
 
 def test_no_room_is_told_before_anything_is_written(tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr(unpack.shutil, "disk_usage", lambda path: usage)
-    report = unpack.unpack(tar, target)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    report = unpack(tar, target)
     assert (report.exit_code, paths_in(target)) == (5, [])
     assert "has 100 B free" in report.problems[0].text
 
@@ -291,15 +294,15 @@ def test_a_disk_that_fills_up_is_this_machines(tar: Path, target: Path, monkeypa
         return real(Path("/dev/full"), "wb") if mode == "xb" else real(path, mode, *more, **options)
 
     monkeypatch.setattr(Path, "open", full)
-    report = unpack.unpack(tar, target)
+    report = unpack(tar, target)
     assert ([what for _, what in found(report)], report.exit_code) == (["machine"], 5)
     assert "No space left" in report.problems[0].text
     monkeypatch.setattr(Path, "open", real)
-    assert unpack.unpack(tar, target).problems == []
+    assert unpack(tar, target).problems == []
 
 
 def test_a_digest_other_than_the_given_one_unpacks_nothing(tar: Path, target: Path) -> None:
-    assert found(unpack.unpack(tar, target, manifest_sha256="0" * 64)) == [("manifest.json", "untrusted")]
+    assert found(unpack(tar, target, manifest_sha256="0" * 64)) == [("manifest.json", "untrusted")]
     assert not target.exists()
 
 
@@ -323,14 +326,14 @@ def test_an_archive_whose_members_leave_the_folder(tmp_path: Path, kind: str) ->
         (member("lib/c", tarfile.LNKTYPE, "lib/a"), b""),
     ]
     hand_bundle(tmp_path / "honest", archives={**packages(), PYTZ: tarred(members=honest)})
-    assert verify.check(tmp_path / "honest", deep=True).problems == []
+    assert check(tmp_path / "honest", deep=True).problems == []
     for path, mode in ((PYTZ, "w:bz2"), ("wheels/x-1.0.tar.gz", "w:gz")):
         folder = tmp_path / path.partition("/")[0]
         hand_bundle(folder, archives={**packages(), path: tarred(mode, [*honest, (DEEP[kind], b"")])})
         digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-        assert verify.check(folder, manifest_sha256=digest).problems == []
-        assert found(verify.check(folder, manifest_sha256=digest, deep=True)) == [(path, "unsafe")]
-        assert found(verify.check(folder)) == [(path, "unsafe")]
+        assert check(folder, manifest_sha256=digest).problems == []
+        assert found(check(folder, manifest_sha256=digest, deep=True)) == [(path, "unsafe")]
+        assert found(check(folder)) == [(path, "unsafe")]
 
 
 def test_an_archive_that_asks_for_all_memory(tmp_path: Path) -> None:
@@ -338,6 +341,6 @@ def test_an_archive_that_asks_for_all_memory(tmp_path: Path) -> None:
     info.type, info.size = tarfile.XHDTYPE, 1 << 40
     header = info.tobuf(tarfile.GNU_FORMAT)
     hand_bundle(tmp_path, archives={**packages(), PYTZ: bz2.compress(header + bytes(1_000_000))})
-    report = verify.check(tmp_path, deep=True)
+    report = check(tmp_path, deep=True)
     assert found(report) == [(PYTZ, "unsafe")]
     assert "at once" in report.problems[0].text

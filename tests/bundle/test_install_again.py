@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
-from resume_dl.standalone import install
+from resume_dl.offline_tools.installation import stage_places
+from resume_dl.offline_tools.installation.stage_places import locked, unlock
 from support.installable import (
     SITE,
     Target,
@@ -176,19 +177,19 @@ def test_a_delta_whose_base_lies_in_another_folder(target: Target, channel: Chan
 def test_a_lock_whose_file_was_removed_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Another run ends between our open and our lock: it removes the file, and a third would make a new one."""
     path = tmp_path / "folder" / "x.lock"
-    lock, taken = install._lock, []
+    lock, taken = stage_places.lock, []
 
-    def late(descriptor: int) -> None:
+    def late(descriptor: int) -> bool:
         if not taken:
             path.unlink()
             path.parent.rmdir()
         taken.append(descriptor)
-        lock(descriptor)
+        return lock(descriptor)
 
-    monkeypatch.setattr(install, "_lock", late)
-    descriptor = install._locked(path)
+    monkeypatch.setattr(stage_places, "lock", late)
+    descriptor = locked(path)
     assert len(taken) == 2
     assert os.path.samestat(os.fstat(descriptor), path.stat())
-    assert install._locked(path) == -1
-    install._unlock(descriptor, path)
+    assert locked(path) == -1
+    unlock(descriptor, path)
     assert not path.exists()

@@ -17,7 +17,8 @@ import pytest
 from bundle.files import MIB, NAMES, make, names_in, run_command, some_file
 from resume_dl.bundle.parts import split_file
 from resume_dl.bundle.tar import in_order, write_tar
-from resume_dl.standalone import join
+from resume_dl.offline_tools.parts.join_parts import join
+from resume_dl.offline_tools.parts.parts_list import JoinError, read_list, self_digest
 
 SIZE = 20 * MIB + 12345
 PYTHON = os.environ.get("RESUME_DL_TEST_STANDALONE", sys.executable)
@@ -263,22 +264,22 @@ def test_names_on_the_disk_do_not_move_the_cursor(stick: Path) -> None:
 
 def test_every_byte_of_the_list_counts(stick: Path) -> None:
     path = stick / "X.tar.parts.json"
-    text, found = path.read_bytes(), join.read_list(path)
+    text, found = path.read_bytes(), read_list(path)
     blank = set()
     for place in range(len(text)):
         path.write_bytes(text[:place] + bytes([text[place] ^ 1]) + text[place + 1 :])
         if (refused := refusal(path)) is None:
-            assert join.read_list(path) == found
+            assert read_list(path) == found
             blank.add(text[place])
         else:
             assert (refused.exit_code, path.name in refused.message) == (4, True)
     assert blank <= set(b"\n ")  # one between values may be another one: what is stated is the same
     for length in range(0, len(text) - 2, 50):
         path.write_bytes(text[:length])
-        with pytest.raises(join.JoinError, match="damaged"):
-            join.read_list(path)
+        with pytest.raises(JoinError, match="damaged"):
+            read_list(path)
     path.write_bytes(text.replace(b"\n", b"\r\n"))  # a copy in text mode
-    assert join.read_list(path) == found
+    assert read_list(path) == found
     path.write_bytes(text[:300])
     ran = run(stick)
     assert ran.returncode == 4
@@ -286,10 +287,10 @@ def test_every_byte_of_the_list_counts(stick: Path) -> None:
     assert "copy X.tar.parts.json again" in ran.stderr
 
 
-def refusal(path: Path) -> join.JoinError | None:
+def refusal(path: Path) -> JoinError | None:
     try:
-        join.read_list(path)
-    except join.JoinError as error:
+        read_list(path)
+    except JoinError as error:
         return error
     return None
 
@@ -307,7 +308,7 @@ def hostile(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     path = folder / "X.tar.parts.json"
     document = json.loads(path.read_bytes())
     change(document)
-    path.write_text(json.dumps({**document, "digest": join.self_digest(document)}), "utf-8")
+    path.write_text(json.dumps({**document, "digest": self_digest(document)}), "utf-8")
     return path
 
 
@@ -424,14 +425,14 @@ import os, runpy, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from support.killing import kill_at
-from resume_dl.standalone import join
+from resume_dl.offline_tools.parts.join_parts import join
 told = []
 def count(line):
     told.append(line)
     if len(told) == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 kill_at(int(sys.argv[2]))
-join.join(Path("X.tar.parts.json"), told=count)
+join(Path("X.tar.parts.json"), told=count)
 """
 
 
@@ -464,7 +465,7 @@ def test_killed_at_any_moment_and_repeated(tmp_path: Path) -> None:
         killed = returned == -9
         if file.exists():
             assert file.read_bytes() == data
-        assert join.join(folder).joined
+        assert join(folder).joined
         assert file.read_bytes() == data
         assert "X.tar.joining" not in names_in(folder)
     assert number > 6
@@ -474,12 +475,13 @@ def test_killed_at_any_moment_and_repeated(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_joined(stick: Path, original: Path) -> None:
     code = """
 import os, signal, sys
-from resume_dl.standalone import join
+from pathlib import Path
+from resume_dl.offline_tools.commands import join
 def stop(line):
     if line.startswith("X.tar.002"):
         os.kill(os.getpid(), signal.SIGINT)
 join._say = stop
-sys.exit(join.main(["X.tar"]))
+sys.exit(join.main(["X.tar"], Path("join.py")))
 """
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, cwd=stick, capture_output=True, text=True, timeout=60, check=False)
@@ -497,7 +499,7 @@ def test_two_at_once_do_not_disturb_each_other(stick: Path, original: Path) -> N
         if not said:
             said.append(run(stick))
 
-    assert join.join(stick, told=other).joined
+    assert join(stick, told=other).joined
     assert said[0].returncode == 5
     assert "another process" in said[0].stderr
     assert (stick / "X.tar").read_bytes() == (original / "X.tar").read_bytes()

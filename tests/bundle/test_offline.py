@@ -161,9 +161,10 @@ def test_the_command_of_resume_dl(target: Target, cut: Cut, offline: Offline, bu
 
 def test_readme_install_and_check(shell: Shell, readme: list[Command], offline: Offline) -> None:
     checks = [line.replace("DIGEST", offline.manifest_sha256) for line in lines(readme, "Check it", "Linux")]
-    assert [line.split()[0] for line in checks] == ["python", "sha256sum", "python"]
+    assert [line.split()[0] for line in checks] == ["grep", "python", "sha256sum", "python"]
     done = shell.type(*checks)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("install.py: OK\nprobe.py: OK\nunpack.py: OK\nverify.py: OK\n")
     assert "manifest.json: OK" in done.stdout
     assert "trust: only accidents are caught" in done.stdout
     assert "trust: its manifest has the digest that you gave" in done.stdout
@@ -249,7 +250,7 @@ def test_every_command_of_the_readme_is_typed_somewhere(readme: list[Command]) -
     elsewhere = {"Offline bundle": "cd", "What is in it": "no commands", "For many machines": "test_lab"}
     assert {each.title for each in readme} == here | {*elsewhere}
     ours = [each for each in readme if each.title in here and each.where in {"", "Linux", "Linux, macOS", "linux-64"}]
-    assert len(ours) == 3 + 2 + 6 + 5, ours
+    assert len(ours) == 4 + 2 + 6 + 5, ours
 
 
 def test_the_wheels_are_for_this_python(offline: Offline) -> None:

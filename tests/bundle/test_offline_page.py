@@ -14,8 +14,11 @@ import pytest
 
 from resume_dl.bundle.parts import split_file
 from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, BundleFile, BundlePackage, BundlePlatform
+from resume_dl.offline_tools.machine.inventory import inventory
+from resume_dl.offline_tools.machine.profile import look
+from resume_dl.offline_tools.parts import parts_list
+from resume_dl.offline_tools.verification import manifest_check
 from resume_dl.settings.mirrors import load_mirrors
-from resume_dl.standalone import install, join, probe, verify
 from support.bundles import BOTH, files_of, manifest
 from support.installable import Target
 
@@ -78,7 +81,7 @@ def test_the_manifest_has_these_fields():
     assert list(document["packages"][0]) == list(BundlePackage.__slots__)
     assert list(document["files"][0]) == list(BundleFile.__slots__)
     assert list(document["platforms"]["linux-64"]) == [name for name in BundlePlatform.__slots__ if name != "platform"]
-    assert (document["schema"], document["kind"]) == (verify.SCHEMA, verify.KIND)
+    assert (document["schema"], document["kind"]) == (manifest_check.SCHEMA, manifest_check.KIND)
 
 
 @pytest.mark.conda
@@ -86,21 +89,23 @@ def test_the_other_files_have_these_fields(tmp_path, test_conda):
     """target.json of a machine with a conda, an inventory of a cache, the list of parts."""
     text = section(8)
     words = spans(text)
-    profile = probe.look(Target(test_conda).environment(), told=lambda _: None)
+    profile = look(Target(test_conda).environment(), told=lambda _: None)
     names = {name for name in profile.answer if name not in ("schema", "kind")}
     assert names <= words, names - words
     assert {*profile.answer["conda"]} <= words
-    assert {*probe.inventory([], [], lambda _: None)} <= words
+    assert {*inventory([], [], lambda _: None)} <= words
     (tmp_path / "X.tar").write_bytes(b"12345")
     split_file(tmp_path / "X.tar", tmp_path, size=3)
-    listed = json.loads((tmp_path / f"X.tar{join.LIST}").read_bytes())
-    line = next(each for each in text.replace("\n", " ").split("**") if each.startswith(" is ") and join.KIND in each)
+    listed = json.loads((tmp_path / f"X.tar{parts_list.LIST}").read_bytes())
+    line = next(
+        each for each in text.replace("\n", " ").split("**") if each.startswith(" is ") and parts_list.KIND in each
+    )
     assert {*re.findall(r'"(\w+)"', line)} - {"schema"} >= {*listed, *listed["parts"][0]} - {"schema"}
 
 
-def literals(module: object) -> set[str]:
+def literals(module: Path) -> set[str]:
     """Every text that a module can say, with … for what is put in."""
-    tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text(encoding="utf-8"))
+    tree = ast.parse(module.read_text(encoding="utf-8"))
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -118,11 +123,12 @@ def _piece(node: ast.expr) -> str:
 
 
 def test_the_messages_are_said():
-    """Each message in the table of step 4 is one of verify.py or install.py, word by word."""
+    """Each message in the table of step 4 is one of the offline tools', word by word."""
     rows = [line for line in section(4).splitlines() if re.match(r"\| \d \|", line)]
     messages = [text for row in rows for text in re.findall(r"\*([^*]+)\*", row.split("|")[2])]
     assert len(messages) > 20
-    said = literals(verify) | literals(install)
+    tools = Path(str(manifest_check.__file__)).parents[1]
+    said = {text for module in tools.rglob("*.py") for text in literals(module)}
     assert [text for text in messages if not any(text.strip("…, ") in each for each in said)] == []
 
 

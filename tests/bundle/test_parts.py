@@ -24,13 +24,15 @@ from resume_dl.errors import (
     SizeMismatchError,
     StoreError,
 )
-from resume_dl.standalone import join, unpack
+from resume_dl.offline_tools.parts.join_parts import join
+from resume_dl.offline_tools.parts.parts_list import read_list
+from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from support.hand_bundle import hand_bundle
 
 
 def check_set(folder: Path, name: str, data: bytes, most: int) -> None:
     """The folder holds exactly the parts of ``data``, and the list says so."""
-    whole = join.read_list(folder / f"{name}.parts.json")
+    whole = read_list(folder / f"{name}.parts.json")
     assert (whole.name, whole.size, whole.sha256) == (name, len(data), hashlib.sha256(data).hexdigest())
     pieces = [data[offset : offset + most] for offset in range(0, len(data), most)]
     expected = [(f"{name}.{n:03d}", len(piece), hashlib.sha256(piece).hexdigest()) for n, piece in enumerate(pieces, 1)]
@@ -58,7 +60,7 @@ def test_a_file_is_cut_and_stays(size: int, most: int, tmp_path: Path) -> None:
 def test_more_than_999_parts_have_four_digits(tmp_path: Path) -> None:
     whole = split_file(some_file(tmp_path / "X.tar", 1000), tmp_path, size=1)
     assert (whole.parts[0].name, whole.parts[-1].name) == ("X.tar.0001", "X.tar.1000")
-    assert join.join(tmp_path / "X.tar.0001", tmp_path / "Y.tar").joined
+    assert join(tmp_path / "X.tar.0001", tmp_path / "Y.tar").joined
 
 
 def test_a_tar_goes_into_parts_without_a_whole_one(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_killed_at_any_moment_and_repeated(earlier: bool, tmp_path: Path) -> Non
         assert ran.returncode in {0, -9}
         killed = ran.returncode == -9
         if (folder / "X.tar.parts.json").exists():
-            whole = join.read_list(folder / "X.tar.parts.json")
+            whole = read_list(folder / "X.tar.parts.json")
             there = [part for part in whole.parts if (folder / part.name).exists()]
             assert earlier or len(there) == len(whole.parts)
             for part in there:
@@ -206,7 +208,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from resume_dl.bundle.parts import split_file
-from resume_dl.standalone.join import join
+from resume_dl.offline_tools.parts.join_parts import join
 split_file(Path("X.tar"), Path("."), size=int(sys.argv[1]) // 3)
 join(Path("X.tar.parts.json"), Path("Y.tar"))
 try:
@@ -236,7 +238,7 @@ def test_the_command(size: str, expected: int, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran
     check_set(out, "X.tar", file.read_bytes(), expected)
     said = json.loads(ran.stdout)
-    whole = join.read_list(Path(said["path"]))
+    whole = read_list(Path(said["path"]))
     assert said["parts"] == [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in whole.parts]
     assert (said["ok"], said["size"], said["sha256"]) == (True, whole.size, whole.sha256)
 
@@ -279,7 +281,7 @@ def test_a_bundles_folder_becomes_parts_that_are_a_bundle_again(bundle: Path, tm
     check_set(tmp_path, "lab ü.tar", (tmp_path / "expected.tar").read_bytes(), 4000)
     ran = run_command("join", tmp_path)
     assert ran.returncode == 0, ran
-    report = unpack.unpack(tmp_path / "lab ü.tar", tmp_path / "arrived")
+    report = unpack(tmp_path / "lab ü.tar", tmp_path / "arrived")
     assert (report.problems, report.warnings) == ([], [])
     there = {path.relative_to(tmp_path / "arrived") for path in (tmp_path / "arrived").rglob("*")}
     assert there == {path.relative_to(bundle) for path in bundle.rglob("*")} - {Path(".DS_Store")}

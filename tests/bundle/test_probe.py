@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import hashlib
+import io
 import json
 import os
 import platform
@@ -17,16 +18,21 @@ import sys
 import sysconfig
 import textwrap
 import time
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import probe
+from resume_dl.offline_tools.machine import programs
+from resume_dl.offline_tools.machine.conda_clients import Client, find_clients
+from resume_dl.offline_tools.machine.conda_info import first_answer
+from resume_dl.offline_tools.machine.shareable import shareable_channels
+from resume_dl.offline_tools.machine.virtual_packages import current_platform, level, libc
+from support.offline_scripts import archive, scripts
 from support.processes import Run
 from support.pythons import SUPPORTED
 
-SCRIPT = Path(probe.__file__)
 POSIX = os.name == "posix"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks at a Linux machine")
 
@@ -46,7 +52,7 @@ def run(
     """A copy of the script in a folder of its own, as somebody has carried it there."""
     place = folder / "Stick mit Ümlaut"
     place.mkdir(exist_ok=True)
-    shutil.copyfile(SCRIPT, place / "probe.py")
+    shutil.copyfile(scripts() / "probe.py", place / "probe.py")
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return subprocess.run(
         [python, str(place / "probe.py"), *map(str, arguments)],
@@ -76,12 +82,24 @@ def profile(folder: Path, *arguments: str | Path, **options: object) -> dict[str
     return said
 
 
-def test_it_is_python_3_8_and_needs_nothing_but_the_standard_library():
-    """The grammar of 3.8, and no import that is not its own (vermin looks at the rest, in make lint)."""
-    tree = ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 8))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+def test_they_are_python_3_8_and_need_nothing_but_the_standard_library():
+    """The grammar of 3.8, and imports of that and of the archive alone (vermin looks at the rest, in make lint)."""
+    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+        sources = {name: members.read(name).decode("utf-8") for name in members.namelist()}
+    own = {name[: -len(".py")].replace("/", ".").replace(".__init__", "") for name in sources}
+    for name, source in sources.items():
+        tree = ast.parse(source, feature_version=(3, 8))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        foreign = {each for each in imported if each.partition(".")[0] not in sys.stdlib_module_names}
+        assert foreign <= own, name
+
+
+def on_windows(monkeypatch: pytest.MonkeyPatch, *, windows: bool = True) -> None:
+    """What looks at a machine takes this one for Windows, or for none."""
+    for name in [*sys.modules]:
+        if name.startswith("resume_dl.offline_tools.machine.") and hasattr(sys.modules[name], "WINDOWS"):
+            monkeypatch.setattr(sys.modules[name], "WINDOWS", windows)
 
 
 @pytest.mark.parametrize("python", SUPPORTED, indirect=True)
@@ -103,7 +121,7 @@ def test_what_it_says_of_this_machine(tmp_path):
     assert platform.release().startswith(packages["__linux"])
     assert packages["__unix"] == "0"
     assert packages["__archspec"].startswith("1=x86_64" if platform.machine() == "x86_64" else "1=")
-    assert said["platform"] == probe.current_platform()
+    assert said["platform"] == current_platform()
     assert said["pip"] == version("pip")
     assert "inventory" not in said
 
@@ -111,7 +129,10 @@ def test_what_it_says_of_this_machine(tmp_path):
 def test_isolated_it_runs_too(tmp_path):
     """``python -I``: there is no folder to take off the path."""
     done = subprocess.run(
-        [sys.executable, "-I", str(SCRIPT), "--no-inventory"], capture_output=True, check=True, env=a_machine(tmp_path)
+        [sys.executable, "-I", str(scripts() / "probe.py"), "--no-inventory"],
+        capture_output=True,
+        check=True,
+        env=a_machine(tmp_path),
     )
     assert json.loads(done.stdout)["kind"] == "resume-dl target"
 
@@ -130,7 +151,7 @@ def test_a_file_beside_it_is_not_run(tmp_path, variable):
 @pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_nor_where_python_has_loaded_nothing_yet(tmp_path, python):
     """``-S``: not even os is there before the script's first import (older Pythons look for it on the path)."""
-    shutil.copyfile(SCRIPT, tmp_path / "probe.py")
+    shutil.copyfile(scripts() / "probe.py", tmp_path / "probe.py")
     (tmp_path / "os.py").write_text("import sys; sys.exit('ran')\n", encoding="utf-8")
     command = [python, "-S", str(tmp_path / "probe.py"), "--help"]
     done = subprocess.run(command, env=a_machine(tmp_path), capture_output=True, text=True, check=False)
@@ -223,19 +244,19 @@ def test_an_override_is_not_the_machine(tmp_path):
 )
 def test_platforms_as_conda_names_them(monkeypatch, system, machine, bits, subdir):
     """Those of machines that are not at hand."""
-    monkeypatch.setattr(probe, "WINDOWS", False)
+    on_windows(monkeypatch, windows=False)
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(sys, "maxsize", 2 ** (bits - 1) - 1)
-    assert probe.current_platform() == subdir
+    assert current_platform() == subdir
 
 
 @pytest.mark.parametrize(("name", "subdir"), [("win-amd64", "win-64"), ("win32", "win-32"), ("win-arm64", "win-arm64")])
 def test_windows_by_what_python_was_built_for(monkeypatch, name, subdir):
     """A 32-bit Python on a 64-bit Windows installs 32-bit packages."""
-    monkeypatch.setattr(probe, "WINDOWS", True)
+    on_windows(monkeypatch)
     monkeypatch.setattr(sysconfig, "get_platform", lambda: name)
-    assert probe.current_platform() == subdir
+    assert current_platform() == subdir
 
 
 def cpuinfo(*flags: str) -> str:
@@ -264,7 +285,7 @@ V4 = f"{V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 )
 def test_the_level_is_what_every_processor_has(text, name):
     """Nothing is guessed: a level needs all below it."""
-    assert probe.level(text) == name
+    assert level(text) == name
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
@@ -276,9 +297,9 @@ def test_musl_is_known_by_its_loader(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "confstr", unknown)
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert probe.libc({}, tmp_path) == ("glibc", None)
+    assert libc({}, tmp_path) == ("glibc", None)
     a_program(tmp_path / "ld-musl-x86_64.so.1", "printf 'musl libc (x86_64)\\nVersion 1.2.4\\n' >&2; exit 1")
-    assert probe.libc({}, tmp_path) == ("musl", "1.2.4")
+    assert libc({}, tmp_path) == ("musl", "1.2.4")
 
 
 # ---------------------------------------------------------------------------------------------------------- inventory
@@ -398,7 +419,7 @@ def test_an_output_that_takes_nothing_is_this_machines_fault(tmp_path):
     """5, one line, no traceback from the interpreter's end either."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), "--no-inventory"],
+            [sys.executable, str(scripts() / "probe.py"), "--no-inventory"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -416,7 +437,7 @@ def test_ctrl_c_ends_it_and_what_it_had_started(tmp_path):
     number = tmp_path / "number"
     conda = a_program(tmp_path / "conda", f"echo $$ > '{number}.new'; mv '{number}.new' '{number}'; sleep 600")
     with Run(
-        [sys.executable, str(SCRIPT)],
+        [sys.executable, str(scripts() / "probe.py")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -451,8 +472,8 @@ def test_a_conda_that_hangs_costs_its_time_and_no_more(tmp_path):
     number, asked = tmp_path / "number", tmp_path / "asked"
     hangs = a_program(tmp_path / "conda", f"sleep 600 & echo $! > '{number}'; wait")
     later = a_program(tmp_path / "mamba", f"touch '{asked}'")
-    clients = [probe.Client("conda", (str(hangs),)), probe.Client("mamba", (str(later),))]
-    assert probe.first_answer(clients, dict(os.environ), timeout=5) is None
+    clients = [Client("conda", (str(hangs),)), Client("mamba", (str(later),))]
+    assert first_answer(clients, dict(os.environ), timeout=5) is None
     assert not alive(int(number.read_text()))
     assert not asked.exists()
 
@@ -520,19 +541,17 @@ def test_clients_are_found_where_they_lie(tmp_path):
     env["MAMBA_ROOT_PREFIX"] = str(tmp_path / "elsewhere")
     env["MAMBA_EXE"] = str(tmp_path / "by name" / "micromamba-2")
     env["CONDA_EXE"] = str(own / "miniforge3" / "bin" / "conda")
-    found = [client for client in probe.find_clients(env) if client.command[0].startswith(str(tmp_path))]
+    found = [client for client in find_clients(env) if client.command[0].startswith(str(tmp_path))]
     assert [client.name for client in found] == ["conda"] * 3 + ["mamba"] * 2 + ["micromamba"] * 2
     assert {client.command[0] for client in found} == set(map(str, places))
     assert found[0].command == (env["CONDA_EXE"],)
-    assert probe.find_clients({**env, "RESUME_DL_CONDA": "none"}) == []
-    assert [each.command[0] for each in probe.find_clients({**env, "RESUME_DL_CONDA": str(places[1])})] == [
-        str(places[1])
-    ]
+    assert find_clients({**env, "RESUME_DL_CONDA": "none"}) == []
+    assert [each.command[0] for each in find_clients({**env, "RESUME_DL_CONDA": str(places[1])})] == [str(places[1])]
 
 
 def test_clients_of_windows(tmp_path, monkeypatch):
     """The folders that their installers fill there; for ``conda.bat`` of PATH the program that it calls."""
-    monkeypatch.setattr(probe, "WINDOWS", True)
+    on_windows(monkeypatch)
     env = {"USERPROFILE": str(tmp_path / "home"), "LOCALAPPDATA": str(tmp_path / "local"), "PATH": "", "CONDA_EXE": ""}
     places = [
         tmp_path / "own" / "Scripts" / "conda.exe",
@@ -545,7 +564,7 @@ def test_clients_of_windows(tmp_path, monkeypatch):
         a_program(place, "exit 1")
     env |= {"PATH": str(tmp_path / "own" / "condabin"), "PATHEXT": ".COM;.EXE;.BAT"}
     env["MAMBA_ROOT_PREFIX"] = str(tmp_path / "own")
-    found = [client for client in probe.find_clients(env) if client.command[0].startswith(str(tmp_path))]
+    found = [client for client in find_clients(env) if client.command[0].startswith(str(tmp_path))]
     assert [client.command[0] for client in found] == list(map(str, places))
     assert [client.name for client in found] == ["conda", "conda", "mamba", "micromamba"]
 
@@ -575,7 +594,7 @@ def test_clients_of_windows(tmp_path, monkeypatch):
 )
 def test_channels_without_what_is_nobodys_business(url, shown):
     """A login is taken out; what only this machine reaches, or cannot be told from a login, is left out."""
-    assert probe.shareable_channels([url], "linux-64") == (([], 1) if shown is None else ([shown], 0))
+    assert shareable_channels([url], "linux-64") == (([], 1) if shown is None else ([shown], 0))
 
 
 def a_program(place: Path, body: str) -> Path:
@@ -614,7 +633,7 @@ def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) ->
     folder = tmp_path / "caches"
     folder.mkdir()
     (folder / "a-1-0.conda").write_bytes(b"some")  # it is told on stderr that it is hashed
-    command = [sys.executable, str(SCRIPT), "--pkgs-dir", str(folder)]
+    command = [sys.executable, str(scripts() / "probe.py"), "--pkgs-dir", str(folder)]
     env = {name: value for name, value in a_machine(tmp_path).items() if name != "PYTHONUNBUFFERED"}
     other = "stderr" if stream == "stdout" else "stdout"
     try:
@@ -638,11 +657,11 @@ def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) ->
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 @pytest.mark.parametrize("slow", [True, False])
 def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
-    monkeypatch.setattr(probe, "_EVERY", 0.2 if slow else 30.0)
+    monkeypatch.setattr(programs, "SECONDS_BETWEEN_LINES", 0.2 if slow else 30.0)
     conda = a_program(tmp_path / "conda", 'sleep 1\necho \'{"conda_version": "24.1"}\'')
     lines: list[str] = []
-    client = probe.Client("conda", (str(conda),))
-    answered = probe.first_answer([client], dict(os.environ), told=lines.append)
+    client = Client("conda", (str(conda),))
+    answered = first_answer([client], dict(os.environ), told=lines.append)
     assert answered is not None
     assert answered[1].version == "24.1"
     assert len(lines) == slow
@@ -654,10 +673,10 @@ def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 def test_a_conda_that_hangs_is_told_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_EVERY", 0.2)
+    monkeypatch.setattr(programs, "SECONDS_BETWEEN_LINES", 0.2)
     conda = a_program(tmp_path / "conda", "exec sleep 600")
     lines: list[str] = []
-    client = probe.Client("conda", (str(conda),))
-    assert probe.first_answer([client], dict(os.environ), timeout=5.2, told=lines.append) is None
+    client = Client("conda", (str(conda),))
+    assert first_answer([client], dict(os.environ), timeout=5.2, told=lines.append) is None
     (line,) = lines
     assert re.fullmatch(rf"waiting for {re.escape(str(conda))} info --json, for [0-5] s more at most", line)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import probe
+from support.offline_scripts import archive
 
 
 def ours(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
@@ -23,7 +23,7 @@ def ours(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[by
 
 def test_the_script_is_printed_as_it_is(tmp_path):
     """Byte for byte, on stdout and into a file; the copy runs."""
-    known = Path(probe.__file__).read_bytes()
+    known = archive()
     done = ours(tmp_path, "probe", "--script")
     assert (done.returncode, done.stdout, done.stderr) == (0, known, b"")
     done = ours(tmp_path, "probe", "--script", "-o", "probe.py")

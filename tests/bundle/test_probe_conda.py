@@ -7,14 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from resume_dl.app.bundle.target import read_inventory, read_target
 from resume_dl.cli.probe import CREATED_BY
-from resume_dl.standalone import probe
 from support.conda_env import TestConda
+from support.offline_scripts import archive
 
 pytestmark = pytest.mark.conda
 CHANNELS = [
@@ -46,7 +45,7 @@ def test_it_says_what_conda_says(test_conda, tmp_path):
     command = [str(conda.python), "-m", "conda", "info", "--json"]
     known = json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
     script = tmp_path / "probe.py"
-    script.write_bytes(Path(probe.__file__).read_bytes())
+    script.write_bytes(archive())
     env |= {"CONDA_OVERRIDE_CUDA": "12.0", "CONDA_OVERRIDE_GLIBC": "2.99", "HOSTNAME": "lab-host"}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)

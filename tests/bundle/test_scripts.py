@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import install, join, probe, unpack, verify
+from resume_dl import offline_tools
+from resume_dl.offline_tools.archive import NAMES
 from support.hand_bundle import NUMPY, bundle_tar, hand_bundle
-
-MODULES = (install, join, probe, unpack, verify)
-SCRIPTS = {str(module.__name__).rpartition(".")[2]: Path(str(module.__file__)) for module in MODULES}
+from support.offline_scripts import archive, scripts
+from support.pythons import SUPPORTED
 
 
 @pytest.fixture
@@ -45,12 +48,12 @@ def code_without_reader(*words: str | Path, stream: str, python: str = sys.execu
 @pytest.mark.parametrize("stream", ["stdout", "stderr", "both"])
 def test_a_reader_that_has_gone_away_changes_no_exit_code(bundle: Path, tmp_path: Path, stream: str) -> None:
     tar = bundle_tar(bundle, tmp_path / "x.tar")
-    assert code_without_reader(SCRIPTS["verify"], bundle, stream=stream) == 0
-    assert code_without_reader(SCRIPTS["unpack"], tar, tmp_path / "out", stream=stream) == 0
-    assert code_without_reader(SCRIPTS["join"], tmp_path, stream=stream) == 2
+    assert code_without_reader(scripts() / "verify.py", bundle, stream=stream) == 0
+    assert code_without_reader(scripts() / "unpack.py", tar, tmp_path / "out", stream=stream) == 0
+    assert code_without_reader(scripts() / "join.py", tmp_path, stream=stream) == 2
     (bundle / NUMPY).write_bytes(b"")
-    assert code_without_reader(SCRIPTS["verify"], bundle, stream=stream) == 4
-    assert code_without_reader(SCRIPTS["install"], bundle, "--dry-run", "-p", tmp_path / "e", stream=stream) == 4
+    assert code_without_reader(scripts() / "verify.py", bundle, stream=stream) == 4
+    assert code_without_reader(scripts() / "install.py", bundle, "--dry-run", "-p", tmp_path / "e", stream=stream) == 4
 
 
 def version_of(python: str) -> str:
@@ -66,25 +69,21 @@ def old_pythons() -> list[str]:
     return [place for place in places if version_of(place)]
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_python_that_is_too_old_is_told(name: str) -> None:
-    """3.6 and 3.7 in a line; one that has no annotations ends with a SyntaxError, and shows the line that says it."""
+    """In a line, and not by a traceback."""
     for python in old_pythons():
-        version = version_of(python)
-        done = subprocess.run([python, str(SCRIPTS[name])], capture_output=True, text=True, timeout=60, check=False)
-        if version.startswith("2."):
-            assert done.returncode == 1
-            assert 'needed: str = "Python 3.8 or newer is needed"' in done.stderr.splitlines()[1]
-        else:
-            said = f"Python 3.8 or newer is needed; this is {version}\n"
-            assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+        done = subprocess.run([python, str(scripts() / name)], capture_output=True, text=True, timeout=60, check=False)
+        said = f"Python 3.8 or newer is needed; this is {version_of(python)}\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_a_version_before_3_8_is_refused_before_anything_is_imported(name: str) -> None:
+def test_a_version_before_3_8_is_refused_before_anything_is_imported() -> None:
     """Where no such Python is at hand: this one, told to be one."""
+    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+        source = members.read("__main__.py").decode("ascii")
     pretend = "import sys; sys.version_info = (3, 6, 15); sys.version = '3.6.15 (of a test)'; known = set(sys.modules)"
-    start = f"exec(compile(open({str(SCRIPTS[name])!r}, encoding='utf-8').read(), 'it', 'exec'))"
+    start = f"exec(compile({source!r}, 'it', 'exec'))"
     end = "print(sorted(set(sys.modules) - known))"
     program = f"{pretend}\ntry:\n    {start}\nfinally:\n    {end}\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
@@ -92,10 +91,87 @@ def test_a_version_before_3_8_is_refused_before_anything_is_imported(name: str) 
     assert (done.returncode, done.stdout, done.stderr) == (2, "[]\n", said)
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_the_scripts_are_ascii(name: str) -> None:
-    """Python 2 reads nothing else without being told to, and stops before it has shown a word."""
-    assert SCRIPTS[name].read_bytes().isascii()
+# ------------------------------------------------------------------------------------------------------- the archive
 
 
-# ----------------------------------------------------------------------------------------------------- many warnings
+def test_its_source_can_be_read_in_any_editor() -> None:
+    """Nothing is packed: who has to let it in reads it. Python 2 reads nothing but ASCII without being told to."""
+    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+        assert members.testzip() is None
+        assert {each.compress_type for each in members.infolist()} == {zipfile.ZIP_STORED}
+        assert members.infolist()[0].filename == "__main__.py"
+        assert members.read("__main__.py").isascii()
+        for each in members.infolist():
+            assert members.read(each) in archive()
+    assert archive().startswith(b"#!/usr/bin/env python3\n# resume-dl's offline tools: a zip archive of Python source.")
+
+
+@pytest.mark.parametrize("python", SUPPORTED, indirect=True)
+def test_it_is_the_same_bytes_by_whatever_python_made_it(python: str, tmp_path: Path) -> None:
+    """Else two bundles of one request would differ; the order and the times of the files on disk are not in it."""
+    source, copy = Path(offline_tools.__file__).parents[1], tmp_path / "resume_dl"
+    for path in sorted(source.rglob("*.py"), reverse=True):
+        inside = path.relative_to(source)
+        if inside.parts[0] in ("offline_tools", "fs", "__init__.py"):
+            (copy / inside).parent.mkdir(parents=True, exist_ok=True)
+            (copy / inside).write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    program = (
+        "import hashlib, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from resume_dl.offline_tools.archive import write_archive\n"
+        "print(hashlib.sha256(write_archive()).hexdigest())"
+    )
+    done = subprocess.run(
+        [python, "-I", "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == hashlib.sha256(archive()).hexdigest()
+
+
+def test_its_name_says_which_tool_it_is(tmp_path: Path) -> None:
+    """As browsers and file managers number it; under another name the first word does."""
+    for name, words, option in (
+        ("verify (1).py", [], "--deep"),
+        ("PROBE.PY", [], "--no-inventory"),
+        ("install-0.2.py", [], "--prefix"),
+        ("tools.pyz", ["unpack"], "BUNDLE.tar"),
+    ):
+        (tmp_path / name).write_bytes(archive())
+        done = tool_run(tmp_path / name, *words, "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"usage: {name} " in done.stdout
+        assert option in done.stdout
+    for words in ([], ["--help"], ["delete"]):
+        done = tool_run(tmp_path / "tools.pyz", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "install.py, join.py, probe.py, unpack.py, verify.py" in done.stderr
+
+
+def tool_run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_one_is_not_started(tmp_path: Path, name: str) -> None:
+    """Wherever a letter has changed behind what looks at it; and whatever else SHA256SUMS lists."""
+    digest = hashlib.sha256(archive()).hexdigest()
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  some.iso\n{digest}  {name}\n", encoding="ascii")
+    script = tmp_path / name
+    script.write_bytes(archive())
+    assert tool_run(script, "--help").returncode == 0
+    at = archive().index(b"def main(", archive().index(f"commands/{name}".encode()))
+    for damaged in (archive()[:at] + b"D" + archive()[at + 1 :], b"print('it ran')\n" + archive()):
+        script.write_bytes(damaged)
+        done = tool_run(script, "--help")
+        assert (done.returncode, done.stdout) == (4, "")
+        assert f"error: {name} is not the file that SHA256SUMS lists; nothing was started" in done.stderr
+        assert f"copy {name} and SHA256SUMS again" in done.stderr
+    script.write_bytes(archive())
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  some.iso\n", encoding="ascii")
+    assert tool_run(script, "--help").returncode == 0, "a list of other files says nothing of it"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_for_a_list_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "SHA256SUMS")
+    (tmp_path / "verify.py").write_bytes(archive())
+    assert tool_run(tmp_path / "verify.py", "--help").returncode == 0

@@ -16,8 +16,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from resume_dl.bundle.manifest import write_manifest
-from resume_dl.standalone import unpack, verify
+from resume_dl.offline_tools.tarred.tar_check import check_tar
+from resume_dl.offline_tools.tarred.unpack_tar import unpack
+from resume_dl.offline_tools.verification.check import check
 from support.hand_bundle import PYTZ, TQDM, bundle_tar, files, hand_bundle, manifest_of, packages, paths_in, seal
+from support.offline_scripts import scripts
 
 BLOCK = 512
 NAME = slice(0, 100)
@@ -118,13 +121,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def passes(tar: Path) -> bool:
     """Whether `bundle verify` passes it; both of ours say the same."""
-    return not unpack.check_tar(tar).problems
+    return not check_tar(tar).problems
 
 
 def assert_all_unpack_the_same(tar: Path, room: Path, readers: tuple[str, ...] = EVERY_READER) -> None:
     """Each program that unpacks it without an error has what we verified, and nothing else."""
     ours = room / "ours"
-    assert unpack.unpack(tar, ours).problems == []
+    assert unpack(tar, ours).problems == []
     wanted = contents(ours)
     for name in readers:
         if name in READERS:
@@ -236,7 +239,7 @@ def test_what_programs_may_read_otherwise_is_refused(bundle: Path, tmp_path: Pat
         {TQDM: pieces["instead"]} if "instead" in pieces else {},
         pieces.get("after", b""),
     )
-    script = [sys.executable, "-I", unpack.__file__, tar, tmp_path / "target"]
+    script = [sys.executable, "-I", scripts() / "unpack.py", tar, tmp_path / "target"]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (4, False), done.stdout + done.stderr
     assert not (tmp_path / "target").exists()
@@ -375,7 +378,7 @@ def test_a_manifest_of_nothing_does_not_let_anything_pass(tmp_path: Path) -> Non
     manifest = replace(manifest_of({}, {}), platforms=())
     seal(folder, b"".join(write_manifest(manifest)), manifest)
     tar = build(folder, tmp_path / "x.tar", after=header(b"evil.txt", 4) + padded(b"evil"))
-    assert [(each.path, each.what) for each in unpack.check_tar(tar).problems] == [("evil.txt", "added")]
+    assert [(each.path, each.what) for each in check_tar(tar).problems] == [("evil.txt", "added")]
 
 
 def test_a_package_whose_tar_leads_back_into_itself_is_refused(tmp_path: Path) -> None:
@@ -383,7 +386,7 @@ def test_a_package_whose_tar_leads_back_into_itself_is_refused(tmp_path: Path) -
     first = header(b"info/index.json", 2) + padded(b"{}")
     data = first + header(b"a", SIZE=b"\xff" * 10 + b"\xfe\0", MAGIC=GNU) + bytes(1024)
     hand_bundle(tmp_path / "bundle", archives={**packages(), PYTZ: bz2.compress(data)})
-    script = [sys.executable, "-I", verify.__file__, tmp_path / "bundle"]
+    script = [sys.executable, "-I", scripts() / "verify.py", tmp_path / "bundle"]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, f"error: {PYTZ}" in done.stderr) == (4, True), done.stderr
 
@@ -393,4 +396,4 @@ def test_a_package_with_a_damaged_header_is_refused(tmp_path: Path) -> None:
     first = header(b"info/index.json", 2) + padded(b"{}")
     data = first + header(b"a", CHECKSUM=b"0000000") + header(b"../evil", 4) + padded(b"evil") + bytes(1024)
     hand_bundle(tmp_path / "bundle", archives={**packages(), PYTZ: bz2.compress(data)})
-    assert [(each.path, each.what) for each in verify.check(tmp_path / "bundle").problems] == [(PYTZ, "unsafe")]
+    assert [(each.path, each.what) for each in check(tmp_path / "bundle").problems] == [(PYTZ, "unsafe")]

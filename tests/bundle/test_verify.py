@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import verify
+from resume_dl.offline_tools.verification import judge
+from resume_dl.offline_tools.verification.check import check
+from resume_dl.offline_tools.verification.findings import Report, lines
 from support.hand_bundle import NUMPY, PYTZ, SCRIPTS, TQDM, files, hand_bundle, packages, paths_in, without, zipped
 
 LISTED = sorted({*packages(), *files()})
@@ -24,19 +26,19 @@ def bundle(tmp_path: Path) -> Path:
     return folder
 
 
-def found(report: verify.Report) -> list[tuple[str, str]]:
+def found(report: Report) -> list[tuple[str, str]]:
     return [(problem.path, problem.what) for problem in report.problems]
 
 
 def test_an_honest_bundle(bundle: Path) -> None:
-    report = verify.check(bundle)
+    report = check(bundle)
     assert (report.problems, report.warnings, report.exit_code) == ([], [], 0)
     assert report.verified == set(LISTED)
     assert report.bytes == sum(len(data) for data in {**packages(), **files()}.values())
     assert report.manifest is not None
     assert [each["path"] for each in report.manifest["packages"]] == [NUMPY, PYTZ, TQDM]
     assert report.trust == "accidents"
-    assert any("only accidents are caught" in line for line in verify.lines(report))
+    assert any("only accidents are caught" in line for line in lines(report))
 
 
 @pytest.mark.parametrize("path", EVERY)
@@ -46,7 +48,7 @@ def test_a_flipped_bit_anywhere(bundle: Path, path: str, where: str) -> None:
     data = bytearray(file.read_bytes())
     data[{"first": 0, "middle": len(data) // 2, "last": -1}[where]] ^= 1
     file.write_bytes(data)
-    report = verify.check(bundle)
+    report = check(bundle)
     assert found(report) == [(path, "damaged")]
     assert report.problems[0].text.startswith(f"{path}: ")
     assert "again" in report.problems[0].hint
@@ -60,7 +62,7 @@ def test_every_flip_in_sha256sums_and_manifest_names_one_of_them_and_nothing_els
             data = bytearray(good)
             data[at] ^= 1 << at % 8
             (bundle / name).write_bytes(data)
-            assert {path for path, _ in found(verify.check(bundle))} == {name}, at
+            assert {path for path, _ in found(check(bundle))} == {name}, at
         (bundle / name).write_bytes(good)
 
 
@@ -69,7 +71,7 @@ def test_every_flip_in_sha256sums_and_manifest_names_one_of_them_and_nothing_els
 def test_a_truncated_file(bundle: Path, path: str, left: int) -> None:
     data = (bundle / path).read_bytes()
     (bundle / path).write_bytes(data[:left])
-    report = verify.check(bundle)
+    report = check(bundle)
     assert [each for each, _ in found(report)] == [path]
     if path in LISTED or left == 0:
         assert found(report) == [(path, "truncated")]
@@ -79,20 +81,20 @@ def test_a_truncated_file(bundle: Path, path: str, left: int) -> None:
 @pytest.mark.parametrize("path", EVERY)
 def test_a_missing_file(bundle: Path, path: str) -> None:
     (bundle / path).unlink()
-    assert found(verify.check(bundle)) == [(path, "missing")]
+    assert found(check(bundle)) == [(path, "missing")]
 
 
 def test_a_file_that_grew(bundle: Path) -> None:
     with (bundle / NUMPY).open("ab") as file:
         file.write(b"x")
-    assert found(verify.check(bundle)) == [(NUMPY, "damaged")]
+    assert found(check(bundle)) == [(NUMPY, "damaged")]
 
 
 def test_two_files_swapped_name_each_other(bundle: Path) -> None:
     shutil.move(bundle / NUMPY, bundle / "aside")
     shutil.move(bundle / TQDM, bundle / NUMPY)
     shutil.move(bundle / "aside", bundle / TQDM)
-    report = verify.check(bundle)
+    report = check(bundle)
     assert found(report) == [(NUMPY, "swapped"), (TQDM, "swapped")]
     assert report.problems[0].text == f"{NUMPY}: holds what belongs to {TQDM}"
     assert report.problems[1].text == f"{TQDM}: holds what belongs to {NUMPY}"
@@ -103,19 +105,19 @@ def test_all_problems_are_listed_and_a_package_can_be_fetched_again(bundle: Path
     (bundle / PYTZ).unlink()
     (bundle / "README.txt").write_bytes(b"What this isn't, and what to do with it")
     (bundle / "wheels" / "evil.whl").write_bytes(b"")
-    report = verify.check(bundle)
+    report = check(bundle)
     wanted = {(NUMPY, "truncated"), (PYTZ, "missing"), ("README.txt", "damaged"), ("wheels/evil.whl", "added")}
     assert set(found(report)) == wanted
     hint = next(problem.hint for problem in report.problems if problem.path == NUMPY)
     assert f"resume-dl get https://packages.example/{NUMPY} --sha256 " in hint
-    assert verify.lines(report)[-1] == "not to be used: 4 problems"
+    assert lines(report)[-1] == "not to be used: 4 problems"
 
 
 def test_with_a_damaged_manifest_the_others_are_held_against_sha256sums(bundle: Path) -> None:
     (bundle / "manifest.json").write_bytes(b"{}")
     (bundle / TQDM).write_bytes(b"")
     (bundle / "channel" / "more.conda").touch()
-    report = verify.check(bundle)
+    report = check(bundle)
     assert set(found(report)) == {
         ("manifest.json", "damaged"),
         (TQDM, "truncated"),
@@ -127,7 +129,7 @@ def test_with_a_damaged_manifest_the_others_are_held_against_sha256sums(bundle: 
 def test_sha256sums_of_another_bundle(bundle: Path, tmp_path: Path) -> None:
     hand_bundle(tmp_path / "other", others={**files(), "README.txt": b"another"})
     shutil.copy(tmp_path / "other" / "SHA256SUMS", bundle)
-    problem = verify.check(bundle).problems[0]
+    problem = check(bundle).problems[0]
     assert (problem.path, problem.hint) == (
         "manifest.json",
         "copy manifest.json and SHA256SUMS again, both from the same bundle",
@@ -138,20 +140,20 @@ def test_what_a_delta_leaves_out_is_not_missed(tmp_path: Path) -> None:
     archives = packages()
     hand_bundle(tmp_path, changed=lambda manifest: without(manifest, NUMPY))
     (tmp_path / NUMPY).unlink()
-    report = verify.check(tmp_path)
+    report = check(tmp_path)
     assert (report.problems, len(report.verified)) == ([], len(archives) - 1 + len(files()))
 
 
 def test_an_unfinished_bundle(bundle: Path, tmp_path: Path) -> None:
     (bundle / ".resume-dl" / "parts").mkdir(parents=True)
     (bundle / ".resume-dl" / "parts" / "x.conda").touch()
-    report = verify.check(bundle)
+    report = check(bundle)
     assert found(report) == [(".resume-dl", "unfinished")]
     assert "`resume-dl bundle create` to its end" in report.problems[0].hint
     for name in ("manifest.json", "SHA256SUMS"):
         (bundle / name).unlink()
-    assert found(verify.check(bundle)) == [(".resume-dl", "unfinished")]
-    assert found(verify.check(tmp_path)) == [("manifest.json", "unfinished")]
+    assert found(check(bundle)) == [(".resume-dl", "unfinished")]
+    assert found(check(tmp_path)) == [("manifest.json", "unfinished")]
 
 
 def test_links_are_refused_wherever_they_lead(bundle: Path, tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_links_are_refused_wherever_they_lead(bundle: Path, tmp_path: Path) -> N
     except OSError:
         pytest.skip("this user may not make links")
     wanted = [(".DS_Store", "unsafe"), (NUMPY, "unsafe"), ("loop", "unsafe"), ("simple", "unsafe")]
-    assert sorted(found(verify.check(bundle))) == sorted(wanted)
+    assert sorted(found(check(bundle))) == sorted(wanted)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes among files on this system")
@@ -175,19 +177,19 @@ def test_pipes_and_sockets_are_refused_and_not_opened(bundle: Path, monkeypatch:
     with socket.socket(socket.AF_UNIX) as listening:
         monkeypatch.chdir(bundle)  # the name of a socket is short
         listening.bind("socket")
-        assert sorted(found(verify.check(bundle))) == [("socket", "unsafe"), (TQDM, "unsafe")]
+        assert sorted(found(check(bundle))) == [("socket", "unsafe"), (TQDM, "unsafe")]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_this_machines(bundle: Path) -> None:
     (bundle / NUMPY).chmod(0)
-    report = verify.check(bundle)
+    report = check(bundle)
     assert (found(report), report.exit_code) == ([(NUMPY, "machine")], 5)
 
 
 def test_a_disk_without_case_may_spell_a_name_its_own_way(bundle: Path) -> None:
     (bundle / "README.txt").rename(bundle / "readme.TXT")
-    report = verify.check(bundle)
+    report = check(bundle)
     if (bundle / "README.txt").exists():
         assert report.problems == []
     else:
@@ -212,13 +214,13 @@ def test_an_archive_whose_names_leave_the_folder(tmp_path: Path, member: str) ->
     for path in (NUMPY, TQDM):
         folder = tmp_path / path.partition("/")[0]
         hand_bundle(folder, archives={**packages(), path: data.getvalue()})
-        report = verify.check(folder)
+        report = check(folder)
         assert found(report) == [(path, "unsafe")]
 
 
 def test_an_archive_that_is_none(tmp_path: Path) -> None:
     hand_bundle(tmp_path, archives={**packages(), TQDM: b"<html>please sign in</html>"})
-    assert found(verify.check(tmp_path)) == [(TQDM, "unsafe")]
+    assert found(check(tmp_path)) == [(TQDM, "unsafe")]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 100])
@@ -229,7 +231,7 @@ def test_a_directory_of_an_archive_that_lies(tmp_path: Path, cut: int) -> None:
         data[at] ^= 0xFF
         folder = tmp_path / str(at)
         hand_bundle(folder, archives={TQDM: bytes(data[cut:])}, others={"requirements/linux-64.txt": b""})
-        verify.check(folder)  # whatever it says, it says it
+        check(folder)  # whatever it says, it says it
 
 
 def test_the_scripts_of_a_bundle_are_among_its_files(bundle: Path) -> None:
@@ -238,10 +240,10 @@ def test_the_scripts_of_a_bundle_are_among_its_files(bundle: Path) -> None:
 
 def test_progress_is_told_every_few_seconds(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    verify.check(bundle, told=told.append)
+    check(bundle, told=told.append)
     assert told == []
-    monkeypatch.setattr(verify, "_SECONDS_BETWEEN_LINES", 0.0)
-    verify.check(bundle, told=told.append)
+    monkeypatch.setattr(judge, "_SECONDS_BETWEEN_LINES", 0.0)
+    check(bundle, told=told.append)
     assert len(told) == len(LISTED)
     assert told[-1].endswith(f"{len(LISTED) - 1} of {len(LISTED)} files")
 
@@ -250,7 +252,7 @@ def test_a_file_larger_than_a_block(tmp_path: Path) -> None:
     long: Callable[[int], bytes] = lambda seed: b"".join(b"%d %d\n" % (seed, n) for n in range(300_000))  # noqa: E731
     others = {**files(), "README.txt": long(1)}
     hand_bundle(tmp_path, others=others)
-    assert verify.check(tmp_path).problems == []
+    assert check(tmp_path).problems == []
 
 
 @pytest.mark.parametrize("count", [20, 21, 1500])
@@ -259,9 +261,9 @@ def test_of_many_warnings_the_first_are_told(bundle: Path, count: int) -> None:
     for number in range(count):
         (bundle / f"{number:04}.txt").touch()
     (bundle / ".DS_Store").touch()
-    report = verify.check(bundle)
+    report = check(bundle)
     assert (len(report.warnings), report.exit_code) == (count + 1, 0)
-    told = [line for line in verify.lines(report) if line.startswith("warning: ")]
+    told = [line for line in lines(report) if line.startswith("warning: ")]
     foreign = "is no part of this bundle; nothing of it will be used"
     assert told[:21] == [
         "warning: .DS_Store: was left by a file manager or file system; nothing of it will be used",

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from resume_dl.bundle.manifest import write_manifest
-from resume_dl.standalone import verify
+from resume_dl.offline_tools.verification.check import check
+from resume_dl.offline_tools.verification.findings import Report, lines
 from support.hand_bundle import NUMPY, TQDM, hand_bundle, seal
 
 Manifest = dict[str, Any]
@@ -22,17 +23,17 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
-def found(report: verify.Report) -> list[tuple[str, str]]:
+def found(report: Report) -> list[tuple[str, str]]:
     return [(problem.path, problem.what) for problem in report.problems]
 
 
-def resealed(folder: Path, change: Callable[[Manifest], object]) -> verify.Report:
+def resealed(folder: Path, change: Callable[[Manifest], object]) -> Report:
     """The verdict on a bundle whose maker changed the manifest, all digests made to fit."""
     honest = hand_bundle(folder)
     manifest = json.loads(b"".join(write_manifest(honest)))
     change(manifest)
     seal(folder, json.dumps(manifest).encode(), honest)
-    return verify.check(folder)
+    return check(folder)
 
 
 HOSTILE_PATHS = [
@@ -84,7 +85,7 @@ def test_a_manifest_that_lists_a_hostile_path(tmp_path: Path, path: str) -> None
     assert ("manifest.json", "unsafe") in found(report)
     assert report.exit_code == 4
     assert report.manifest is None
-    for line in verify.lines(report):
+    for line in lines(report):
         assert line.isprintable()
 
 
@@ -198,7 +199,7 @@ def test_a_value_of_the_wrong_kind(tmp_path: Path, change: Callable[[Manifest], 
 )
 def test_what_is_no_manifest(bundle: Path, text: bytes) -> None:
     seal(bundle, text, hand_bundle(bundle))
-    report = verify.check(bundle)
+    report = check(bundle)
     assert {path for path, _ in found(report)} == {"manifest.json"}
     assert (report.manifest, report.exit_code) == (None, 4)
 
@@ -207,7 +208,7 @@ def test_a_name_that_stands_twice_may_be_read_in_two_ways(bundle: Path) -> None:
     honest = hand_bundle(bundle)
     text = b"".join(write_manifest(honest))
     seal(bundle, text.replace(b'"size":', b'"size":0,"size":', 1), honest)
-    report = verify.check(bundle)
+    report = check(bundle)
     assert found(report) == [("manifest.json", "damaged")]
     assert "a name stands twice" in report.problems[0].text
 
@@ -234,9 +235,9 @@ def test_a_login_in_an_address_is_not_shown(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         resealed(folder, _put_first("url", url))
         (folder / NUMPY).write_bytes(b"")
-        report = verify.check(folder)
+        report = check(folder)
         assert found(report) == [(NUMPY, "truncated")]
-        assert "secret" not in "\n".join(verify.lines(report))
+        assert "secret" not in "\n".join(lines(report))
 
 
 READ = [
@@ -279,7 +280,7 @@ READ = [
 def test_an_added_file_that_a_client_would_read_is_refused(bundle: Path, path: str) -> None:
     (bundle / path).parent.mkdir(parents=True, exist_ok=True)
     (bundle / path).write_bytes(b"")
-    report = verify.check(bundle)
+    report = check(bundle)
     assert (found(report), report.exit_code) == ([(path, "added")], 4)
     assert report.problems[0].hint == "remove it, or copy the bundle again"
 
@@ -301,10 +302,10 @@ LEFT = [
 def test_any_other_added_file_is_warned_of(bundle: Path, path: str) -> None:
     (bundle / path).parent.mkdir(parents=True, exist_ok=True)
     (bundle / path).write_bytes(b"x")
-    report = verify.check(bundle)
+    report = check(bundle)
     assert (report.problems, report.exit_code) == ([], 0)
     assert [warning.path for warning in report.warnings] == [path]
-    assert verify.lines(report)[0].startswith(f"warning: {path}: ")
+    assert lines(report)[0].startswith(f"warning: {path}: ")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,7 @@ def test_what_a_file_system_keeps_for_itself_is_not_looked_into(bundle: Path, fo
     (bundle / folder / "deep" / "json.py").touch()
     (bundle / folder).chmod(0)  # to root, who runs some tests, this means nothing
     try:
-        report = verify.check(bundle)
+        report = check(bundle)
     finally:
         (bundle / folder).chmod(0o755)
     assert (report.problems, [warning.path for warning in report.warnings]) == ([], [folder])
@@ -326,6 +327,6 @@ def test_a_name_that_is_no_text(bundle: Path) -> None:
         Path(str(bundle), "wheels", "\udcff.whl").write_bytes(b"")
     except OSError:
         pytest.skip("this disk takes no such name")
-    report = verify.check(bundle)
+    report = check(bundle)
     assert found(report) == [("wheels/\udcff.whl", "added")]
     assert report.problems[0].text.startswith("wheels/\\udcff.whl: ")

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from resume_dl.model.bundle import Manifest
-from resume_dl.standalone import verify
+from resume_dl.offline_tools.verification.check import check
+from resume_dl.offline_tools.verification.findings import Report, lines
 from support.hand_bundle import NUMPY, TQDM, hand_bundle
 
 
-def with_platform(folder: Path, **changes: object) -> verify.Report:
+def with_platform(folder: Path, **changes: object) -> Report:
     """The verification of a sealed bundle whose manifest says this of its platform."""
 
     def changed(manifest: Manifest) -> Manifest:
         return replace(manifest, platforms=(replace(manifest.platforms[0], **changes),))  # type: ignore[arg-type]
 
     hand_bundle(folder, changed=changed)
-    return verify.check(folder)
+    return check(folder)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_a_platform_that_lies_is_refused(tmp_path: Path, changes: dict[str, obje
     assert [(problem.path, problem.what) for problem in report.problems] == [("manifest.json", "unsafe")]
     assert said in report.problems[0].text
     assert (report.manifest, report.exit_code) == (None, 4)
-    assert "\x1b" not in "".join(verify.lines(report))
+    assert "\x1b" not in "".join(lines(report))
 
 
 @pytest.mark.parametrize("python", ["", "3.10", "3.10.4", "3.15.0rc1", "3.15.0.a2"])

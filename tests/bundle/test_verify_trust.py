@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import install, unpack, verify
+from resume_dl.offline_tools.tarred.tar_check import check_any, check_tar
+from resume_dl.offline_tools.verification.check import check
+from resume_dl.offline_tools.verification.findings import Report, UsageError, lines
 from support.fetching import User
 from support.hand_bundle import bundle_tar, hand_bundle
+from support.offline_scripts import scripts
 
 SSH_KEYGEN = shutil.which("ssh-keygen")
 signatures = pytest.mark.skipif(SSH_KEYGEN is None, reason="there is no ssh-keygen here")
 ALICE = "alice@example.org"
 
 
-def found(report: verify.Report) -> list[tuple[str, str]]:
+def found(report: Report) -> list[tuple[str, str]]:
     return [(problem.path, problem.what) for problem in report.problems]
 
 
@@ -67,9 +70,9 @@ def test_the_manifests_digest(tmp_path: Path) -> None:
     hand_bundle(bundle)
     digest = hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
     for given in (digest, digest.upper(), f"sha256:{digest}", f" SHA256:{digest.upper()}\n"):
-        report = verify.check(bundle, manifest_sha256=given)
+        report = check(bundle, manifest_sha256=given)
         assert (report.problems, report.trust, report.manifest_sha256) == ([], "digest", digest)
-    report = verify.check(bundle, manifest_sha256="0" * 64)
+    report = check(bundle, manifest_sha256="0" * 64)
     assert (found(report), report.trust) == ([("manifest.json", "untrusted")], "accidents")
     assert digest in report.problems[0].text
 
@@ -79,40 +82,40 @@ def test_with_the_right_digest_it_is_sha256sums_that_is_damaged(tmp_path: Path) 
     digest = hashlib.sha256((tmp_path / "bundle" / "manifest.json").read_bytes()).hexdigest()
     sums = tmp_path / "bundle" / "SHA256SUMS"
     sums.write_bytes(sums.read_bytes().replace(digest.encode(), b"0" * 64))
-    assert found(verify.check(tmp_path / "bundle")) == [("manifest.json", "damaged")]
-    assert found(verify.check(tmp_path / "bundle", manifest_sha256=digest)) == [("SHA256SUMS", "damaged")]
+    assert found(check(tmp_path / "bundle")) == [("manifest.json", "damaged")]
+    assert found(check(tmp_path / "bundle", manifest_sha256=digest)) == [("SHA256SUMS", "damaged")]
 
 
 def test_a_bundle_made_anew_by_somebody_else_has_another_digest(tmp_path: Path) -> None:
     hand_bundle(tmp_path / "honest")
     digest = hashlib.sha256((tmp_path / "honest" / "manifest.json").read_bytes()).hexdigest()
     hand_bundle(tmp_path / "evil", others={"requirements/linux-64.txt": b"", "explicit/linux-64.txt": b"evil"})
-    assert verify.check(tmp_path / "evil").problems == []
-    assert verify.check(tmp_path / "evil", manifest_sha256=digest).exit_code == 4
+    assert check(tmp_path / "evil").problems == []
+    assert check(tmp_path / "evil", manifest_sha256=digest).exit_code == 4
 
 
 @pytest.mark.parametrize("given", ["1", "0" * 63, "g" * 64, "md5:" + "0" * 64])
 def test_what_is_no_digest(tmp_path: Path, given: str) -> None:
-    with pytest.raises(verify.UsageError, match="64 hex digits"):
-        verify.check(tmp_path, manifest_sha256=given)
+    with pytest.raises(UsageError, match="64 hex digits"):
+        check(tmp_path, manifest_sha256=given)
 
 
 @signatures
 @pytest.mark.parametrize("signer", ["", ALICE])
 def test_a_signature_by_somebody_who_is_allowed(signed: Path, signers: Path, tmp_path: Path, signer: str) -> None:
     for report in (
-        verify.check(signed, allowed_signers=signers, signer=signer),
-        unpack.check_tar(bundle_tar(signed, tmp_path / "x.tar"), allowed_signers=signers, signer=signer),
+        check(signed, allowed_signers=signers, signer=signer),
+        check_tar(bundle_tar(signed, tmp_path / "x.tar"), allowed_signers=signers, signer=signer),
     ):
         assert (report.problems, report.warnings, report.trust, report.signer) == ([], [], "signature", ALICE)
-        assert f"trust: signed by {ALICE}" in verify.lines(report)
+        assert f"trust: signed by {ALICE}" in lines(report)
 
 
 @signatures
 def test_several_names_of_one_key(signed: Path, key: Path, tmp_path: Path) -> None:
     signers = allow(tmp_path, "several", f"bob@x,carol@x {public(key)}")
-    assert verify.check(signed, allowed_signers=signers).signer == "bob@x"
-    assert verify.check(signed, allowed_signers=signers, signer="carol@x").signer == "carol@x"
+    assert check(signed, allowed_signers=signers).signer == "bob@x"
+    assert check(signed, allowed_signers=signers, signer="carol@x").signer == "carol@x"
 
 
 @signatures
@@ -127,7 +130,7 @@ def test_somebody_who_is_not_allowed(signed: Path, signers: Path, key: Path, tmp
         "does not": (allow(tmp_path, "5", "this is no list"), ""),
     }
     for words, (file, signer) in cases.items():
-        report = verify.check(signed, allowed_signers=file, signer=signer)
+        report = check(signed, allowed_signers=file, signer=signer)
         assert (found(report), report.trust, report.exit_code) == (
             [("manifest.json.sig", "untrusted")],
             "accidents",
@@ -147,14 +150,14 @@ def test_a_signature_of_another_manifest_or_namespace(signed: Path, signers: Pat
         sums.replace(own.encode(), hashlib.sha256(signature).hexdigest().encode())
     )
     for given in (signers, None):
-        report = verify.check(tmp_path / "evil", allowed_signers=given)
+        report = check(tmp_path / "evil", allowed_signers=given)
         assert [path for path, _ in found(report)] == ["manifest.json.sig"]
         assert "does not fit manifest.json" in report.problems[0].text
 
 
 @signatures
 def test_a_signature_that_nobody_asked_to_check_still_has_to_fit(signed: Path) -> None:
-    report = verify.check(signed)
+    report = check(signed)
     assert (report.problems, report.trust) == ([], "accidents")
     assert [warning.path for warning in report.warnings] == ["manifest.json.sig"]
     assert "by the key SHA256:" in report.warnings[0].text
@@ -168,7 +171,7 @@ def test_a_damaged_signature(signed: Path, signers: Path, where: float, listed: 
     data = bytearray(file.read_bytes())
     data[int(where * len(data))] ^= 1
     file.write_bytes(data)
-    report = verify.check(signed, allowed_signers=signers if listed else None)
+    report = check(signed, allowed_signers=signers if listed else None)
     assert {path for path, _ in found(report)} == {"manifest.json.sig"}
     assert report.exit_code == 4
 
@@ -182,16 +185,16 @@ def test_a_flip_in_the_signatures_line_or_a_lost_signature(signed: Path) -> None
         data = bytearray(good)
         data[place] ^= 1
         sums.write_bytes(data)
-        assert found(verify.check(signed)) == [("SHA256SUMS", "damaged")]
+        assert found(check(signed)) == [("SHA256SUMS", "damaged")]
     sums.write_bytes(good)
     (signed / "manifest.json.sig").unlink()
-    assert found(verify.check(signed)) == [("manifest.json.sig", "missing")]
+    assert found(check(signed)) == [("manifest.json.sig", "missing")]
 
 
 @signatures
 def test_no_signature_where_one_is_asked_for(tmp_path: Path, signers: Path) -> None:
     hand_bundle(tmp_path / "plain")
-    report = verify.check(tmp_path / "plain", allowed_signers=signers)
+    report = check(tmp_path / "plain", allowed_signers=signers)
     assert found(report) == [("manifest.json.sig", "untrusted")]
     assert "has no signature" in report.problems[0].text
 
@@ -200,27 +203,27 @@ def test_no_signature_where_one_is_asked_for(tmp_path: Path, signers: Path) -> N
 def test_a_signature_that_was_added(tmp_path: Path, signed: Path) -> None:
     hand_bundle(tmp_path / "plain")
     shutil.copy(signed / "manifest.json.sig", tmp_path / "plain")
-    assert ("manifest.json.sig", "added") in found(verify.check(tmp_path / "plain"))
+    assert ("manifest.json.sig", "added") in found(check(tmp_path / "plain"))
 
 
 def test_signers_from_the_bundle_itself_are_refused(tmp_path: Path) -> None:
     hand_bundle(tmp_path / "bundle")
     allow(tmp_path / "bundle", "allowed_signers", "mallory ssh-ed25519 AAAA")
-    with pytest.raises(verify.UsageError, match="lies in the bundle"):
-        verify.check(tmp_path / "bundle", allowed_signers=tmp_path / "bundle" / "allowed_signers")
-    with pytest.raises(verify.UsageError, match="no such file"):
-        verify.check(tmp_path / "bundle", allowed_signers=tmp_path / "nobody")
-    with pytest.raises(verify.UsageError, match="--allowed-signers"):
-        verify.check(tmp_path / "bundle", signer="me")
+    with pytest.raises(UsageError, match="lies in the bundle"):
+        check(tmp_path / "bundle", allowed_signers=tmp_path / "bundle" / "allowed_signers")
+    with pytest.raises(UsageError, match="no such file"):
+        check(tmp_path / "bundle", allowed_signers=tmp_path / "nobody")
+    with pytest.raises(UsageError, match="--allowed-signers"):
+        check(tmp_path / "bundle", signer="me")
 
 
 @signatures
 def test_without_ssh_keygen(signed: Path, signers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(signers.parent))
-    report = verify.check(signed)
+    report = check(signed)
     assert (report.problems, report.warnings[0].path) == ([], "manifest.json.sig")
-    assert any("only accidents are caught" in line for line in verify.lines(report))
-    report = verify.check(signed, allowed_signers=signers)
+    assert any("only accidents are caught" in line for line in lines(report))
+    report = check(signed, allowed_signers=signers)
     assert (found(report), report.exit_code) == ([("manifest.json.sig", "machine")], 5)
 
 
@@ -237,7 +240,7 @@ def test_programs_of_the_bundle_and_of_the_current_folder_are_not_run(
     monkeypatch.setenv("PATH", os.pathsep.join(["", ".", str(signed), os.environ["PATH"]]))
     for folder in (signed, tmp_path / "elsewhere"):
         monkeypatch.chdir(folder)
-        report = verify.check(signed)
+        report = check(signed)
         assert "by the key SHA256:" in report.warnings[0].text
         assert not (tmp_path / "ran").exists()
 
@@ -252,8 +255,8 @@ def test_an_ssh_keygen_without_signatures(
     old.write_text("#!/bin/sh\necho 'unknown option -- Y' >&2\nexit 1\n", encoding="utf-8")  # OpenSSH 7.4's words
     old.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert "older than signatures" in verify.check(signed).warnings[0].text
-    report = verify.check(signed, allowed_signers=signers)
+    assert "older than signatures" in check(signed).warnings[0].text
+    report = check(signed, allowed_signers=signers)
     assert (found(report), report.exit_code) == ([("manifest.json.sig", "machine")], 5)
 
 
@@ -263,9 +266,9 @@ def test_an_empty_value_is_wrong_usage(plain: Path, tmp_path: Path, option: str,
     """As of a variable that is not set: without the option this bundle would pass."""
     tar = bundle_tar(plain, tmp_path / "x.tar")
     commands: list[list[str | Path]] = [
-        [verify.__file__, plain],
-        [unpack.__file__, tar, tmp_path / "out"],
-        [install.__file__, plain, "--dry-run", "-p", tmp_path / "env"],
+        [scripts() / "verify.py", plain],
+        [scripts() / "unpack.py", tar, tmp_path / "out"],
+        [scripts() / "install.py", plain, "--dry-run", "-p", tmp_path / "env"],
     ]
     for command in commands:
         done = subprocess.run(
@@ -288,7 +291,7 @@ def test_an_empty_value_is_wrong_usage_of_the_commands_too(plain: Path, tmp_path
 def test_for_a_caller_none_is_not_given(plain: Path, tmp_path: Path) -> None:
     tar = bundle_tar(plain, tmp_path / "x.tar")
     for report in (
-        verify.check(plain, manifest_sha256=None, signer=None),
-        unpack.check_any(tar, manifest_sha256=None, allowed_signers=None, signer=None),
+        check(plain, manifest_sha256=None, signer=None),
+        check_any(tar, manifest_sha256=None, allowed_signers=None, signer=None),
     ):
         assert (report.problems, report.trust) == ([], "accidents")

@@ -14,10 +14,10 @@ import click
 import pytest
 
 from resume_dl.cli.group import cli
+from support.offline_scripts import scripts
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
-SCRIPTS = PROJECT / "src" / "resume_dl" / "standalone"
 _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`")
 _PROMPT = re.compile(r"^(?:\$|[A-Z]:\\\S*>|PS [A-Z]:\\\S*>) ", re.MULTILINE)
@@ -69,7 +69,7 @@ def unknown_to_us(words: list[str]) -> list[str]:
 def help_of(script: str) -> str:
     """What a script of a bundle prints of itself."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), "--help"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, str(scripts() / script), "--help"], capture_output=True, text=True, check=True, timeout=60
     )
     return done.stdout
 
@@ -82,7 +82,7 @@ def unknown_to_scripts(words: list[str]) -> list[str]:
 
 
 def of_scripts(words: list[str]) -> bool:
-    return len(words) > 1 and words[0].startswith("python") and (SCRIPTS / re.split(r"[/\\]", words[1])[-1]).is_file()
+    return len(words) > 1 and words[0].startswith("python") and (scripts() / re.split(r"[/\\]", words[1])[-1]).is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())

@@ -1,11 +1,11 @@
-"""Sizes are said in one way, by our commands and by the scripts that must stand alone."""
+"""Sizes are said in one way, by our commands and by the offline tools, which must stand alone."""
 
 from __future__ import annotations
 
 import pytest
 
 from resume_dl.model.units import show_bytes
-from resume_dl.standalone import probe, verify
+from resume_dl.offline_tools.console import show_size
 
 SHOWN = {
     0: "0 B",
@@ -21,13 +21,13 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("show", [show_bytes, verify.show_size, probe.show_size])
+@pytest.mark.parametrize("show", [show_bytes, show_size])
 def test_sizes_are_powers_of_ten_with_one_figure(show):
     """Never 1000.0 of a unit, never a MiB."""
     assert {count: show(count) for count in SHOWN} == SHOWN
 
 
-@pytest.mark.parametrize("show", [show_bytes, verify.show_size, probe.show_size])
+@pytest.mark.parametrize("show", [show_bytes, show_size])
 def test_a_fraction_of_a_byte_is_rounded(show):
     """As a speed may be: a byte in seven seconds, and almost a thousand in one."""
     assert [show(count) for count in (0.14, 999.4, 999.6)] == ["0 B", "999 B", "1.0 kB"]

@@ -16,7 +16,6 @@ from resume_dl.errors import NotWritableError, StoreError, UntrustedFolderError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir
-from resume_dl.standalone import fs
 from resume_dl.store.condacache import sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
@@ -247,7 +246,7 @@ def test_a_disk_without_owners_and_modes(tmp_path: Path, monkeypatch: pytest.Mon
     folder.chmod(0o777)
     with pytest.raises(UntrustedFolderError):
         make_work_folder(folder)
-    monkeypatch.setattr(fs.os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "mkdir", mkdir)
     make_work_folder(folder)
     assert [path.name for path in tmp_path.iterdir()] == [FOLDER]
 

@@ -149,11 +149,12 @@ def test_what_of_a_member_is_suspect(tmp_path, member, expected):
 
 
 @pytest.mark.parametrize(
-    ("layout", "expected"), [("<4sIQQ", []), ("<4sIII", [(ALL[1], ALL[1] + struct.calcsize("<4sIII"))])]
+    ("layout", "above", "expected"),
+    [("<4sIQQ", 1, []), ("<4sIII", 1, [(ALL[1], ALL[1] + struct.calcsize("<4sIII"))]), ("<4sIII", 0, [])],
 )
-def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, layout, expected):
+def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, layout, above, expected):
     """APPNOTE.TXT 4.3.9.2; the bound is lowered here, as the member would have 4 GiB."""
-    monkeypatch.setattr(archive_damage, "_MAX32", len(DATA) - 1)
+    monkeypatch.setattr(archive_damage, "_MAX32", len(DATA) - above)
     assert suspects(tmp_path / "a.zip", Member(flags=STREAMED, after=descriptor(layout))) == expected
 
 

@@ -196,10 +196,10 @@ def test_new_folders_are_synced_where_they_are_named(tmp_path, synced):
 def test_one_module_syncs():
     """Nothing calls fsync by itself, and nothing waits for all file systems.
 
-    Below the store there are only the bundles' files, which go to sticks (``standalone/join`` runs without us).
+    Below the store there are only the bundles' files, which go to sticks (``offline_tools/parts`` run without us).
     """
     package = Path(resume_dl.__file__).parent
-    allowed = {"store/platform.py", "standalone/join.py", "standalone/fs.py", "bundle/unfinished.py"}
+    allowed = {"store/platform.py", "offline_tools/parts/join_parts.py", "fs/regular.py", "bundle/unfinished.py"}
     found = set()
     for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

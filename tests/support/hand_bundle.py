@@ -18,12 +18,12 @@ from resume_dl.bundle.manifest import write_manifest
 from resume_dl.bundle.sums import write_sums
 from resume_dl.bundle.tar import Member, in_order, write_tar
 from resume_dl.model.bundle import BundleFile, BundlePackage, BundlePlatform, Manifest
-from resume_dl.standalone import fs, unpack, verify
+from support.offline_scripts import archive
 
 NUMPY = "channel/linux-64/numpy-1.0-0.conda"
 PYTZ = "channel/noarch/pytz-2020-0.tar.bz2"
 TQDM = "wheels/tqdm-4.0-py3-none-any.whl"
-SCRIPTS = ("fs.py", "install.py", "probe.py", "unpack.py", "verify.py")
+SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
 
 
 def zipped(**members: bytes) -> bytes:
@@ -55,7 +55,7 @@ def packages() -> dict[str, bytes]:
 
 
 def files() -> dict[str, bytes]:
-    """Everything else that the manifest lists, by path; fs.py, verify.py and unpack.py are the real ones."""
+    """Everything else that the manifest lists, by path; verify.py and unpack.py are the real ones."""
     numpy = hashlib.md5(packages()[NUMPY]).hexdigest()
     return {
         "README.txt": b"What this is, and what to do with it.\n",
@@ -63,7 +63,6 @@ def files() -> dict[str, bytes]:
         "channel/noarch/repodata.json": b'{"packages": {"pytz-2020-0.tar.bz2": {}}}',
         "environment.yml": b"dependencies: [numpy]\n",
         "explicit/linux-64.txt": f"@EXPLICIT\n{NUMPY}#{numpy}\n".encode(),
-        "fs.py": Path(fs.__file__).read_bytes(),
         "install.py": b"print('installed')\n",
         "probe.py": b"print('{}')\n",
         "pylock.toml": b'lock-version = "1.0"\n',
@@ -71,8 +70,8 @@ def files() -> dict[str, bytes]:
         "sbom.cdx.json": b'{"bomFormat": "CycloneDX"}',
         "simple/index.html": b'<a href="tqdm/">tqdm</a>',
         "simple/tqdm/index.html": b'<a href="../../wheels/tqdm-4.0-py3-none-any.whl">tqdm</a>',
-        "unpack.py": Path(unpack.__file__).read_bytes(),
-        "verify.py": Path(verify.__file__).read_bytes(),
+        "unpack.py": archive(),
+        "verify.py": archive(),
     }
 
 

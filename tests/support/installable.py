@@ -29,16 +29,17 @@ from pathlib import Path
 from resume_dl.bundle.manifest import write_manifest
 from resume_dl.demo.channel import BuiltPackage, PackageSpec
 from resume_dl.model.bundle import BundleFile, BundlePackage, BundlePlatform, Manifest
-from resume_dl.standalone import probe
+from resume_dl.offline_tools.machine.virtual_packages import current_platform
 from support.conda_env import TestConda
 from support.hand_bundle import seal
+from support.offline_scripts import archive
 from support.pip_index import BuiltFile
 from support.processes import Run
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE = f"lib/python{PYTHON}/site-packages"
 CHANNEL = "https://conda.example.org/lab"
-SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py", "fs.py")
+SCRIPTS = ("install.py", "verify.py", "unpack.py", "probe.py")
 
 
 def python_package() -> PackageSpec:
@@ -97,12 +98,14 @@ def lay_bundle(
     virtual_packages: Sequence[str] = (),
     left_out: Sequence[str] = (),
     channel: str = CHANNEL,
+    texts: Mapping[str, bytes] | None = None,
 ) -> str:
     """Lay a bundle with the real scripts into ``folder``; ``left_out`` are names of packages that a delta relies on.
 
-    ``platform`` is this machine's if it is not given. Returns the digest of the manifest.
+    ``texts`` are other scripts in place of the real ones, by name. ``platform`` is this machine's if it is not given.
+    Returns the digest of the manifest.
     """
-    platform = platform or probe.current_platform()
+    platform = platform or current_platform()
     listed = []
     for built in conda:
         path = f"channel/{built.url_path}"
@@ -122,9 +125,9 @@ def lay_bundle(
     )
     paths = {kind: tuple(each.path for each in packages if each.kind == kind) for kind in ("conda", "wheel")}
     files = []
-    for name in SCRIPTS:
-        _copy(Path(probe.__file__).parent / name, folder / name)
-        data = (folder / name).read_bytes()
+    for name, data in (texts or dict.fromkeys(SCRIPTS, archive())).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
         files.append(BundleFile(name, len(data), hashlib.sha256(data).hexdigest()))
     manifest = Manifest(
         created_by="resume-dl 0.0",

@@ -1,7 +1,8 @@
 """A file cut into parts that fit on a stick or through a mail gate: ``X.tar.001`` …, ``X.tar.parts.json``, ``join.py``.
 
-``standalone/join.read_list`` says what the list holds. Parts get their names only when all of them are whole, and the
-list is last: a folder with the list has them all. What a killed run leaves is known by the names that it had noted.
+``offline_tools/parts/parts_list.read_list`` says what the list holds. Parts get their names only when all of them are
+whole, and the list is last: a folder with the list has them all. What a killed run leaves is known by the names that it
+had noted.
 """
 
 from __future__ import annotations
@@ -12,14 +13,27 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.bundle.tar import MTIME, Cancelled, Member, read_chunks, tar_blocks, tar_size
 from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, writing
 from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError, StoreError
-from resume_dl.standalone import fs, join
+from resume_dl.offline_tools.archive import write_archive
+from resume_dl.offline_tools.parts.parts_list import (
+    KIND,
+    LIST,
+    MOST_PARTS,
+    SCHEMA,
+    SCRIPT,
+    JoinError,
+    Parts,
+    is_plain,
+    part_name,
+    read_list,
+    self_digest,
+)
 
 DEFAULT_SIZE = 4 * 1024**3
 _MOST_SCRIPT = 16 << 20
@@ -42,7 +56,7 @@ def split_members(
     mtime: int = MTIME,
     told: Told = lambda _: None,
     cancelled: Cancelled = lambda: False,
-) -> join.Parts:
+) -> Parts:
     """The tar of ``members`` in parts of at most ``size`` bytes, without a whole tar on the disk; raises as both do."""
     return write_parts(
         tar_blocks(members, mtime=mtime, cancelled=cancelled), tar_size(members), folder, name, size=size, told=told
@@ -51,7 +65,7 @@ def split_members(
 
 def split_file(
     path: Path, folder: Path, *, size: int, told: Told = lambda _: None, cancelled: Cancelled = lambda: False
-) -> join.Parts:
+) -> Parts:
     """The parts of a file that is there already, which stays. Raises as ``write_parts``, and Interrupted."""
     try:
         total = path.stat().st_size
@@ -68,7 +82,7 @@ def write_parts(
     *,
     size: int,
     told: Told = lambda _: None,
-) -> join.Parts:
+) -> Parts:
     """Write ``blocks``, ``total`` bytes in all, as parts of file ``name`` into ``folder``.
 
     Parts of an earlier split of that name are replaced, at the end; files of anybody else are not. ``told`` gets the
@@ -77,8 +91,8 @@ def write_parts(
     """
     most = most_of(size)
     sizes = _sizes(name, total, most)
-    names = [join.part_name(name, number, len(sizes)) for number in range(1, len(sizes) + 1)]
-    document = folder / f"{name}{join.LIST}"
+    names = [part_name(name, number, len(sizes)) for number in range(1, len(sizes) + 1)]
+    document = folder / f"{name}{LIST}"
     files_of_this_run: list[Unfinished] = []
 
     def begin(path: Path) -> Unfinished:
@@ -92,17 +106,17 @@ def write_parts(
         check_room(folder, total)
         try:
             whole, rows, pieces = hashlib.sha256(), [], _Pieces(blocks)
-            for part_name, part_size in zip(names, sizes, strict=True):
-                part, digest = begin(folder / part_name), hashlib.sha256()
+            for part_file, part_size in zip(names, sizes, strict=True):
+                part, digest = begin(folder / part_file), hashlib.sha256()
                 for piece in pieces.take(part_size):
                     whole.update(piece)
                     digest.update(piece)
                     part.write(piece)
                     told(len(piece))
                 part.finish()
-                rows.append({"name": part_name, "size": part_size, "sha256": digest.hexdigest()})
+                rows.append({"name": part_file, "size": part_size, "sha256": digest.hexdigest()})
             pieces.end()
-            texts = {folder / join.SCRIPT: script(), document: _text(name, total, whole.hexdigest(), rows)}
+            texts = {folder / SCRIPT: script(), document: _text(name, total, whole.hexdigest(), rows)}
             for path, text in texts.items():
                 file = begin(path)
                 file.write(text)
@@ -115,12 +129,12 @@ def write_parts(
             for file in files_of_this_run:
                 file.withdraw()
             raise
-    return join.read_list(document)
+    return read_list(document)
 
 
 def check_parts(folder: Path, name: str) -> None:
     """Look beforehand whether parts of ``name`` would be written over files of somebody else. Raises StoreError."""
-    document = folder / f"{name}{join.LIST}"
+    document = folder / f"{name}{LIST}"
     noted = [] if document.exists() else _listed(document.with_name(document.name + SUFFIX), name)
     part = re.compile(re.escape(name) + r"\.[0-9]{3,4}")
     there = sorted(path.name for path in folder.iterdir() if part.fullmatch(path.name)) if folder.is_dir() else []
@@ -129,7 +143,7 @@ def check_parts(folder: Path, name: str) -> None:
 
 def script() -> bytes:
     """``join.py`` as it is put beside the parts."""
-    return (files("resume_dl.standalone") / join.SCRIPT).read_bytes()
+    return write_archive()
 
 
 class _Pieces:
@@ -173,15 +187,15 @@ def _blocks(path: Path, total: int, cancelled: Cancelled) -> Iterator[memoryview
 
 def _sizes(name: str, total: int, most: int) -> list[int]:
     """The bytes of each part; raises ConfigurationError."""
-    if not join.is_plain(name):
+    if not is_plain(name):
         raise ConfigurationError(
             f"{name} is no name that a file may have on every platform", hint="rename it, and try again"
         )
     if total == 0:
         raise ConfigurationError(f"{name} is empty", hint="name the tar of a bundle")
-    if most < 1 or total > most * join.MOST_PARTS:
+    if most < 1 or total > most * MOST_PARTS:
         raise ConfigurationError(
-            f"{name} has {total:,} bytes: parts of {max(most, 0):,} would be more than {join.MOST_PARTS}",
+            f"{name} has {total:,} bytes: parts of {max(most, 0):,} would be more than {MOST_PARTS}",
             hint="choose larger parts",
         )
     return [min(most, total - offset) for offset in range(0, total, most)]
@@ -189,25 +203,25 @@ def _sizes(name: str, total: int, most: int) -> list[int]:
 
 def _text(name: str, total: int, sha256: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """The list, a part a line, so that people can read it."""
-    document = {"schema": join.SCHEMA, "kind": join.KIND, "name": name, "size": total, "sha256": sha256, "parts": rows}
+    document = {"schema": SCHEMA, "kind": KIND, "name": name, "size": total, "sha256": sha256, "parts": rows}
     fields = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "parts"]
     fields.append('"parts": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]")
-    fields.append(f'"digest": "{join.self_digest(document)}"')
+    fields.append(f'"digest": "{self_digest(document)}"')
     return ("{" + ",\n".join(fields) + "}\n").encode()
 
 
 def _listed(document: Path, name: str) -> list[str]:
     """The parts of ``name`` in a list of ours, and the list; nothing where it is damaged, or somebody else's."""
-    with suppress(join.JoinError):
-        whole = join.read_list(document)
+    with suppress(JoinError):
+        whole = read_list(document)
         if whole.name == name:
-            return [*(part.name for part in whole.parts), f"{name}{join.LIST}"]
+            return [*(part.name for part in whole.parts), f"{name}{LIST}"]
     return []
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
     """Remove what a killed run has left: unfinished parts, and those that it had begun to give their names."""
-    document = folder / f"{name}{join.LIST}"
+    document = folder / f"{name}{LIST}"
     noted = document.with_name(document.name + SUFFIX)
     if not document.exists():
         for part in _listed(noted, name):
@@ -223,8 +237,8 @@ def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -
     """Raise StoreError for a file in the way that no split of this name has made."""
     others = [each for each in names if each not in earlier and os.path.lexists(folder / each)]
     with suppress(FileNotFoundError):
-        if _OUR_SCRIPT not in fs.read_regular(folder / join.SCRIPT, _MOST_SCRIPT):
-            others.append(join.SCRIPT)
+        if _OUR_SCRIPT not in fs.read_regular(folder / SCRIPT, _MOST_SCRIPT):
+            others.append(SCRIPT)
     if others:
         raise StoreError(
             f"{folder / others[0]} is there already, and is not of an earlier split",

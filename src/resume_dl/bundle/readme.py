@@ -108,7 +108,17 @@ def _check(*, signed: bool) -> str:
     )
     return _section(
         "Check it",
-        "A copy can break on its way. This finds it, and says what to copy again:",
+        """
+        A copy can break on its way, and the scripts came the same way: check these first, by programs that were here
+        before.
+        """,
+        (
+            f"Linux:    grep '\\.py$' {SUMS} | sha256sum -c",
+            f"macOS:    grep '\\.py$' {SUMS} | shasum -a 256 -c",
+            "Windows:  in PowerShell, compared by eye",
+            f"    Get-FileHash *.py; Select-String '\\.py$' {SUMS}",
+        ),
+        "This finds what is damaged, and says what to copy again:",
         ("python verify.py",),
         "Without Python:",
         (

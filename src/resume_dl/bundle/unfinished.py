@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from resume_dl.errors import LockedError, NotWritableError, OutOfSpaceError, StoreError
-from resume_dl.standalone.join import replace
+from resume_dl.offline_tools.parts.joining_file import replace
 
 SUFFIX = ".unfinished"
 _NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}

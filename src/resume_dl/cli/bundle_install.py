@@ -15,7 +15,7 @@ from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
 
 if TYPE_CHECKING:
-    from resume_dl.standalone.install import Outcome
+    from resume_dl.offline_tools.installation.request import Outcome
 
 _COMMAND = "bundle install"
 _PLACE = click.Path(path_type=Path)
@@ -52,9 +52,11 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
     del yes
 
     def call() -> None:
-        from resume_dl.standalone import install  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.commands.install import ready  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.installation.install import install  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.installation.request import InstallError, Wish  # noqa: PLC0415 - as above
 
-        wish = install.Wish(
+        wish = Wish(
             name=options["environment"],
             prefix=options["folder"],
             platform=options["subdir"],
@@ -70,15 +72,15 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
         started = time.monotonic()
         output = _STDERR if json else 1
         try:
-            outcome = install.install(bundle, wish, told=tell, env=os.environ, output=output)
-        except install.InstallError as error:
+            outcome = install(bundle, wish, told=tell, env=os.environ, output=output)
+        except InstallError as error:
             raise _ERRORS[error.code](str(error), hint=error.hint) from error
         except KeyboardInterrupt as error:
             raise stopped() from error
         if json:
             say_json(_as_json(outcome, time.monotonic() - started))
         elif not outcome.planned:
-            say(install.ready(outcome))
+            say(ready(outcome))
 
     return guarded(_COMMAND, call, as_json=json)
 

@@ -17,13 +17,17 @@ def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | N
     """List what this machine's caches hold, by digest, for `bundle create --since`."""
 
     def call() -> None:
-        from resume_dl.standalone import probe  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.machine.conda_clients import find_clients  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.machine.conda_info import first_answer  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.machine.inventory import INVENTORY_KIND  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.machine.package_places import pkgs_dirs  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.machine.profile import SCHEMA  # noqa: PLC0415 - as above
 
-        folders = [named(probe, caches), named(probe, wheels)]
-        answered = probe.first_answer(probe.find_clients(), os.environ, told=teller(quiet=quiet))
-        found = probe.pkgs_dirs(None if answered is None else answered[1])
-        collected = collect(probe, found, *folders, quiet=quiet)
-        answer = {"schema": probe.SCHEMA, "kind": probe.INVENTORY_KIND, "inventory": collected}
+        folders = [named(caches), named(wheels)]
+        answered = first_answer(find_clients(), os.environ, told=teller(quiet=quiet))
+        found = pkgs_dirs(None if answered is None else answered[1])
+        collected = collect(found, *folders, quiet=quiet)
+        answer = {"schema": SCHEMA, "kind": INVENTORY_KIND, "inventory": collected}
         print_or_write(answer, output)
 
     return guarded("bundle inventory", call, as_json=json)

@@ -12,7 +12,7 @@ from resume_dl.cli.run import guarded, say, say_json, show_error, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
 
 if TYPE_CHECKING:
-    from resume_dl.standalone.join import Report
+    from resume_dl.offline_tools.parts.join_parts import Report
 
 _PATH = click.Path(path_type=Path)
 _ERRORS: dict[int, type[ResumeDLError]] = {1: TransferError, 2: ConfigurationError, 4: IntegrityError, 5: StoreError}
@@ -29,12 +29,13 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
     codes = [0]
 
     def call() -> None:
-        from resume_dl.standalone import join  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.parts.join_parts import join  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.parts.parts_list import JoinError  # noqa: PLC0415 - as above
 
         try:
             told = tell if as_json else say
-            report = join.join(what, output, remove_parts=remove_parts, told=told)
-        except join.JoinError as error:
+            report = join(what, output, remove_parts=remove_parts, told=told)
+        except JoinError as error:
             raise _ERRORS[error.exit_code](error.message, hint=error.hint) from error
         except KeyboardInterrupt as error:
             raise stopped() from error
@@ -46,12 +47,12 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
 
 def _show(report: Report, *, as_json: bool) -> None:
     from resume_dl.app.report import error_json  # noqa: PLC0415 - see above
-    from resume_dl.standalone import join  # noqa: PLC0415 - see above
+    from resume_dl.offline_tools.parts.advice import advice, summary  # noqa: PLC0415 - see above
 
-    code, whole, advice = report.exit_code, report.whole, join.advice(report)
+    code, whole, hints = report.exit_code, report.whole, advice(report)
     error = None
     if not report.joined:
-        error = _ERRORS[code](join.summary(report), hint="\n  ".join(advice))
+        error = _ERRORS[code](summary(report), hint="\n  ".join(hints))
         show_error(error)
     for warning in report.warnings:
         tell(f"warning: {warning}")
@@ -61,5 +62,5 @@ def _show(report: Report, *, as_json: bool) -> None:
         found = {"ok": report.joined, "exit_code": code, "error": None if error is None else error_json(error)}
         say_json({"schema": 1, "command": "bundle join", **found, **about})
     elif report.joined:
-        for line in (join.summary(report), *advice):
+        for line in (summary(report), *hints):
             say(line)

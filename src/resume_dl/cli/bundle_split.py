@@ -26,7 +26,7 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
 
     def call() -> None:
         from resume_dl.app.bundle.cutting import cut  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.standalone import join  # noqa: PLC0415 - see above
+        from resume_dl.offline_tools.parts.parts_list import LIST, SCRIPT  # noqa: PLC0415 - see above
 
         try:
             whole = cut(what, output, size=size, env=os.environ, told=_Progress(), said=tell)
@@ -35,13 +35,13 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
         folder = what.resolve().parent if output is None else output.resolve()
         if as_json:
             parts = [{"name": part.name, "size": part.size, "sha256": part.sha256} for part in whole.parts]
-            path = str(folder / f"{whole.name}{join.LIST}")
+            path = str(folder / f"{whole.name}{LIST}")
             about = {"path": path, "size": whole.size, "sha256": whole.sha256, "parts": parts}
             say_json({"schema": 1, "command": "bundle split", "ok": True, "exit_code": 0, "error": None, **about})
             return
         for part in whole.parts:
             say(f"{part.sha256}  {part.name}  {part.size:,} bytes")
-        say(f"copy all of them, {whole.name}{join.LIST} and {join.SCRIPT}; then, in their folder: python {join.SCRIPT}")
+        say(f"copy all of them, {whole.name}{LIST} and {SCRIPT}; then, in their folder: python {SCRIPT}")
 
     return guarded("bundle split", call, as_json=as_json)
 

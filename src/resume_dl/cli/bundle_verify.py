@@ -14,7 +14,7 @@ from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError
 
 if TYPE_CHECKING:
-    from resume_dl.standalone.verify import Problem, Report
+    from resume_dl.offline_tools.verification.findings import Problem, Report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -30,7 +30,7 @@ class _Some(click.ParamType[str, str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text as it is."""
         if not str(value).strip():
-            from resume_dl.standalone.verify import EMPTY  # noqa: PLC0415 - loaded when it is needed, not for --help
+            from resume_dl.offline_tools.verification.findings import EMPTY  # noqa: PLC0415 - not for --help
 
             self.fail(f"it {EMPTY}", param, ctx)
         return str(value)
@@ -76,11 +76,12 @@ def command(
     codes = [0]
 
     def call() -> None:
-        from resume_dl.standalone import unpack, verify  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.tarred.tar_check import check_any  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.verification.findings import UsageError, lines  # noqa: PLC0415 - as above
 
         started = time.monotonic()
         try:
-            report = unpack.check_any(
+            report = check_any(
                 bundle,
                 manifest_sha256=manifest_sha256,
                 allowed_signers=allowed_signers,
@@ -88,12 +89,12 @@ def command(
                 told=None if quiet else tell,
                 deep=deep,
             )
-        except verify.UsageError as error:
+        except UsageError as error:
             raise ConfigurationError(str(error)) from error
         except KeyboardInterrupt as error:
             raise stopped() from error
         codes.append(report.exit_code)
-        for line in verify.lines(report):
+        for line in lines(report):
             if report.problems:
                 tell(line)
             elif not (quiet or as_json):

@@ -51,26 +51,29 @@ def command(
     """
 
     def call() -> None:
-        from resume_dl.standalone import probe  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.archive import write_archive  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.offline_tools.machine.profile import look  # noqa: PLC0415 - as above
 
         if script:
-            _write(Path(probe.__file__).read_bytes(), output)
+            _write(write_archive(), output)
             return
-        folders = [named(probe, caches), named(probe, wheels)]
-        profile = probe.look(told=teller(quiet=quiet), created_by=CREATED_BY)
+        folders = [named(caches), named(wheels)]
+        profile = look(told=teller(quiet=quiet), created_by=CREATED_BY)
         answer = dict(profile.answer)
         if not no_inventory:
-            answer["inventory"] = collect(probe, profile.pkgs_dirs, *folders, quiet=quiet)
+            answer["inventory"] = collect(profile.pkgs_dirs, *folders, quiet=quiet)
         print_or_write(answer, output)
 
     return guarded("probe", call, as_json=json)
 
 
-def named(probe: Any, places: Iterable[Path]) -> list[Path]:
+def named(places: Iterable[Path]) -> list[Path]:
     """Folders that the user named. Raises ConfigurationError."""
+    from resume_dl.offline_tools.machine.package_places import ProbeError, named_folders  # noqa: PLC0415 - as above
+
     try:
-        found: list[Path] = probe.named_folders(map(str, places))
-    except probe.ProbeError as error:
+        found: list[Path] = named_folders(map(str, places))
+    except ProbeError as error:
         raise ConfigurationError(str(error), hint=error.hint) from error
     return found
 
@@ -80,9 +83,12 @@ def teller(*, quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else tell
 
 
-def collect(probe: Any, found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path], *, quiet: bool) -> Any:
+def collect(found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path], *, quiet: bool) -> Any:
     """The inventory of the folders named, of conda's caches and of our own wheels; told on stderr."""
-    return probe.inventory([*caches, *found], [*wheels, *probe.wheel_dirs()], teller(quiet=quiet))
+    from resume_dl.offline_tools.machine.inventory import inventory  # noqa: PLC0415 - as above
+    from resume_dl.offline_tools.machine.package_places import wheel_dirs  # noqa: PLC0415 - as above
+
+    return inventory([*caches, *found], [*wheels, *wheel_dirs()], teller(quiet=quiet))
 
 
 def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:

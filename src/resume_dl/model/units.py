@@ -20,7 +20,7 @@ def parse_size(text: str) -> int:
 def show_bytes(count: float) -> str:
     """A count of bytes for people: ``812 B``, ``1.5 MB``, ``4.2 GB``. Never ``1000.0 kB``.
 
-    The scripts in ``standalone`` must say the same without importing it.
+    ``offline_tools/console`` must say the same without importing it.
     """
     unit, scale = unit_of(count)
     return f"{count / scale:.0f} B" if unit == "B" else f"{count / scale:.1f} {unit}"

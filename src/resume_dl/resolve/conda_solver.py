@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.errors import (
     ChannelNotFoundError,
     ChannelUnavailableError,
@@ -30,7 +31,6 @@ from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.artifacts import conda_artifact
 from resume_dl.resolve.request import Solution, SolveRequest
 from resume_dl.resolve.specs import split_spec
-from resume_dl.standalone import fs
 
 _MOST_RECORD = 16 << 20
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)

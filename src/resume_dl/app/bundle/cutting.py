@@ -8,7 +8,8 @@ from pathlib import Path
 from resume_dl.bundle.parts import split_file, split_members
 from resume_dl.bundle.tar import bundle_members, mtime_of
 from resume_dl.errors import ConfigurationError, IntegrityError, StoreError
-from resume_dl.standalone import join, verify
+from resume_dl.offline_tools.parts.parts_list import Parts
+from resume_dl.offline_tools.verification.check import check
 
 
 def cut(
@@ -19,7 +20,7 @@ def cut(
     env: Mapping[str, str],
     told: Callable[[int], object],
     said: Callable[[str], None],
-) -> join.Parts:
+) -> Parts:
     """Cut a file or a bundle's folder into parts of at most ``size`` bytes in ``out``, which is made where it is not.
 
     Without ``out`` they lie beside it. ``told`` gets numbers of bytes as they are written, ``said`` lines for people.
@@ -34,7 +35,7 @@ def cut(
         return split_file(what, folder, size=size, told=told)
     if folder == what or what in folder.parents:
         raise ConfigurationError(f"{folder} lies in the bundle", hint="choose another folder with -o")
-    report = verify.check(what, told=said)
+    report = check(what, told=said)
     if report.problems:
         first = report.problems[0]
         more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib.resources import files
 
 from resume_dl.app.bundle.asking import Asking
 from resume_dl.app.bundle.contents import Contents
@@ -15,8 +14,9 @@ from resume_dl.bundle.pylock import write_pylock
 from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sbom import write_sbom
 from resume_dl.model.bundle import CHANNEL, Manifest
+from resume_dl.offline_tools.archive import write_archive
 
-SCRIPTS = ("fs.py", "install.py", "probe.py", "unpack.py", "verify.py")
+SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
 
 
 def generated(
@@ -48,10 +48,6 @@ def generated(
         write_sbom(manifest.packages, created_by=manifest.created_by, depends=contents.depends, epoch=epoch),
     )
     yield "README.txt", write_readme(manifest, signed=signed)
+    archive = write_archive()
     for script in SCRIPTS:
-        yield script, [script_text(script)]
-
-
-def script_text(name: str) -> bytes:
-    """A script of ``standalone/``, as it stands in a bundle: with LF, whatever machine made it."""
-    return files("resume_dl.standalone").joinpath(name).read_bytes().replace(b"\r\n", b"\n")
+        yield script, [archive]

@@ -1,0 +1,95 @@
+"""A file read in blocks, and a piece of a file as a file of its own."""
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO, Iterator
+
+from resume_dl.offline_tools.console import show_size
+
+_BLOCK = 1 << 20
+_LONGEST_DIRECTORY = 64 << 20
+"""Of an archive, in one piece: half a million members."""
+
+
+def piece(file: BinaryIO, start: int, size: int, *, own: bool = False) -> BinaryIO:
+    """A piece of a file as a file of its own; closing it closes the file below if it is its ``own``."""
+    return _Window(file, start, size, own=own)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
+
+
+class _Window(io.RawIOBase):
+    """What ``piece`` gives."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int, *, own: bool) -> None:
+        super().__init__()
+        self._file = file
+        self._start = start
+        self._size = size
+        self._own = own
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = (0, self._at, self._size)[whence]
+        if base + offset < 0:
+            raise OSError("before the file's begin")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        self._file.seek(self._start + self._at)
+        count = self._file.readinto(view[: max(0, min(len(view), self._size - self._at))])  # type: ignore[attr-defined]  # BinaryIO does not say so
+        self._at += count
+        return int(count)
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file, but not in pieces that only a hostile archive asks for."""
+        left = max(0, self._size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if wanted > _LONGEST_DIRECTORY:
+            raise zipfile.BadZipFile(f"asks for {show_size(wanted)} at once")
+        return super().read(wanted) or b""
+
+    def close(self) -> None:
+        if self._own and not self.closed:
+            self._file.close()
+        super().close()
+
+
+class LastRead(_Window):
+    """A window that remembers what was read last."""
+
+    last = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """As of the window."""
+        self.last = super().read(size)
+        return self.last
+
+
+def blocks(file: BinaryIO) -> Iterator[memoryview]:
+    """The file in blocks; each is overwritten by the next."""
+    buffer = memoryview(bytearray(_BLOCK))
+    while True:
+        count = file.readinto(buffer)  # type: ignore[attr-defined]  # BinaryIO does not say so
+        if not count:
+            return
+        yield buffer[:count]
+
+
+def native(path: Path) -> Path:
+    """The path as this system takes it, longer than 260 letters too on Windows."""
+    whole = os.path.abspath(str(path))  # noqa: PTH100 - resolve() fails on loops of links
+    if os.name == "nt" and not whole.startswith("\\\\?\\"):
+        whole = "\\\\?\\UNC" + whole[1:] if whole.startswith("\\\\") else "\\\\?\\" + whole
+    return Path(whole)

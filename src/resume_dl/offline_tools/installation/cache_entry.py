@@ -1,0 +1,61 @@
+"""Cache entries: archives copied into the stage's package cache, unpacked packages moved to the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from resume_dl import fs
+from resume_dl.offline_tools.digests import hash_file
+from resume_dl.offline_tools.installation.environments import read_info, read_text
+from resume_dl.offline_tools.installation.plan import Package, Plan
+from resume_dl.offline_tools.installation.request import InstallError
+from resume_dl.offline_tools.machine.conda_info import CondaInfo
+from resume_dl.offline_tools.verification.layout import UNFINISHED
+
+
+def copy_verified(package: Package, place: Path) -> str | None:
+    """Copy an archive and hash the copy; its MD5, None where this Python forbids it. Raises InstallError, OSError."""
+    shutil.copyfile(str(package.source), str(place))
+    _, sha256, md5 = hash_file(place)
+    if sha256 != package.entry["sha256"]:
+        hint = "something writes to it, or a disk fails; copy it again"
+        raise InstallError(f"{package.source} has changed since it was verified; nothing was installed", hint, 4)
+    return md5
+
+
+def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
+    """Move what conda has unpacked into its own cache, where nothing is of that name: folder, archive, address.
+
+    The environment's records then name that place: conda-pack looks there. Without any of this the environment is
+    whole too, only the next one is slower, so that errors end in nothing.
+    """
+    own = cache.parent.parent.parent
+    if cache.parent.parent.name != UNFINISHED or str(own) not in info.pkgs_dirs:
+        return
+    for each in plan.conda:
+        name = "repodata_record.json"
+        places = own / each.stem, own / each.filename
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            is_new = not any(place.exists() or place.is_symlink() for place in places)
+            if is_new and read_info(cache / each.stem, name):
+                (cache / each.stem).rename(places[0])
+                (cache / each.filename).rename(places[1])
+                urls = fs.open_regular(own / "urls.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                with open(urls, "ab") as addresses:  # noqa: PTH123 - a descriptor
+                    addresses.write((each.url + os.linesep).encode("ascii"))
+            if json.loads(read_info(places[0], name))["url"] == each.url:
+                _name_place(plan.prefix / "conda-meta" / f"{each.stem}.json", *places)
+
+
+def _name_place(record: Path, folder: Path, archive: Path) -> None:
+    """Say in an environment's record of a package where its cache entry is. Raises OSError, ValueError, KeyError."""
+    said = json.loads(read_text(record))
+    said["link"]["source"] = said["extracted_package_dir"] = str(folder)
+    said["package_tarball_full_path"] = str(archive)
+    beside = record.with_name(record.name + ".new")
+    fs.write_file(beside, json.dumps(said, indent=2, sort_keys=True).encode("utf-8"))
+    beside.replace(record)

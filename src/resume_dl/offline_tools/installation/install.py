@@ -1,0 +1,175 @@
+"""Verify a bundle, then install it with this machine's own conda, mamba or micromamba and pip."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Callable, Mapping
+
+from resume_dl import fs
+from resume_dl.offline_tools.archive import INSIDE, archive_file
+from resume_dl.offline_tools.console import Told, tell
+from resume_dl.offline_tools.installation.conda_part import install_conda_packages
+from resume_dl.offline_tools.installation.decide import make_plan, tell_plan, with_state
+from resume_dl.offline_tools.installation.pip_part import install_wheels, make_venv
+from resume_dl.offline_tools.installation.plan import Plan
+from resume_dl.offline_tools.installation.prefix import refuse_other_content
+from resume_dl.offline_tools.installation.request import CONDAS, InstallError, Outcome, Run, Wish, first_few
+from resume_dl.offline_tools.installation.rest import BEGUN, refuse_strangers, remove_environment, token_in
+from resume_dl.offline_tools.installation.stage import Stage
+from resume_dl.offline_tools.machine.conda_info import CondaInfo
+from resume_dl.offline_tools.tarred.tar_check import check_any
+from resume_dl.offline_tools.tarred.unpack_tar import unpack
+from resume_dl.offline_tools.verification.findings import Report, UsageError, lines
+
+
+def install(
+    bundle: Path, wish: Wish, *, told: Told | None = None, env: Mapping[str, str] | None = None, output: int = 1
+) -> Outcome:
+    """Verify ``bundle`` (a folder or a tar), then install it. Raises InstallError; KeyboardInterrupt passes.
+
+    ``told`` gets lines for people; conda's and pip's own words go to the file descriptor ``output``.
+    """
+    run = Run(wish, told or tell, dict(os.environ if env is None else env), output)
+    try:
+        return _of(run, Path(bundle))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "look at this disk, its free space, and the permissions; then run the same command again"
+        raise InstallError(where + (error.strerror or str(error)), hint, 5) from error
+
+
+def _of(run: Run, bundle: Path) -> Outcome:
+    _refuse_nonsense(run)
+    if bundle.is_dir() or not bundle.exists() or run.wish.dry_run:
+        return _verified(run, bundle, _verify(run, bundle))
+    if run.wish.unpack_to is not None:
+        return _unpacked(run, bundle, run.wish.unpack_to)
+    beside = str(bundle.absolute().parent)
+    place = beside if os.access(beside, os.W_OK) else None  # else where this system keeps such things
+    folder = Path(tempfile.mkdtemp(prefix=bundle.name + ".", dir=place))
+    try:
+        return _unpacked(run, bundle, folder)
+    finally:
+        fs.remove(folder)
+
+
+def _refuse_nonsense(run: Run) -> None:
+    wish = run.wish
+    if bool(wish.name) == (wish.prefix is not None):
+        what = "both -n and -p were given" if wish.name else "it was not said where to install"
+        raise InstallError(what, "give -n NAME (an environment of your conda) or -p PREFIX (a folder)", 2)
+    if wish.name and (wish.name in (".", "..") or re.search(r"[/\\ :#]", wish.name)):
+        raise InstallError(f"{wish.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
+    if wish.client not in ("", "pip", *CONDAS):
+        raise InstallError(f"{wish.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
+
+
+def _verify(run: Run, bundle: Path) -> Report:
+    return _trusted(run, lambda **options: check_any(bundle, **options))
+
+
+def _unpacked(run: Run, tar: Path, folder: Path) -> Outcome:
+    run.told(f"unpacking {tar} to {folder}")
+    report = _trusted(run, lambda **options: unpack(tar, folder, **options))
+    return _verified(run, folder, report)
+
+
+def _trusted(run: Run, check: Callable[..., Report]) -> Report:
+    wish = run.wish
+    try:
+        report = check(
+            manifest_sha256=wish.manifest_sha256,
+            allowed_signers=wish.allowed_signers,
+            signer=wish.signer,
+            told=run.told,
+        )
+    except UsageError as error:
+        raise InstallError(str(error), "see --help", 2) from error
+    for line in lines(report):
+        run.told(line)
+    if report.problems or report.manifest is None:
+        files = sorted({problem.path for problem in report.problems})
+        if report.exit_code == 5:
+            hint = "look at what is named above, then run the same command again"
+            raise InstallError("this machine failed, and nothing was started: " + first_few(files), hint, 5)
+        raise InstallError(
+            "the bundle is not to be used, and nothing was started: " + first_few(files),
+            "repair what is named above, then run the same command again",
+            report.exit_code or 4,
+        )
+    run.warnings += [problem.text for problem in report.warnings]
+    return report
+
+
+def _verified(run: Run, folder: Path, report: Report) -> Outcome:
+    plan = make_plan(run, folder.absolute(), report.manifest or {})
+    if report.unlooked and folder.is_dir():
+        _look_inside_by_conda(run, folder.absolute(), report.unlooked, plan.info)
+    outcome = Outcome(
+        prefix=plan.prefix,
+        platform=plan.platform,
+        trust=report.trust,
+        existed=plan.existed,
+        client=plan.client.name if plan.client is not None and plan.conda else "",
+        packages=[{**each.entry, "found": str(each.source)} for each in (*plan.conda, *plan.pip)],
+        warnings=run.warnings,
+        planned=run.wish.dry_run,
+    )
+    if run.wish.dry_run:
+        tell_plan(run, plan)
+    else:
+        _do(run, plan)
+    return outcome
+
+
+def _look_inside_by_conda(run: Run, folder: Path, paths: list[str], info: CondaInfo | None) -> None:
+    """Let conda's own Python look into the packages that this one cannot unpack."""
+    code = 2
+    if info is not None and info.python:
+        run.told(f"looking into them with {info.python}")
+        with suppress(OSError), archive_file() as tools:
+            command = [info.python, "-I", str(tools), INSIDE, str(folder)]
+            code = subprocess.run(
+                command, input="\n".join(paths).encode("utf-8"), stdout=run.output, check=False
+            ).returncode
+    if code == 4:
+        raise InstallError("the bundle is not to be used, and nothing was started", "see above", 4)
+    if code != 0:
+        run.warn(f"{len(paths)} .conda packages were not looked into: no Python with zstandard is at hand")
+
+
+def _do(run: Run, plan: Plan) -> None:
+    with Stage(plan) as stage:
+        for refused in stage.refused:
+            run.warn(refused)
+        plan = with_state(run, plan)  # again: now nobody else is at work there
+        refuse_other_content(plan)
+        refuse_strangers(plan)
+        stage.begin()
+        existed = plan.existed
+        token = ""
+        if plan.rest:
+            run.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
+            if plan.conda:
+                remove_environment(plan.prefix)
+            else:  # a venv is made over what is there
+                token = token_in(plan.prefix / BEGUN)
+        if existed:
+            stage.unmark()
+            run.told(f"installing into the environment that is there: {plan.prefix}")
+        else:
+            if plan.marks:
+                stage.mark(token)
+            run.told(f"making a new environment: {plan.prefix}")
+        if plan.conda:
+            install_conda_packages(run, plan, stage, existed=existed)
+        elif not existed:
+            make_venv(run, plan, stage)
+        stage.unmark()
+        if plan.pip:
+            install_wheels(run, plan, stage, existed=existed)

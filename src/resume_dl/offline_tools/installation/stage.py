@@ -1,0 +1,116 @@
+"""The folder that one environment's installation works in."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from resume_dl import fs
+from resume_dl.offline_tools.installation.plan import Plan
+from resume_dl.offline_tools.installation.request import InstallError, first_few
+from resume_dl.offline_tools.installation.rest import BEGUN, MAKING, marked_stage, remove_environment, stranger_in
+from resume_dl.offline_tools.installation.stage_places import locked, stage_places, unlock
+from resume_dl.offline_tools.machine.programs import WINDOWS
+from resume_dl.offline_tools.verification.layout import UNFINISHED
+
+_UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
+"""What conda or mamba would take apart in CONDA_PKGS_DIRS."""
+
+
+class Stage:
+    """A folder for one environment's installation: conda's cache and the lists; held by a lock, gone at the end.
+
+    In the first of the places that can be written to and whose name conda reads as it is. Its name cannot be guessed,
+    and it is private: in a folder that others may write to, they can make none for us. A run that was killed leaves it
+    behind; the next one for the same environment, which holds the same lock, takes it over.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.prefix = plan.prefix
+        self.place = stage_places(plan)[-1]
+        self.folder = self.place.new()
+        self.refused: list[str] = []
+        """Places that other users may have written into, and why they are not used."""
+        self._begun = False
+        self._lock = -1
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """To be passed on to a child."""
+        return () if WINDOWS else (self._lock,)
+
+    def __enter__(self) -> Stage:  # noqa: PYI034 - typing.Self is of 3.11
+        for place in stage_places(self.plan):
+            if not _is_read_as_it_is(place.folder / place.name):
+                continue
+            try:
+                self._lock = locked(place.lock)
+            except fs.UntrustedFolderError as error:
+                self.refused.append(f"{error}; it is not used")
+                continue
+            except OSError:
+                continue
+            self.place = place
+            break
+        else:
+            tried = (str(place.folder / place.name) for place in stage_places(self.plan))
+            text = "there is no folder that can be written to and that conda would find: tried " + first_few(tried)
+            text = "\n".join([text, *self.refused])
+            raise InstallError(text, "set CONDA_PKGS_DIRS to a folder of yours, and run it again", 5)
+        if self._lock < 0:
+            text = f"another installation into {self.prefix} is at work"
+            raise InstallError(text, "wait until it has ended, then run the same command again", 5)
+        left = self.place.left()
+        marked = marked_stage(self.plan)
+        self.folder = marked if marked is not None and marked in left else [*left, self.place.new()][0]
+        return self
+
+    def begin(self) -> None:
+        """Take over the folder, empty but for the mark. Until then it is as a killed run has left it."""
+        self._begun = True
+        for each in self.place.left():
+            if each != self.folder:
+                fs.remove(each)
+        try:
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
+            for each in list(self.folder.iterdir()):
+                if each.name != MAKING:
+                    fs.remove(each)
+
+    def mark(self, token: str) -> None:
+        """From here on the environment is ours to remove, should we be killed; without a ``token`` it gets one."""
+        data = (token or os.urandom(16).hex()).encode("ascii")
+        fs.write_file(self.folder / MAKING, data)
+        self.prefix.mkdir(parents=True, exist_ok=True)
+        fs.write_file(self.prefix / BEGUN, data)
+
+    def unmark(self) -> None:
+        """What is made stays."""
+        for place in (self.prefix / BEGUN, self.folder / MAKING):
+            with suppress(FileNotFoundError):
+                place.unlink()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._begun:
+            if kind is not None and marked_stage(self.plan) == self.folder:
+                # conda takes back what it did, and may leave the record of a package without its files (24.7)
+                with suppress(OSError):
+                    if not stranger_in(self.plan, self.folder):
+                        remove_environment(self.prefix)
+            if marked_stage(self.plan) != self.folder:  # else the next run needs it to tell what is ours there
+                fs.remove(self.folder)
+        unlock(self._lock, self.place.lock)
+        with suppress(OSError):
+            if self.folder.parent.name == UNFINISHED:
+                self.folder.parent.rmdir()
+
+
+def _is_read_as_it_is(place: Path) -> bool:
+    text = str(place)
+    return os.path.expandvars(text) == text and not _UNREADABLE_IN_A_LIST & set(text)

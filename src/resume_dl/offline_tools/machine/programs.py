@@ -1,0 +1,111 @@
+"""Programs of this machine: found on PATH, and run to their end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Iterable, Mapping
+
+from resume_dl.offline_tools.console import Told
+
+SHORT = 30.0
+"""Seconds for a Python, a driver's library or nvidia-smi."""
+WINDOWS = sys.platform == "win32"
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def run_quietly(
+    command: Iterable[str], env: Mapping[str, str], timeout: float, told: Told | None = None
+) -> tuple[int | None, str]:
+    """Run a program to its end: its exit code and what it printed on stdout; (None, "") where it cannot be had.
+
+    Whatever it started is gone too. It stands in its own folder: ``-m`` would run what lies in the user's. ``told``
+    gets a line where it takes long.
+    """
+    line = list(command)
+    try:
+        with tempfile.TemporaryFile() as out:  # no pipe: a grandchild that keeps one open would hang its reader
+            process = subprocess.Popen(
+                line,
+                env=dict(env),
+                cwd=str(Path(line[0]).parent),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                start_new_session=not WINDOWS,
+                creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
+            )
+            try:
+                code = _wait(process, min(timeout, SECONDS_BETWEEN_LINES))
+                if code is None and timeout > SECONDS_BETWEEN_LINES:
+                    if told is not None:
+                        told(
+                            "waiting for "
+                            + " ".join(line)
+                            + f", for {timeout - SECONDS_BETWEEN_LINES:.0f} s more at most"
+                        )
+                    code = _wait(process, timeout - SECONDS_BETWEEN_LINES)
+            finally:
+                _end(process)
+            return (None, "") if code is None else (code, _text(out))
+    except (OSError, ValueError):
+        return None, ""
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> int | None:
+    """Its exit code, or None where it has none after so many seconds."""
+    try:
+        return process.wait(max(0.0, timeout))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    with suppress(OSError):
+        if WINDOWS:
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it is not waited for
+        process.wait(5)
+
+
+def _text(out: IO[bytes]) -> str:
+    out.seek(0)
+    return out.read().decode("utf-8", "replace")
+
+
+def is_file(place: Path) -> bool:
+    """Whether it is a file; False too where nobody may look (a folder of PATH, an alias of the Windows Store)."""
+    try:
+        return place.is_file()
+    except OSError:
+        return False
+
+
+def find_program(name: str, env: Mapping[str, str]) -> Path | None:
+    """The first program of this name on PATH; never one in the current folder, which may be a bundle's."""
+    endings = [ending for ending in env.get("PATHEXT", ".EXE;.BAT").split(";") if ending] if WINDOWS else [""]
+    for folder in env.get("PATH", "").split(os.pathsep):
+        if Path(folder).is_absolute():
+            for ending in endings:
+                place = Path(folder, name + ending.lower())
+                if is_file(place) and os.access(str(place), os.X_OK):
+                    return place
+    return None
+
+
+def home(env: Mapping[str, str]) -> Path:
+    """The user's home as ``~`` means it."""
+    named = env.get("USERPROFILE" if WINDOWS else "HOME", "")
+    try:
+        return Path(named) if named else Path.home()
+    except RuntimeError:
+        return Path(os.sep)  # a user that the system has no record of

@@ -1,0 +1,64 @@
+"""What a join came to, and what to do next, as lines for people."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Iterable
+
+from resume_dl.offline_tools.parts.join_parts import Report
+from resume_dl.offline_tools.parts.parts_list import JOINING
+
+
+def summary(report: Report) -> str:
+    """What it came to, in a line."""
+    whole = report.whole
+    if report.joined:
+        return f"{report.path}  is whole: {whole.size:,} bytes, sha256 {whole.sha256}"
+    kinds = [(len(report.missing), "missing"), (len(report.damaged), "damaged")]
+    said = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
+    return f"{whole.name} cannot be joined yet: of {len(whole.parts)} parts {said}"
+
+
+def advice(report: Report) -> list[str]:
+    """What to do next, in lines."""
+    if report.joined:
+        return _how_to_unpack(report.path) if is_bundle(report.path) else []
+    again = list(report.missing) + list(report.damaged)
+    lines = ["missing: " + name for name in report.missing]
+    lines += [f"damaged: {name} ({why})" for name, why in report.damaged.items()]
+    if len(report.damaged) == len(report.whole.parts):
+        lines.append("all of them: the list may be of another bundle; copy it again too")
+    which = "this part" if len(again) == 1 else "these parts"
+    lines.append(f"copy {which} again, and run the same command")
+    if len(again) < len(report.whole.parts):
+        lines.append(f"all others are kept in {report.path}{JOINING}, and are not needed any more")
+    return lines
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file begins as the tar of a bundle does. Raises OSError."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    return head[:100].rstrip(b"\0") == b"manifest.json" and head[257:262] == b"ustar"
+
+
+def _how_to_unpack(path: Path) -> list[str]:
+    folder = path.with_suffix("") if path.suffix else path.with_name(path.name + "-unpacked")
+    python = "python" if os.name == "nt" else "python3"
+    commands = (
+        ["mkdir", str(folder)],
+        ["tar", "-xf", str(path), "-C", str(folder)],
+        [python, str(folder / "verify.py")],
+        [python, str(folder / "install.py"), "--help"],
+    )
+    return ["next, unpack it and verify it (tar is part of Linux, macOS and Windows 10 and newer):"] + [
+        "  " + _shown(command) for command in commands
+    ]
+
+
+def _shown(command: Iterable[str]) -> str:
+    words = list(command)
+    return subprocess.list2cmdline(words) if os.name == "nt" else " ".join(shlex.quote(word) for word in words)

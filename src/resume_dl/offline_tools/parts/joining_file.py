@@ -1,0 +1,58 @@
+"""The unfinished whole: opened under a lock, where it fits on the disk, and renamed when it is whole."""
+
+import os
+import shutil
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from resume_dl import fs
+from resume_dl.offline_tools.file_lock import lock
+from resume_dl.offline_tools.parts.find_parts import exists
+from resume_dl.offline_tools.parts.parts_list import MACHINE, JoinError, Parts
+
+_RENAME_TRIES, _RENAME_PAUSE = 20, 0.05
+
+
+def check_room(whole: Parts, joining: Path) -> None:
+    """Raise JoinError where the whole does not fit on the disk."""
+    have = 0
+    if exists(joining):
+        found = joining.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise JoinError(f"{joining} is no file", "move it away, or choose another name with -o", MACHINE)
+        have = min(found.st_size, getattr(found, "st_blocks", sys.maxsize) * 512, whole.size)
+    free = shutil.disk_usage(str(joining.parent)).free
+    if whole.size - have > free:
+        raise JoinError(
+            f"{joining.parent} has {free:,} bytes free, and {whole.size - have:,} more are needed",
+            "free some space, or choose a folder on another disk with -o",
+            MACHINE,
+        )
+
+
+def open_locked(joining: Path) -> BinaryIO:
+    """The unfinished file, locked: what another process finishes meanwhile must not be written any more."""
+    fd = fs.open_regular(joining, os.O_RDWR | os.O_CREAT)
+    try:
+        mine = lock(fd) and os.path.samestat(os.fstat(fd), joining.lstat())
+    except OSError:
+        mine = False
+    if not mine:
+        os.close(fd)
+        raise JoinError(f"another process joins {joining}", "wait until it has ended", MACHINE)
+    return os.fdopen(fd, "r+b")
+
+
+def replace(source: Path, target: Path) -> None:
+    """Rename over ``target``; virus scanners hold new files for some ten milliseconds (Windows). Raises OSError."""
+    for attempt in range(_RENAME_TRIES):
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            if os.name != "nt" or attempt == _RENAME_TRIES - 1:
+                raise
+            time.sleep(_RENAME_PAUSE)

@@ -1,0 +1,62 @@
+"""Start the tool that the archive is named after, if the archive is the one that SHA256SUMS beside it lists."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+_LONGEST_SUMS = 256 << 20
+
+
+def start(words: list[str]) -> int:
+    """Run a tool; ``words`` are ``sys.argv``. Returns its exit code.
+
+    The tool is the one that the file is named after (``verify.py``, also ``verify (1).py``), else the first argument.
+    """
+    script = Path(os.path.abspath(words[0]))  # noqa: PTH100 - resolve() follows links
+    if not _is_listed(script):
+        hint = f"copy {ascii(script.name)[1:-1]} and SHA256SUMS again"
+        _complain(script, "is not the file that SHA256SUMS lists; nothing was started", hint)
+        return 4
+    from resume_dl.offline_tools.archive import INSIDE, TOOLS  # noqa: PLC0415 - not before the archive was looked at
+    from resume_dl.offline_tools.console import settle  # noqa: PLC0415 - as above
+
+    arguments = words[1:]
+    tool = next((tool for tool in TOOLS if script.name.lower().startswith(tool)), "")
+    if arguments[:1] == [INSIDE]:
+        tool = "verify"
+    elif not tool and arguments[:1] and arguments[0] in TOOLS:
+        tool, arguments = arguments[0], arguments[1:]
+    try:
+        if not tool:
+            _complain(script, "is the name of no tool", f"rename it to one of {'.py, '.join(TOOLS)}.py")
+            return 2
+        code: int = import_module(f"resume_dl.offline_tools.commands.{tool}").main(arguments, script)
+        return code
+    finally:
+        settle()
+
+
+def _is_listed(script: Path) -> bool:
+    """Whether each line of SHA256SUMS that names this file has its digest; without such a list it is in no bundle.
+
+    A damaged archive could do anything, and it runs before the bundle is verified. This finds accidents: who can change
+    the archive can change SHA256SUMS.
+    """
+    listed: list[bytes] = []
+    sums = script.with_name("SHA256SUMS")
+    with suppress(OSError):
+        if sums.is_file() and sums.stat().st_size <= _LONGEST_SUMS:  # a pipe would be waited for
+            name = b"  " + os.fsencode(script.name)
+            listed = [line[: -len(name)] for line in sums.read_bytes().splitlines() if line.endswith(name)]
+    return not listed or {*listed} == {hashlib.sha256(script.read_bytes()).hexdigest().encode("ascii")}
+
+
+def _complain(script: Path, problem: str, hint: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"error: {ascii(script.name)[1:-1]} {problem}\n  {hint}\n")
+        sys.stderr.flush()

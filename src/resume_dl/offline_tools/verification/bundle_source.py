@@ -1,0 +1,148 @@
+"""Where a bundle's files are: a folder, or whatever else can open them by path."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from resume_dl.offline_tools.console import show_size
+from resume_dl.offline_tools.file_pieces import blocks, native, piece
+from resume_dl.offline_tools.verification.findings import Report
+from resume_dl.offline_tools.verification.layout import (
+    COPY_AGAIN,
+    LEFT_BY_SYSTEM,
+    MANIFEST,
+    REMAKE,
+    REMOVE_IT,
+    SUMS,
+    UNFINISHED,
+)
+from resume_dl.offline_tools.verification.readers import LEFTOVER_FOLDERS
+
+
+class Expected(NamedTuple):
+    """A file that has to be there; ``size`` None where only SHA256SUMS could be read."""
+
+    path: str
+    size: int | None
+    sha256: str
+    url: str
+
+
+class Source:
+    """Where a bundle's files are: a folder or a tar."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, int] = {}
+        """Size of each plain file, by path."""
+        self.odd: set[str] = set()
+        """Paths that were refused already: nobody is told that they are missing."""
+        self.unfinished = False
+        self.folders: set[str] = set()
+        """Paths of a tar's folders."""
+        self.unpacked_by_others = False
+        """Whether a program that knows nothing of the manifest may unpack all of it, what is not listed too: a tar."""
+        self.cut = ""
+        """Where a tar cannot be read further; what is behind it is not called missing."""
+
+    def open(self, path: str) -> BinaryIO:
+        """The file's bytes, seekable. Raises OSError."""
+        raise NotImplementedError
+
+    def same(self, there: str, wanted: str) -> bool:
+        """Whether the file found as ``there`` can be opened as ``wanted``: a disk that does not tell case apart."""
+        del there, wanted
+        return False
+
+
+def read_whole(source: Source, path: str, longest: int, report: Report) -> bytes | None:
+    """A small file's bytes; None where it is not there, empty or too large, which is reported."""
+    size = source.entries.get(path)
+    if size is None:
+        if path not in source.odd and not source.cut:
+            report.add(path, "missing", "is not there", COPY_AGAIN)
+    elif size == 0:
+        report.add(path, "truncated", "is empty", COPY_AGAIN)
+    elif size > longest:
+        report.add(path, "unsafe", f"is larger than any bundle's, {show_size(size)}", REMAKE)
+    else:
+        try:
+            with source.open(path) as file:
+                return b"".join(bytes(block) for block in blocks(file))
+        except OSError as error:
+            report.add_unreadable(path, error)
+    return None
+
+
+class FolderSource(Source):
+    """A bundle's folder. Links, junctions and devices in it are reported, and nobody follows them."""
+
+    def __init__(self, folder: Path, report: Report) -> None:
+        super().__init__()
+        self._root = native(folder)
+        waiting = [""]
+        while waiting:
+            below = waiting.pop()
+            try:
+                names = sorted(os.listdir(self._path(below)))  # noqa: PTH208 - names are wanted
+            except OSError as error:
+                report.add_unreadable(below or str(folder), error)
+                self.odd.add(below)
+                continue
+            if not below and MANIFEST not in names and SUMS not in names:
+                # whatever this folder is, nobody wants to hear of all that lies in it
+                names = [name for name in names if name == UNFINISHED]
+            for name in names:
+                path = f"{below}/{name}" if below else name
+                try:
+                    found = os.lstat(self._path(path))
+                except OSError as error:
+                    report.add_unreadable(path, error)
+                    self.odd.add(path)
+                    continue
+                kind = odd_kind(found)
+                if kind:
+                    self.odd.add(path)
+                    report.add(path, "unsafe", f"is {kind}; a bundle holds plain files", REMOVE_IT)
+                elif not stat.S_ISDIR(found.st_mode):
+                    self.entries[path] = found.st_size
+                elif path == UNFINISHED:
+                    self.unfinished = True
+                elif LEFTOVER_FOLDERS.fullmatch(name.casefold()):
+                    # not looked into: these are often closed to everybody but the system
+                    report.warn(path, LEFT_BY_SYSTEM)
+                else:
+                    waiting.append(path)
+
+    def _path(self, path: str) -> Path:
+        return self._root / path
+
+    def open(self, path: str) -> BinaryIO:
+        """The file's bytes, to its true end. Raises OSError."""
+        file = self._path(path).open("rb", buffering=0)
+        # read to its true end: a file that grew since is damaged
+        return piece(file, 0, os.fstat(file.fileno()).st_size, own=True)
+
+    def same(self, there: str, wanted: str) -> bool:
+        """Whether the disk opens one file by both names."""
+        try:
+            return os.path.samestat(os.lstat(self._path(there)), os.lstat(self._path(wanted)))
+        except OSError:
+            return False
+
+
+_NAME_SURROGATE = 0x20000000
+"""The bit of a reparse tag that says: this is another file's name (ntifs.h, IsReparseTagNameSurrogate)."""
+
+
+def odd_kind(found: os.stat_result) -> str:
+    """What a file is that is neither plain nor a folder; empty for those."""
+    if stat.S_ISLNK(found.st_mode):
+        return "a symbolic link"
+    if getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE:
+        return "a junction"
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return "a device, pipe or socket"
+    return ""

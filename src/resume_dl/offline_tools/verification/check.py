@@ -1,0 +1,51 @@
+"""Verify a bundle, before anything of it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from resume_dl.offline_tools.console import Told
+from resume_dl.offline_tools.verification.bundle_source import FolderSource, Source
+from resume_dl.offline_tools.verification.files_listed import list_files
+from resume_dl.offline_tools.verification.findings import Report
+from resume_dl.offline_tools.verification.judge import Judge
+from resume_dl.offline_tools.verification.package_members import look_inside
+from resume_dl.offline_tools.verification.wanted import Wanted
+
+
+def check(
+    folder: Path,
+    *,
+    manifest_sha256: str | None = None,
+    allowed_signers: Path | None = None,
+    signer: str | None = None,
+    told: Told | None = None,
+    deep: bool = False,
+) -> Report:
+    """Verify a bundle's folder; ``told`` gets a line every few seconds.
+
+    Packages are looked into, for members that would be written elsewhere, where the bundle is not vouched for by a
+    digest or a signature, or it is asked for: ``deep``. Raises UsageError for options that do not go together, and
+    nothing for a bundle, however hostile.
+    """
+    folder = Path(folder)
+    wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
+    report = Report()
+    check_source(FolderSource(folder, report), wanted, report, told, deep=deep)
+    return report
+
+
+def check_source(source: Source, wanted: Wanted, report: Report, told: Told | None, *, deep: bool) -> None:
+    """Verify all that is in ``source``; see ``check``."""
+    expected = list_files(source, wanted, report)
+    deep = deep or report.trust == "accidents"
+    judge = Judge(expected, source, report, told)
+    for each in expected:
+        if each.path not in source.entries:
+            continue
+        try:
+            with source.open(each.path) as file:
+                if judge.is_right(each, file, source.entries[each.path]):
+                    look_inside(each, file, report, deep=deep)
+        except OSError as error:
+            report.add_unreadable(each.path, error)
