@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -63,7 +64,9 @@ class TestProcess:
 
     def __init__(self, tree: Path, paths: Sequence[str]) -> None:
         requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
+        self._answers, low = os.pipe()
+        answers = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 200)  # a mutant may write to a descriptor near its own
+        os.close(low)
         env = surroundings(tree)
         env["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
         env["MUTATION_REQUESTS"], env["MUTATION_ANSWERS"] = str(requests), str(answers)
@@ -130,7 +133,7 @@ class TestProcess:
                 return None
             self._left += data
         line, self._left = self._left.split(b"\n", 1)
-        return json.loads(line)
+        return json.loads(line[max(0, line.rfind(b'{"')) :])  # behind what a mutant has written there all the same
 
 
 class Tree:

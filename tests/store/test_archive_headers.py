@@ -133,6 +133,7 @@ def descriptor(layout="<4sIII", magic=b"PK\x07\x08", crc=None):
         (Member(flags=STREAMED, after=descriptor(), local={"packed": 5}), [HEADER]),
         (Member(flags=STREAMED, after=descriptor(crc=5)), [(ALL[1], ALL[1] + 16)]),
         (Member(flags=STREAMED, after=descriptor(magic=b"PK\x07\x09")), [(ALL[1], ALL[1] + 16)]),
+        (Member(after=descriptor()), [(ALL[1], ALL[1] + 16)]),  # no flag says that one follows
         # names
         (Member(name=b"m\x82mber.py.."), []),  # code page 437, where no flag says UTF-8
         (Member(name="gr\u00f6\u00dfe.py".encode(), flags=UTF8), []),
