@@ -59,8 +59,8 @@ class ForkedTests:
                 status = os.waitpid(child, 0)[1]
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child, signal.SIGKILL)  # what its tests left running
-                shutil.rmtree(_folder(child), ignore_errors=True)
                 self._say({"ended": os.waitstatus_to_exitcode(status)})
+                shutil.rmtree(_folder(child), ignore_errors=True)
         return True
 
     @pytest.hookimpl

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +64,9 @@ class TestProcess:
 
     def __init__(self, tree: Path, paths: Sequence[str]) -> None:
         requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
+        self._answers, low = os.pipe()
+        answers = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 200)  # a mutant may write to a descriptor near its own
+        os.close(low)
         env = surroundings(tree)
         env["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
         env["MUTATION_REQUESTS"], env["MUTATION_ANSWERS"] = str(requests), str(answers)
@@ -95,13 +99,15 @@ class TestProcess:
         os.write(self._requests, json.dumps(wanted).encode() + b"\n")
         run, pid, at_work, begun = _Run(), 0, "", time.monotonic()
         while True:
-            answer = self._answer(limits.get(at_work, SPARE) - (time.monotonic() - begun))
+            limit = limits[at_work] if at_work else COLLECTING
+            answer = self._answer(limit - (time.monotonic() - begun))
             if answer is None:
-                if self._process.poll() is not None:
+                if self._process.poll() is not None or not pid or run.hung:
                     raise TestsDidNotStartError
-                run.hung, run.failed = True, at_work
-                os.kill(pid, 9)
                 begun = time.monotonic() + COLLECTING
+                with suppress(ProcessLookupError):  # it ends in this very moment, and will be told
+                    os.kill(pid, signal.SIGKILL)
+                    run.hung, run.failed = True, at_work
             elif "pid" in answer:
                 pid = answer["pid"]
             elif "begun" in answer:
@@ -127,7 +133,7 @@ class TestProcess:
                 return None
             self._left += data
         line, self._left = self._left.split(b"\n", 1)
-        return json.loads(line)
+        return json.loads(line[max(0, line.rfind(b'{"')) :])  # behind what a mutant has written there all the same
 
 
 class Tree:

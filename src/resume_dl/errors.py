@@ -44,6 +44,9 @@ class ResumeDLError(Exception):
         self.hint = hint
         self.resumable_bytes = resumable_bytes
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class InternalError(ResumeDLError):
     """A defect of this program, met while it worked on what the message names; ``__cause__`` is the exception."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Ok, Redirect, Status
+from faults.behaviours import NeverAnswer, Ok, Redirect, SilentUntil, Status
 from faults.server import FaultServer
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.index_notes import IndexNotes
@@ -72,6 +73,8 @@ class World:
     server: FaultServer
     transport: HttpxTransport
     kept: Path
+    last_chance: float = 0.5
+    """Seconds for an authority that is asked once more."""
 
     def table(self, position: str) -> MirrorTable:
         good = Mirror("good", carries={"pypi:simple": f"{self.server.base(1)}/good"}, operator="one")
@@ -82,8 +85,9 @@ class World:
     def catalogue(
         self, position: str, *, unreachable: bool = False, named: tuple[str, ...] = (), notes: IndexNotes | None = None
     ) -> Catalogue:
-        reader = Reader(self.transport, Policy(authority_give_up=1.0))
+        reader = Reader(self.transport, Policy(authority_give_up=1.0, unreached_give_up=self.last_chance))
         if unreachable:  # as an earlier page of the run has found
+            self.server.always(0, NeverAnswer())
             reader.network.give_up([RedactedUrl(self.server.base(0)).host])
         pages = Pages(reader, Places(self.table(position)), named=named, notes=notes)
         return Catalogue(pages, indexes=(RedactedUrl(f"{self.server.base(0)}/simple"),), wanted=Wanted({}, {}))
@@ -201,6 +205,21 @@ def test_a_silent_authority_is_waited_for_once(world: World) -> None:
     assert len(world.server.requests(0)) == 1
 
 
+def test_a_silent_authority_that_comes_back_decides_after_all(world: World) -> None:
+    """It answers once the one mirror was asked in its place; the next page is asked of it as if it had never been."""
+    lie(world, "newer version")
+    world.last_chance = 60.0
+    world.server.put("/simple/next/", page(("next-1.0-py3-none-any.whl", digest("next"))))
+    world.server.always(0, SilentUntil(lambda: bool(world.server.requests(2))))
+    catalogue = world.catalogue("alone")
+    found = world.listed(catalogue)
+    assert found is not None
+    assert set(found) == {each for each, _ in GOOD.values()}
+    asked = len(world.server.requests(2))
+    assert [file.filename for file in catalogue.project(0, "next") or ()] == ["next-1.0-py3-none-any.whl"]
+    assert len(world.server.requests(2)) == asked
+
+
 def test_files_without_a_digest_stay_at_their_own_address(world: World) -> None:
     """The index itself has none: its own place gives the bytes and the METADATA, no mirror does."""
     world.server.put("/simple/demo/", page((GOOD["1.0"][0], "")))
@@ -279,7 +298,8 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     lie(world, "newer version")
     table = world.table("first")
     mirrors = tuple(Mirror(each.name, carries=each.carries, operator="one") for each in table.mirrors)
-    reader = Reader(world.transport)
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     pages = Pages(reader, Places(MirrorTable(table.origins, mirrors)))
     with pytest.raises(ResumeDLError, match="only one mirror"):
@@ -298,7 +318,8 @@ def twins(world: World) -> PageSources:
 def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
     lie(world, "newer version")
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
-    reader = Reader(world.transport)
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
@@ -374,3 +395,32 @@ def test_a_real_fetch_from_a_mirror_alone(tmp_path: Path, nginx_mirrors) -> None
     assert [each["version"] for each in done.report["artifacts"]] == ["9.9"]
     assert "from hostile, as --index-from says" in done.err
     assert [(index["vouched"], index["carried_by"]) for index in done.report["indexes"]] == [("named", ["hostile"])]
+
+
+@pytest.mark.nginx
+def test_a_real_pip_install_with_a_silent_index(tmp_path: Path, nginx_mirrors) -> None:
+    """Two mirrors agree on 1.0; what the first one adds is not installed, and the index's silence is said once."""
+    good = build_wheel(tmp_path / "good", "demo", "1.0")
+    newer = build_wheel(tmp_path / "evil", "demo", "9.9", files={"evil.py": b""})
+    write_index(tmp_path / "honest", [good])
+    write_index(tmp_path / "hostile", [good, newer])
+    nginx = nginx_mirrors([tmp_path / "hostile", tmp_path / "honest"])
+    user = User(tmp_path / "user")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        table = tmp_path / "mirrors.toml"
+        text = f'schema = 1\n[origins]\n"pypi:simple" = "{index}"\n'
+        for number, name in enumerate(("hostile", "honest")):
+            base = nginx.base(number)
+            text += f'[[mirror]]\nname = "{name}"\noperator = "{name}"\n[mirror.carries]\n'
+            text += f'"pypi:simple" = "{base}/simple"\n"pypi:files" = "{base}/packages"\n'
+        table.write_text(text, encoding="utf-8")
+        python = venv_with_pip(user.folder / "venv")
+        words = ["pip", "install", "--mirrors", table, "--index-url", index, "demo"]
+        done = user.run(*words, env={"VIRTUAL_ENV": str(user.folder / "venv")})
+    assert done.code == 0, done.err
+    assert done.err.count("of its index only what two mirrors of different operators agree on is used") == 1
+    code = "import demo, importlib.util; print(demo.VERSION, importlib.util.find_spec('evil'))"
+    shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    assert shown.stdout.split() == ["1.0", "None"]
+    assert not [request for request in nginx.requests() if newer.filename in request.uri]

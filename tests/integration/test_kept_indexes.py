@@ -408,12 +408,14 @@ def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -
     runs.server._received.clear()
     done = user.fetch("a", "--dry-run", "--json")
     assert done.code == 3  # it has no package a
-    (request,) = [each for each in runs.server.requests(0, ZST) if each.status == 206][:1]
-    assert request.headers["if-range"].startswith('"')
-    start = int(request.range.removeprefix("bytes=").partition("-")[0])
-    assert start > 1_000_000
-    assert request.sent == len(data) - start
-    assert first + request.sent < len(data) + 1_500_000
+    later = [
+        each for each in runs.server.requests(0, ZST) if each.status == 206
+    ]  # over how many is the engine's choice
+    assert later
+    assert all(each.headers["if-range"].startswith('"') for each in later)
+    again = sum(each.sent for each in later)
+    assert again < len(data) - 1_000_000
+    assert first + again < len(data) + 1_500_000
 
 
 @pytest.mark.parametrize("rubbish", [b"[]", b'{"packages": []}', b'{"packages": {"a-1-0.conda": {', b"<html></html>"])

@@ -217,6 +217,10 @@ def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
     assert len(pids) == 2
     assert {name for name, error in errors.items() if error is None} == {f"good{number}" for number in range(6)}
     assert len(errors) == 12
+    for each in bad:
+        message = str(errors[each.filename.partition("-")[0]])
+        assert each.filename in message, "the file has the name that the user knows"
+        assert staged_path(pkgs, each).name not in message
     assert sum(cache.batches) == 6
     assert len(cache.batches) <= 2
     assert not any(each.name.startswith("extract-") for each in threading.enumerate())

@@ -133,6 +133,7 @@ def descriptor(layout="<4sIII", magic=b"PK\x07\x08", crc=None):
         (Member(flags=STREAMED, after=descriptor(), local={"packed": 5}), [HEADER]),
         (Member(flags=STREAMED, after=descriptor(crc=5)), [(ALL[1], ALL[1] + 16)]),
         (Member(flags=STREAMED, after=descriptor(magic=b"PK\x07\x09")), [(ALL[1], ALL[1] + 16)]),
+        (Member(after=descriptor()), [(ALL[1], ALL[1] + 16)]),  # no flag says that one follows
         # names
         (Member(name=b"m\x82mber.py.."), []),  # code page 437, where no flag says UTF-8
         (Member(name="gr\u00f6\u00dfe.py".encode(), flags=UTF8), []),
@@ -149,11 +150,12 @@ def test_what_of_a_member_is_suspect(tmp_path, member, expected):
 
 
 @pytest.mark.parametrize(
-    ("layout", "expected"), [("<4sIQQ", []), ("<4sIII", [(ALL[1], ALL[1] + struct.calcsize("<4sIII"))])]
+    ("layout", "above", "expected"),
+    [("<4sIQQ", 1, []), ("<4sIII", 1, [(ALL[1], ALL[1] + struct.calcsize("<4sIII"))]), ("<4sIII", 0, [])],
 )
-def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, layout, expected):
+def test_a_size_beyond_32_bits_needs_a_descriptor_of_64(tmp_path, monkeypatch, layout, above, expected):
     """APPNOTE.TXT 4.3.9.2; the bound is lowered here, as the member would have 4 GiB."""
-    monkeypatch.setattr(archive_damage, "_MAX32", len(DATA) - 1)
+    monkeypatch.setattr(archive_damage, "_MAX32", len(DATA) - above)
     assert suspects(tmp_path / "a.zip", Member(flags=STREAMED, after=descriptor(layout))) == expected
 
 

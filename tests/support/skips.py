@@ -8,6 +8,7 @@ from collections.abc import Iterable
 ENABLED_BY = (
     ("nginx", "install nginx (`make nginx` does where it may)"),
     ("micromamba", "name one: RESUME_DL_TEST_MICROMAMBA=/path/to/micromamba"),
+    ("has conda-index", "name a conda's Python that has it: RESUME_DL_TEST_CONDA=/path/to/python"),
     ("RESUME_DL_TEST_CONDA", "name a newer conda's Python: RESUME_DL_TEST_CONDA=/path/to/python"),
     ("a conda of 2025", "name a newer conda's Python: RESUME_DL_TEST_CONDA=/path/to/python"),
     ("no Python", "install that Python, or keep it in ~/.pyenv/versions"),

@@ -119,8 +119,8 @@ def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
     """Import the rest only now, and let nothing of ours stop conda but an altered local archive (this is the net)."""
     del repodata_fn, unlink_precs
-    if "resume_dl.conda_plugin.index_cache" in sys.modules:
-        from resume_dl.conda_plugin.index_cache import end_hold  # noqa: PLC0415 - only where it held something
+    if "resume_dl.conda_plugin.index_hold" in sys.modules:
+        from resume_dl.conda_plugin.index_hold import end_hold  # noqa: PLC0415 - only where it held something
 
         end_hold()
     if not link_precs:

@@ -29,11 +29,15 @@ if TYPE_CHECKING:
     from resume_dl.app.report import ArtifactResult
     from resume_dl.app.setup import Setup
     from resume_dl.cli.run import Stop
+    from resume_dl.core.reachability import Reachability
 
 
 PATIENCE = 120.0
 """Seconds without progress after which conda goes on by itself, where the user has not set ``give_up_after``: less than
 for ``fetch``, because conda may still get through, and somebody waits for its plan."""
+
+_network: list[Reachability] = []
+"""What this conda knows of the network: a silent server is waited for once a command, not once a solve."""
 
 
 def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> None:
@@ -92,7 +96,10 @@ def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
     options = default_transfer(os.environ, mirrors=wishes.mirrors)
     if options.give_up_after is None:
         options = changed(options, give_up_after=patience, unreached_give_up=DEFAULTS.unreached_give_up)
-    return load_setup(options, os.environ, conda=conda_settings(), access=conda_access())
+    setup = load_setup(options, os.environ, conda=conda_settings(), access=conda_access())
+    if not _network:
+        _network.append(setup.network)
+    return changed(setup, network=_network[0])
 
 
 def _agreed(plan: AheadPlan) -> bool:

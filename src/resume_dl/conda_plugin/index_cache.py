@@ -7,14 +7,10 @@ ask for next, because conda keeps one for all of them.
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,30 +20,16 @@ from conda.core.subdir_data import SubdirData
 from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_KEY, URL_KEY
 from conda.models.channel import Channel
 
+from resume_dl.conda_plugin.index_hold import load_state, note_brought, set_aside
+
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
     from resume_dl.model.http import CacheHeaders
     from resume_dl.model.url import RedactedUrl
 
 SHARDS_FN = "repodata_shards.msgpack.zst"
 """The index of a channel's shards (CEP-16)."""
-HELD = 60.0
-"""Seconds that may pass from the end of our downloads until conda has read the indexes."""
 _SHARDS, _ZST = "shards", "zst"
 _CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """An index that counts as fresh ``until`` (ns since 1970); it was ``refreshed`` then."""
-
-    cache: Any
-    sharded: bool
-    until: int
-    refreshed: int
-
-
-_brought: list[tuple[Any, bool]] = []
-_held: list[_Held] = []
 
 
 class CondaIndex:
@@ -76,6 +58,11 @@ class CondaIndex:
     def subdir(self) -> str:
         """The platform, or noarch."""
         return str(self._data.channel.subdir)
+
+    @property
+    def filename(self) -> str:
+        """The name of the whole file that conda reads: ``repodata.json`` or ``current_repodata.json``."""
+        return self._fn
 
     @property
     def base(self) -> RedactedUrl:
@@ -113,9 +100,12 @@ class CondaIndex:
         cache = self._fetch.repo_cache
         self._load(cache)
         path = cache.cache_path_shards if self._wants_shards() else cache.cache_path_json
-        settled = bool(path.exists() and cache.state.get("refresh_ns", 0) > self._began)
+        said = (
+            cache.state.etag or cache.state.mod or cache.state.cache_control
+        )  # else it may be a mirror's, for a while
+        settled = bool(said and path.exists() and cache.state.get("refresh_ns", 0) > self._began)
         if settled:
-            _brought.append((cache, self._sharded))
+            note_brought(cache, sharded=self._sharded)
         return settled
 
     def forms(self) -> Sequence[str]:
@@ -156,10 +146,9 @@ class CondaIndex:
             state.set_has_format(_SHARDS, True)
             self._describe(state, said)
             cache.save(path.read_bytes())
-            _brought.append((cache, True))
+            note_brought(cache, sharded=True)
             return
-        # Beside the target and by a plain open: conda's rename needs the first, other users' umask the second.
-        temporary = cache.cache_dir / f"{cache.name}.{os.urandom(4).hex()}.tmp"
+        temporary = _temporary(cache)
         try:
             if form.endswith(".zst"):
                 unpack_zst(path, temporary, largest=LARGEST if largest is None else largest)
@@ -173,7 +162,32 @@ class CondaIndex:
             cache.replace(temporary)
         finally:
             temporary.unlink(missing_ok=True)
-        _brought.append((cache, self._sharded))
+        note_brought(cache, sharded=self._sharded)
+
+    def take_from_mirrors(self, path: Path) -> None:
+        """Put ``path``, an index that is not this server's own, into the cache for this command. Raises as ``take``.
+
+        It gets no validator, so conda asks its server for the whole the next time, and ``index_hold`` puts back what
+        was there before. A solver that reads shards takes it as it takes any whole index.
+        """
+        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+
+        cache = self._fetch.repo_cache
+        self._load(cache)
+        before = set_aside(cache)
+        temporary = _temporary(cache)
+        try:
+            shutil.copyfile(path, temporary)
+            _check_object(temporary, self._fn)
+            sync_file(temporary)
+            self._describe(cache.state, None)
+            if self._sharded or self._refused[_SHARDS]:
+                cache.state.set_has_format(_SHARDS, False)
+            cache.state.update(_content_digests(temporary))
+            cache.replace(temporary)
+        finally:
+            temporary.unlink(missing_ok=True)
+        note_brought(cache, sharded=self._sharded, before=before)
 
     def keep(self) -> None:
         """Note that the server calls the cached copy unchanged."""
@@ -181,14 +195,14 @@ class CondaIndex:
         if self._wants_shards():
             self._load(cache)
             cache.refresh()
-            _brought.append((cache, True))
+            note_brought(cache, sharded=True)
             return
         state = cache.load_state()
         digests = _content_digests(cache.cache_path_json) if _nominal_key() not in state else {}
         state.update(digests)
         self._note_formats(state)
         cache.refresh()
-        _brought.append((cache, self._sharded))
+        note_brought(cache, sharded=self._sharded)
 
     def lacks(self, form: str) -> None:
         """Note a form that the server refuses; it is written with the form that the server has."""
@@ -213,16 +227,18 @@ class CondaIndex:
         return bool(cache.state.should_check_format(_SHARDS))
 
     def _load(self, cache: Any) -> None:
-        _load(cache, sharded=self._sharded)
+        load_state(cache, sharded=self._sharded)
 
-    def _describe(self, state: Any, said: CacheHeaders) -> None:
-        """What conda itself notes of an answer, less the login in its address."""
+    def _describe(self, state: Any, said: CacheHeaders | None) -> None:
+        """What conda itself notes of an answer, less the login in its address; None: its server has said nothing."""
         state.pop("jlap", None)
         state[URL_KEY] = self._fetch.url_w_subdir
-        state[ETAG_KEY] = said.etag
-        state[LAST_MODIFIED_KEY] = said.last_modified
-        state[CACHE_CONTROL_KEY] = "" if said.max_age is None else f"max-age={int(said.max_age)}"
-        self._note_formats(state)
+        state[ETAG_KEY] = "" if said is None else said.etag
+        state[LAST_MODIFIED_KEY] = "" if said is None else said.last_modified
+        max_age = None if said is None else said.max_age
+        state[CACHE_CONTROL_KEY] = "" if max_age is None else f"max-age={int(max_age)}"
+        if said is not None:
+            self._note_formats(state)
 
     def _note_formats(self, state: Any) -> None:
         for name, refused in self._refused.items():
@@ -230,45 +246,10 @@ class CondaIndex:
                 state.set_has_format(name, False)
 
 
-def hold_brought() -> None:
-    """Let conda take every index that was brought, without asking for it again, until ``end_hold``.
-
-    The server has been asked a moment ago; a conda that asks once more gets a 304 at best, and the whole body from a
-    server that knows no conditional requests. Nothing is changed where conda calls the index fresh by itself.
-    """
-    for cache, sharded in _brought:
-        _load(cache, sharded=sharded)
-        refreshed = cache.state.get("refresh_ns", 0)
-        if cache.stale():
-            held = time.time_ns() + int(HELD * 1e9)
-            cache.refresh(refresh_ns=held)
-            if not _held:
-                atexit.register(end_hold)
-            _held.append(_Held(cache, sharded, held, refreshed))
-    _brought.clear()
-
-
-def end_hold() -> None:
-    """Give each index that is held its true age again, unless another process has refreshed it since. Never raises."""
-    while _held:
-        each = _held.pop()
-        with suppress(Exception):  # conda has what it needs, and nothing of ours may be in its way
-            _load(each.cache, sharded=each.sharded)
-            if each.cache.state.get("refresh_ns") == each.until:
-                each.cache.refresh(refresh_ns=each.refreshed)
-
-
-def _load(cache: Any, *, sharded: bool) -> None:
-    """Read the state. ``load_state`` clears it where the file of the other form is the one that it describes."""
-    if not sharded:
-        cache.load_state()
-        return
-    state: dict[str, Any] = {}
-    with suppress(FileNotFoundError, ValueError), cache.lock("r+") as file:
-        state = json.loads(file.read())
-    cache.state.clear()
-    if isinstance(state, dict):
-        cache.state.update(state)
+def _temporary(cache: Any) -> Path:
+    """Beside the target, for conda's rename; to be opened plainly, for other users' umask."""
+    temporary: Path = cache.cache_dir / f"{cache.name}.{os.urandom(4).hex()}.tmp"
+    return temporary
 
 
 def _check_object(path: Path, form: str) -> None:

@@ -4,15 +4,16 @@ Before a solve these are the solver's channels and subdirs, and the channels of 
 are asked once for ``current_repodata.json`` and, where that has no solution, once more for the whole. ``conda search``
 and ``env create --dry-run`` (before 26) call no such hook and are seen before the command.
 
-Nothing is fetched that is fresh by conda's own rule, nor offline, nor from other places than http(s). What cannot be
-fetched costs one line, and conda asks for it by itself.
+Nothing is fetched that is fresh by conda's own rule, nor offline, nor from other places than http(s). Mirrors stand in
+for a server that cannot be reached (docs/indexes.md). What cannot be fetched costs one line, and conda asks for it by
+itself.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,19 +23,23 @@ from conda.exceptions import CondaError
 from conda.models.channel import all_channel_urls
 from conda.models.match_spec import MatchSpec
 
-from resume_dl.conda_plugin.index_cache import CondaIndex, hold_brought
+from resume_dl.conda_plugin.index_cache import CondaIndex
+from resume_dl.conda_plugin.index_hold import hold_brought
 from resume_dl.conda_plugin.solver import running_solver, takes_shards
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
-    from resume_dl.app.index_ahead import Missed
+    from resume_dl.app.mirrored_ahead import Mirrored, Missed
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
 
+TWO = 2
+"""Operators that have to agree."""
 PATIENCE = 45.0
 """Seconds without progress after which conda asks by itself. Less than for packages: before the plan nothing of conda's
 is on the screen yet, and its own words for a server that refuses are better than ours."""
 _tried: set[tuple[str, str]] = set()
 """What this conda was brought, or could not be: it is asked for once a command."""
+_said: set[str] = set()
 
 
 def fetch_for_solver(specs_to_add: Iterable[Any]) -> None:
@@ -46,7 +51,8 @@ def fetch_for_solver(specs_to_add: Iterable[Any]) -> None:
         return
     named = [channel for spec in specs_to_add if (channel := spec.get_exact_value("channel")) is not None]
     urls = all_channel_urls([*solver.channels, *named], solver.subdirs)
-    _fetch(urls, solver._repodata_fn, sharded=takes_shards(solver))  # noqa: SLF001 - it has no other name
+    names = {name for spec in specs_to_add if (name := spec.get_exact_value("name")) is not None}
+    _fetch(urls, solver._repodata_fn, sharded=takes_shards(solver), names=names)  # noqa: SLF001 - it has no other name
 
 
 def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
@@ -60,7 +66,9 @@ def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
             return  # conda reads it in a moment, and has its own words for it
         channel, subdir = spec.get_exact_value("channel"), spec.get_exact_value("subdir")
         urls = all_channel_urls([channel] if channel else context.channels, [subdir] if subdir else context.subdirs)
-        _fetch(urls, REPODATA_FN, sharded=bool(getattr(context, "repodata_use_shards", False)))
+        name = spec.get_exact_value("name")
+        sharded = bool(getattr(context, "repodata_use_shards", False))
+        _fetch(urls, REPODATA_FN, sharded=sharded, names=() if name is None else {name})
     elif command == "env_create" and context.dry_run:
         _fetch(all_channel_urls(_channels_of_file(arguments), context.subdirs), REPODATA_FN, sharded=False)
 
@@ -81,8 +89,8 @@ def _is_off() -> bool:
     return bool(context.offline or context.use_index_cache)
 
 
-def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool) -> None:
-    """Bring those of the indexes below ``urls`` that are not fresh."""
+def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Collection[str] = ()) -> None:
+    """Bring those of the indexes below ``urls`` that are not fresh; ``names``: of the packages that are asked for."""
     wanted = [url for url in urls if url.startswith(("http://", "https://"))]
     found = [CondaIndex(url, repodata_fn, sharded=sharded) for url in wanted if (url, repodata_fn) not in _tried]
     stale = [index for index in found if not index.is_fresh()]
@@ -99,7 +107,7 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool) -> None:
 
     stop = Stop()
     try:
-        _bring(stale, preferences, stop)
+        _bring(stale, names, preferences, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and asks by itself
         say_failure(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself", error)
     settle()
@@ -107,7 +115,7 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool) -> None:
         signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
 
 
-def _bring(stale: Sequence[CondaIndex], preferences: Preferences, stop: Stop) -> None:
+def _bring(stale: Sequence[CondaIndex], names: Collection[str], preferences: Preferences, stop: Stop) -> None:
     from resume_dl.app.index_ahead import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
     from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
@@ -118,14 +126,43 @@ def _bring(stale: Sequence[CondaIndex], preferences: Preferences, stop: Stop) ->
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
     try:
         with stop.listening():
-            missed = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled)
+            brought = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled, names=names)
     finally:
         reporter.close()
         hold_brought()
     if stop.cancelled():
         say("stopped; what has come of the channel indexes is safe on disk, and the same command goes on from there")
-    elif missed:
-        say_failure(_describe(missed), missed[0].error)
+        return
+    for text in _describe_mirrored(brought.mirrored, talkative=compat.is_talkative()):
+        if text not in _said:  # of current_repodata.json, and then of the whole
+            _said.add(text)
+            say(text)
+    if brought.missed:
+        say_failure(_describe(brought.missed), brought.missed[0].error)
+
+
+def _describe_mirrored(mirrored: Sequence[Mirrored], *, talkative: bool) -> list[str]:
+    """One line for each channel and whoever gave its index."""
+    lines: dict[str, list[str]] = {}
+    for each in mirrored:
+        names, channel = " and ".join(each.carried_by), each.channel
+        if each.vouched.value == "named":
+            if talkative:  # the user's own word; the others are warnings
+                lines.setdefault(f"index of {channel} from {names}, as index_from says", [])
+            continue
+        how = f"its index comes from {names}, where the channel is now"
+        if each.vouched.value == "agreement":
+            of = "which" if len(each.carried_by) <= TWO else "which two of"
+            how = f"records on {of} {names} agree"
+        lines.setdefault(f"index of {channel}: {each.host} cannot be reached; {how}", []).extend(each.contradicted)
+    return [f"{line}{_describe_contradicted(files)}" for line, files in lines.items()]
+
+
+def _describe_contradicted(files: Sequence[str]) -> str:
+    if not files:
+        return ""
+    more = f" and {len(files) - 1} more" if files[1:] else ""
+    return f"; left out is what they state differently: {files[0]}{more}"
 
 
 def _describe(missed: Sequence[Missed]) -> str:
@@ -135,4 +172,5 @@ def _describe(missed: Sequence[Missed]) -> str:
     first = missed[0]
     more = f", and {len(missed) - 1} more," if missed[1:] else ""
     what = f"the index of {first.index.channel}/{first.index.subdir}{more} is not fetched ahead"
-    return f"{what} ({in_one_line(first.error)}); conda goes on by itself"
+    note = f"; {first.note}" if first.note else ""
+    return f"{what} ({in_one_line(first.error)}{note}); conda goes on by itself"

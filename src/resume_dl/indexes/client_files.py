@@ -1,7 +1,7 @@
 """Index files as another client asks for them: each from the one address that this client would ask.
 
-No mirror is asked: without a digest, what the client's own server says is all that vouches for an index. One source and
-its validator bind the bytes (invariant 6), so a broken download goes on within and across runs.
+No mirror is asked here (``substitutes`` does that). One source and its validator bind the bytes (invariant 6), so a
+broken download goes on within and across runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Answer(Enum):
 
     NEW = "new"
     UNCHANGED = "unchanged"  # 304: the client's copy is still the right one
-    ABSENT = "absent"  # a 4xx answer: the client gets the same one, and has its own words for it
+    ABSENT = "absent"  # 404 or 410: the client gets the same answer, and has its own words for it
+    REFUSED = "refused"  # another 4xx answer: the same, but it says nothing of what there is
     ELSEWHERE = "elsewhere"  # another process has brought it, or is about to
     FAILED = "failed"
 
@@ -51,7 +52,8 @@ class ClientFile:
     """One file that a client is about to ask for; ``url`` and ``headers`` are the client's own, login included.
 
     ``validator`` is that of the copy that the client has: an ETag or an HTTP date. ``is_settled`` tells whether another
-    process has brought the file meanwhile; it is asked once this file's lock is ours.
+    process has brought the file meanwhile; it is asked once this file's lock is ours. ``replaceable``: mirrors may have
+    it, so a server that gives no byte is waited for no longer than ``Policy.authority_give_up``.
     """
 
     url: RedactedUrl
@@ -60,6 +62,7 @@ class ClientFile:
     subdir: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     validator: str | None = None
+    replaceable: bool = False
     is_settled: Callable[[], bool] = _never
 
     @property
@@ -148,6 +151,7 @@ class _UnderWay:
             is_published=self._is_elsewhere,
             known={} if self._file.validator is None else {self._file.url: by_validator(self._file.validator)},
             largest=largest,
+            replaceable=self._file.replaceable,
         )
 
     def _is_elsewhere(self) -> bool:
@@ -183,8 +187,10 @@ class _UnderWay:
             return ClientAnswer(Answer.UNCHANGED, said=outcome.said)
         if outcome.error is not None:
             kinds = {kind for report in outcome.sources for kind in report.failures}
-            refused = outcome.reason == "lacking" or (kinds and kinds <= _REFUSALS)
-            return ClientAnswer(Answer.ABSENT if refused else Answer.FAILED, error=outcome.error)
+            if outcome.reason == "lacking" or (kinds and kinds <= {FailureKind.LACKS.value}):
+                return ClientAnswer(Answer.ABSENT, error=outcome.error)
+            refused = bool(kinds) and kinds <= _REFUSALS
+            return ClientAnswer(Answer.REFUSED if refused else Answer.FAILED, error=outcome.error)
         return ClientAnswer(Answer.NEW, self._folder / f"{outcome.artifact.key}.served", outcome.said)
 
     @contextmanager

@@ -1,0 +1,205 @@
+"""One index of what mirrors of different operators state alike, for a client that solves on a whole file.
+
+``agreement`` looks up each record that a solve has chosen. A client that solves by itself chooses later, out of sight:
+its file may hold no record that one operator alone states.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from resume_dl.errors import IntegrityError
+from resume_dl.indexes.operators import Operators
+from resume_dl.indexes.trust import Stated, compare
+from resume_dl.model.artifact import Artifact, safe_filename
+from resume_dl.model.url import RedactedUrl
+
+_SECTIONS = ("packages", "packages.conda")
+_NOWHERE = RedactedUrl("")
+_EXACT = ("build_number", "depends", "features")
+"""What decides a solve and is compared loosely, or not at all, by ``compare``."""
+
+
+class _Sections(msgspec.Struct, rename={"conda": "packages.conda"}):
+    packages: msgspec.Raw = msgspec.Raw(b"{}")
+    conda: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Identity(msgspec.Struct):
+    """What every record must have in its right type."""
+
+    name: str
+    version: str
+    build: str
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+
+
+_as_identity = msgspec.json.Decoder(_Identity).decode
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorCopy:
+    """A mirror's uncompressed index."""
+
+    mirror: str
+    operators: Operators
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merged index holds."""
+
+    records: int
+    unstated: int
+    """Records that no second operator states alike."""
+    contradicted: tuple[str, ...]
+    """Files for which two mirrors state different digests."""
+    lacking: frozenset[str]
+    """Of the names that were asked for, those of which a mirror has records and the merged index has none."""
+
+
+def write_merged(copies: Sequence[MirrorCopy], target: Path, subdir: str, names: Collection[str] = ()) -> Merged:
+    """Write to ``target`` (written over) the records of ``copies`` that two operators state alike.
+
+    A file for which any two of the mirrors state different digests is left out. What only one side says of a record
+    (a licence, a timestamp) is left out of it, and so is the place where files lie (``base_url``): they lie below the
+    channel's own address. Memory: the keys and positions of all records; copies are mapped, not read. Raises
+    IntegrityError for a copy that cannot be read, OSError where ``target`` cannot be written.
+    """
+    tables = [_tables(copy) for copy in copies]
+    pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
+    count = _Count(frozenset(names))
+    with target.open("wb") as file:
+        file.write(b'{"info":' + json.dumps({"subdir": subdir}).encode())
+        for number, section in enumerate(_SECTIONS):
+            file.write(b"," + json.dumps(section).encode() + b":{")
+            _write_section([table[number] for table in tables], pairs, file, count)
+            file.write(b"}")
+        file.write(b',"removed":[],"repodata_version":1}')
+    return Merged(count.records, count.unstated, tuple(count.contradicted), frozenset(count.seen - count.stated))
+
+
+@dataclass(slots=True)
+class _Count:
+    """What is counted while sections are written; ``seen`` and ``stated`` are those of ``names`` that have records."""
+
+    names: frozenset[str]
+    records: int = 0
+    unstated: int = 0
+    contradicted: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    stated: set[str] = field(default_factory=set)
+
+
+_Table = Mapping[str, msgspec.Raw]
+_Pairs = Collection[tuple[int, int]]
+"""Copies of different operators, by their numbers."""
+
+
+def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
+    """The records of both sections by file name, each as it stands in the file."""
+    try:
+        with copy.path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that is in it
+        sections = msgspec.json.decode(data, type=_Sections)
+        decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+        return decode(sections.packages), decode(sections.conda)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
+
+
+def _write_section(tables: Sequence[_Table], pairs: _Pairs, file: IO[bytes], count: _Count) -> None:
+    first = True
+    for filename in _filenames(tables):
+        found = [(number, bytes(table[filename])) for number, table in enumerate(tables) if filename in table]
+        names, verdict, record = _stated(found, pairs)
+        count.seen |= names & count.names
+        if verdict is Stated.ALIKE and _is_safe(filename):
+            file.write((b"" if first else b",") + json.dumps(filename).encode() + b":" + record)
+            first = False
+            count.records += 1
+            count.stated |= names & count.names
+        else:
+            count.unstated += 1
+            if verdict is Stated.OTHERWISE:
+                count.contradicted.append(filename)
+
+
+def _filenames(tables: Sequence[_Table]) -> Iterator[str]:
+    """Every file name of the tables, once."""
+    for number, table in enumerate(tables):
+        earlier = tables[:number]
+        for filename in table:
+            if not any(filename in other for other in earlier):
+                yield filename
+
+
+def _stated(found: Sequence[tuple[int, bytes]], pairs: _Pairs) -> tuple[frozenset[str], Stated, bytes]:
+    """What mirrors, by number, state of one file: the packages that it is of, the verdict, and what is stated alike."""
+    known = {text: _identity(text) for _, text in found}
+    names = frozenset(identity.name for identity in known.values() if identity is not None)
+    stated, record = Stated.ABSENT, b""
+    for (a, own), (b, theirs) in combinations(found, 2):
+        if (a, b) not in pairs or known[own] is None or known[theirs] is None:
+            continue
+        verdict, agreed = _compared(own, theirs)
+        if verdict is Stated.OTHERWISE:
+            return names, verdict, b""
+        if verdict is Stated.ALIKE and stated is Stated.ABSENT:
+            stated, record = verdict, agreed
+    return names, stated, record
+
+
+def _identity(text: bytes) -> _Identity | None:
+    """What a record says of itself; None where it has no digest, or is of a wrong type."""
+    try:
+        identity = _as_identity(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return identity if identity.sha256 or identity.md5 else None
+
+
+def _compared(own: bytes, theirs: bytes) -> tuple[Stated, bytes]:
+    """Two mirrors' records of one file, and what both of them say."""
+    if own == theirs:
+        return Stated.ALIKE, own
+    try:
+        return _compared_values(msgspec.json.decode(own), msgspec.json.decode(theirs))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return Stated.ABSENT, b""
+
+
+def _compared_values(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[Stated, bytes]:
+    if own == theirs:
+        return Stated.ALIKE, msgspec.json.encode(own)  # not the text of one side, which may have a key twice
+    verdicts = {compare(_artifact(own), theirs), compare(_artifact(theirs), own)}
+    if Stated.OTHERWISE in verdicts:
+        return Stated.OTHERWISE, b""
+    if verdicts != {Stated.ALIKE} or any((own.get(key) or None) != (theirs.get(key) or None) for key in _EXACT):
+        return Stated.ABSENT, b""
+    both = {key: value for key, value in own.items() if key in theirs and theirs[key] == value}
+    return Stated.ALIKE, msgspec.json.encode(both)
+
+
+def _artifact(record: Mapping[str, Any]) -> Artifact:
+    known = {key: record.get(key) for key in ("name", "version", "build", "sha256", "md5", "size")}
+    return Artifact(kind="conda", filename="record", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]
+
+
+def _is_safe(filename: str) -> bool:
+    try:
+        safe_filename(filename)
+    except ValueError:
+        return False
+    return True

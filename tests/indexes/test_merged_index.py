@@ -1,0 +1,162 @@
+"""What of several mirrors' indexes stands in the merged one: what two operators state alike, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resume_dl.errors import IntegrityError
+from resume_dl.indexes.merged_index import Merged, MirrorCopy, write_merged
+
+SHA, OTHER, MD5 = "a" * 64, "b" * 64, "c" * 32
+BASE: dict[str, Any] = {
+    "name": "app",
+    "version": "1.0",
+    "build": "0",
+    "build_number": 0,
+    "depends": ["python"],
+    "sha256": SHA,
+    "md5": MD5,
+    "size": 10,
+    "subdir": "linux-64",
+}
+FILE = "app-1.0-0.conda"
+
+
+def merge(
+    folder: Path, *indexes: dict[str, Any] | bytes, operators: str = "abc", names: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], Merged]:
+    """The records of ``packages.conda`` of the merged index; ``operators``: a letter for each of ``indexes``."""
+    copies = []
+    for number, index in enumerate(indexes):
+        path = folder / f"{number}.json"
+        text = index if isinstance(index, bytes) else json.dumps({"packages.conda": index}).encode()
+        path.write_bytes(text)
+        copies.append(MirrorCopy(f"m{number}", frozenset(operators[number]), path))
+    merged = write_merged(copies, folder / "merged.json", "linux-64", names)
+    written = json.loads((folder / "merged.json").read_bytes())
+    assert written["info"] == {"subdir": "linux-64"}
+    assert len(written["packages"]) + len(written["packages.conda"]) == merged.records
+    return written["packages.conda"], merged
+
+
+def without(*keys: str, **changes: Any) -> dict[str, Any]:
+    return {key: value for key, value in {**BASE, **changes}.items() if key not in keys}
+
+
+def test_what_two_operators_state_alike_is_there_as_they_state_it(tmp_path: Path) -> None:
+    records, merged = merge(tmp_path, {FILE: BASE}, {FILE: BASE})
+    assert records == {FILE: BASE}
+    assert (merged.records, merged.unstated, merged.contradicted) == (1, 0, ())
+
+
+def test_the_order_of_keys_and_blanks_say_nothing(tmp_path: Path) -> None:
+    other = json.dumps({"packages.conda": {FILE: dict(reversed(BASE.items()))}}, indent=4).encode()
+    assert merge(tmp_path, {FILE: BASE}, other)[0] == {FILE: BASE}
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        without("sha256"),  # it may be the one that is verified
+        without("sha256", "md5"),
+        without("md5"),
+        without(version="1.1"),
+        without(name="appp"),
+        without(build="1"),
+        without(build_number=1),
+        without(depends=["python", "trojan"]),
+        without(depends=["python", "pip"]),
+        without(constrains=["x"]),
+        without(size=11),
+        without(subdir="noarch"),
+        without(noarch="python"),
+        without(track_features="x"),
+        without(python_site_packages_path="elsewhere"),
+        without(sha256=5),
+        without(size=[]),
+        without(name=None),
+        {},
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_what_differs_is_left_out(tmp_path: Path, theirs: dict[str, Any], first: bool) -> None:
+    indexes = [{FILE: theirs}, {FILE: BASE}] if first else [{FILE: BASE}, {FILE: theirs}]
+    records, merged = merge(tmp_path, *indexes, names=("app",))
+    assert records == {}
+    assert (merged.unstated, merged.contradicted) == (1, ())
+    assert merged.lacking == {"app"}
+
+
+def test_what_only_one_says_of_a_record_is_left_out_of_it(tmp_path: Path) -> None:
+    mine = without(license="MIT", timestamp=99_000_000_000_000, url="http://trojan.example/app-1.0-0.conda")
+    records, _ = merge(tmp_path, {FILE: mine}, {FILE: without(timestamp=1)})
+    assert records == {FILE: BASE}
+
+
+def test_a_key_that_stands_twice_in_one_record_is_written_once(tmp_path: Path) -> None:
+    text = json.dumps({"packages.conda": {FILE: BASE}}).replace('"name"', f'"sha256": "{OTHER}", "name"', 1)
+    records, _ = merge(tmp_path, text.encode(), {FILE: BASE})
+    assert records == {FILE: BASE}
+    assert OTHER not in (tmp_path / "merged.json").read_text()
+
+
+def test_a_place_of_the_files_is_no_mirrors_to_say(tmp_path: Path) -> None:
+    index = {"info": {"subdir": "linux-64", "base_url": "http://trojan.example/"}, "packages.conda": {FILE: BASE}}
+    records, _ = merge(tmp_path, json.dumps(index).encode(), {FILE: BASE})
+    assert FILE in records
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+def test_another_digest_leaves_it_out_whoever_states_it(tmp_path: Path, liar: int) -> None:
+    """Two that agree do not outvote a third: ``fetch`` ends with exit code 4 there."""
+    indexes: list[dict[str, Any] | bytes] = [{FILE: BASE}] * 3
+    indexes[liar] = {FILE: without(sha256=OTHER)}
+    records, merged = merge(tmp_path, *indexes)
+    assert records == {}
+    assert merged.contradicted == (FILE,)
+
+
+@pytest.mark.parametrize("silent", [0, 1, 2])
+def test_two_of_three_are_enough(tmp_path: Path, silent: int) -> None:
+    indexes: list[dict[str, Any] | bytes] = [{FILE: BASE}] * 3
+    indexes[silent] = {"appp-9.9-0.conda": without(name="appp", version="9.9")}
+    records, merged = merge(tmp_path, *indexes, names=("app", "appp", "other"))
+    assert records == {FILE: BASE}
+    assert merged.unstated == 1
+    assert merged.lacking == {"appp"}
+
+
+def test_two_mirrors_of_one_operator_are_one(tmp_path: Path) -> None:
+    assert merge(tmp_path, {FILE: BASE}, {FILE: BASE}, operators="aa")[0] == {}
+    assert merge(tmp_path, {FILE: BASE}, {FILE: BASE}, {FILE: BASE}, operators="aab")[0] == {FILE: BASE}
+
+
+def test_the_same_file_in_another_section_is_another_statement(tmp_path: Path) -> None:
+    other = json.dumps({"packages": {FILE: BASE}}).encode()
+    assert merge(tmp_path, {FILE: BASE}, other)[0] == {}
+
+
+@pytest.mark.parametrize("name", ["../app-1.0-0.conda", "a/b.conda", "CON.conda", ""])
+def test_a_file_name_that_leads_elsewhere_is_left_out(tmp_path: Path, name: str) -> None:
+    assert merge(tmp_path, {name: BASE}, {name: BASE})[0] == {}
+
+
+def test_a_nested_record_makes_its_index_unreadable(tmp_path: Path) -> None:
+    deep = b'{"packages.conda":{"%s":%s}}' % (FILE.encode(), b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    with pytest.raises(IntegrityError, match="m0"):
+        merge(tmp_path, deep, {FILE: BASE})
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"packages": 5}', b"{", b"\xff"])
+def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> None:
+    with pytest.raises(IntegrityError, match="m1"):
+        merge(tmp_path, {FILE: BASE}, text)
+
+
+def test_a_name_that_is_a_key_very_often_takes_no_longer(tmp_path: Path) -> None:
+    many = b'{"packages.conda":{' + b",".join([b'"%s":{}' % FILE.encode()] * 200_000) + b"}}"
+    assert merge(tmp_path, many, {FILE: BASE})[0] == {}
