@@ -16,8 +16,10 @@ from typing import BinaryIO
 
 import pytest
 
+from resume_dl.offline_tools.verification.bundle_source import Expected
 from resume_dl.offline_tools.verification.check import check
 from resume_dl.offline_tools.verification.findings import Report
+from resume_dl.offline_tools.verification.judge import Judge
 from support.bundles import files_of
 from support.offline import NEEDS, Offline, offline, programs
 
@@ -160,9 +162,9 @@ def harmed_alone(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     The others have the same bytes and are held against the same line of the manifest as before.
     """
     right: dict[str, object] = {}
-    real = verify.Judge.is_right
+    real = Judge.is_right
 
-    def is_right(judge: verify.Judge, each: verify.Expected, file: BinaryIO, size: int) -> bool:
+    def is_right(judge: Judge, each: Expected, file: BinaryIO, size: int) -> bool:
         if right.get(each.path) == each:
             judge.passed(each, size)
             return False  # which says here that there is nothing more to look at
@@ -170,7 +172,7 @@ def harmed_alone(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
             right[each.path] = each
         return found
 
-    monkeypatch.setattr(verify.Judge, "is_right", is_right)
+    monkeypatch.setattr(Judge, "is_right", is_right)
 
     def make() -> Harm:
         harm = Harm(bundle)
@@ -185,7 +187,7 @@ def test_one_flipped_byte_in_each_file_in_turn(
 ) -> None:
     """At the beginning, in the middle and at the end; the file is named, and from where to take it again."""
     seen = 0
-    assert verify.check(bundle).exit_code == 0
+    assert check(bundle).exit_code == 0
     for path in every_file(offline):
         large = (bundle / path).stat().st_size > 5_000_000
         for where in (0.5,) if large else (0, 0.5, 0.999999):
