@@ -23,10 +23,11 @@ NAMES = tuple(f"{tool}.py" for tool in TOOLS)
 INSIDE = "--inside"
 """The argument by which an archive of any name looks into the packages that stdin names, in the folder that follows."""
 _TIME = (1980, 1, 1, 0, 0, 0)
-_HEAD = b"""#!/usr/bin/env python3
+_HEAD = b"""\
 # resume-dl's offline tools: a zip archive of Python source. To read it: python -m zipfile -e THIS-FILE FOLDER
 
 """
+"""What an editor shows first. No #! line: by one, the launcher of Windows looks for another Python."""
 _PLAIN_FILE = 0o100644
 _NEEDED = "resume_dl/fs"
 """The package that the tools need beside their own."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.installation.environments import read_info, read_text
+from resume_dl.offline_tools.installation.options import InstallError
 from resume_dl.offline_tools.installation.plan import Package, Plan
-from resume_dl.offline_tools.installation.request import InstallError
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.verification.layout import UNFINISHED
 

@@ -17,8 +17,8 @@ from resume_dl.offline_tools.installation.environments import (
     read_info,
     read_text,
 )
+from resume_dl.offline_tools.installation.options import InstallError
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.request import InstallError
 from resume_dl.offline_tools.installation.stage_places import stage_places
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
