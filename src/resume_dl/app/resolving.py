@@ -235,6 +235,7 @@ class Resolver:
                 raise ConfigurationError(
                     "--solver conda needs a conda, and none was found", hint="set RESUME_DL_CONDA, or leave it out"
                 )
+            self._reporter.message(f"conda solves for {request.platform}", level="info")
             return solve_with_conda(
                 self._setup.conda.conda_command,
                 request,
@@ -243,6 +244,7 @@ class Resolver:
                 canonical=self._setup.table.canonical,
                 offline=self.offline,
                 env=self._setup.env,
+                waits=worker.waits,
             )
         files = self._indexes(request)
         if fresh:
