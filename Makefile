@@ -12,7 +12,7 @@ OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite core bytecode test-long lint format bench nginx tmux oldest-rattler clean
+.PHONY: demo test suite core bytecode test-long lint format bench nginx tmux bsdtar oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
@@ -34,7 +34,7 @@ $(BESIDE:%=%.log): %.log:
 	@$(MAKE) --no-print-directory $* >$(LOGS)/$* 2>&1 || \
 		{ echo "make $*: FAILED, see the end of the output" >&2; exit 1; }
 
-suite: $(READY) nginx tmux $(CONDA) bytecode  ## all tests but those of core/
+suite: $(READY) nginx tmux bsdtar $(CONDA) bytecode  ## all tests but those of core/
 	$(BIN)/pytest $(PARALLEL) --ignore=tests/core
 
 core: $(READY)  ## the tests of every decision, and that they take each branch
@@ -55,7 +55,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/standalone src/resume_dl/offline_tools
+	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -87,6 +87,12 @@ tmux: | nginx  ## the terminal that tests look at; without it they are skipped a
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; } || \
 		echo "tmux is not installed and cannot be by this user: the tests that need it will be skipped"
+
+bsdtar: | tmux  ## another reader of the tars of bundles; without it the tests that need it are skipped and say so
+	@command -v bsdtar >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libarchive-tools; } || \
+		echo "bsdtar is not installed and cannot be by this user: the tests that need it will be skipped"
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }

@@ -9,10 +9,12 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
+from resume_dl.core.asking import Ask, Rest, next_step
 from resume_dl.core.budget import Budget
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.reachability import Reachability
+from resume_dl.core.sources import SourceState
 
 ONE = Policy(per_host=1)
 SOON = ONE.unresolved_give_up
@@ -115,13 +117,42 @@ def test_the_next_file_does_not_wait_again() -> None:
     assert (fail.reason, second.now, len(fail.causes)) == ("no network", SOON, 2)
 
 
+def small_end(network: Reachability, hosts: str, now: float) -> float:
+    """When a small request (a shard index, a page) ends that begins at ``now``, if no name of ``hosts`` resolves."""
+    states = [SourceState(host, host) for host in hosts]
+    while True:
+        ends = network.ends(set(hosts), ONE)
+        step = next_step(states, [], now, {}, network_ends=ends, ends=now + ONE.give_up_after, policy=ONE)
+        if step is None:
+            return now
+        if isinstance(step, Ask):
+            failure = Failure(FailureKind.UNREACHABLE, "unknown", unresolved=hosts[step.source])
+            network.failed(hosts[step.source], failure, now)
+            states[step.source].failed(failure, now, ONE, lambda: 1.0, whole=True)  # its longest rest
+        else:
+            assert isinstance(step, Rest)
+            now = step.until
+
+
+def test_a_run_has_one_allowance_for_all_that_it_asks_for() -> None:
+    """Shards of two channels, their whole indexes, and those of the mirrors: over at once, after the first of them."""
+    network = Reachability()
+    now = small_end(network, "a", 0.0)
+    assert now == SOON
+    assert small_end(network, "b", now) == SOON
+    for hosts in ("a", "bcdefg", "abcdefg"):
+        line = Line(hosts=hosts, policy=ONE, budget=Budget(ONE, network))
+        line.now = now
+        assert end_of(line) == ("no network", SOON)
+
+
 def test_a_local_file_proves_nothing() -> None:
     """A file: address that was read says nothing of the network; one that is left to ask keeps the file going."""
     network = Reachability()
     network.answered("")
     network.failed("a", Failure(FailureKind.UNREACHABLE, "unknown", unresolved="a"), 5.0)
-    assert network.is_over({"a"}, 5.0 + SOON, ONE)
-    assert not network.is_over({"a"}, 5.0, ONE)
+    assert network.ends({"a"}, ONE) == 5.0 + SOON
+    assert network.ends({"a", "b"}, ONE) == math.inf
     assert not network.is_missing({"a", ""})
     assert not network.is_missing(())
     assert network.failure_of("b") is None
@@ -162,6 +193,6 @@ def test_an_address_that_is_silent_later() -> None:
     network.failed("a", Failure(FailureKind.UNREACHABLE, "unknown", unresolved="a"), 0.0)
     network.failed("a", Failure(FailureKind.UNREACHABLE, "refused", no_route=True), 1.0)
     assert not network.is_missing({"a"})
-    assert network.is_over({"a"}, SOON, ONE)
+    assert network.ends({"a"}, ONE) == SOON
     network.failed("a", Failure(FailureKind.UNREACHABLE, "timed out"), 2.0)
     assert not network.is_unreachable({"a"})

@@ -32,7 +32,7 @@ import resume_dl
 from resume_dl.store import platform
 
 _PACKAGE = str(Path(resume_dl.__file__).parent)
-_THROUGH = {Path("store", "platform.py"), Path("standalone", "fs.py")}
+_THROUGH = {Path("store", "platform.py"), Path("fs", "regular.py"), Path("fs", "removal.py")}
 """Where everything that syncs goes through: a site is the place that asks them."""
 _MOMENTS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "link")
 

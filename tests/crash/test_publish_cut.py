@@ -28,6 +28,7 @@ from resume_dl.app.reuse import AtHand, prepare
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import KeptCopies, Note
+from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
@@ -438,6 +439,74 @@ class PackedIndex(Index):
     name, old = "repodata.json.zst", True
 
 
+class ShardIndexKept(Scenario):
+    """A shard index and what its server said of it are one file: over an older one, or over a note that there was none.
+
+    A shard itself is never synced: its name is its digest, and one that was spoilt is not believed.
+    """
+
+    before = "an older one"
+
+    def lay(self):
+        self.url = RedactedUrl("https://example.org/c/linux-64/repodata_shards.msgpack.zst")
+        self.digest = hashlib.sha256(DATA).hexdigest()
+        store = ShardStore(self.root / "shards")
+        self.old = None
+        if self.before == "an older one":
+            self.old = self.kept(b"old" * 99, "v1")
+            store.keep_index(self.url, self.old)
+        elif self.before == "a note":
+            store.keep_absence(self.url, Note(str(self.url), CacheHeaders(), 0.0))
+
+    def kept(self, data, validator):
+        return KeptIndex(data, Note(str(self.url), CacheHeaders(etag=validator), 0.0))
+
+    def run(self):
+        store = ShardStore(self.root / "shards")
+        self.new = self.kept(b"new" * 100, "v2")
+        store.keep(self.digest, DATA)
+        store.keep_index(self.url, self.new)
+        self.promise("the new one")
+
+    def check(self, image):
+        store = ShardStore(image / "shards")
+        assert store.read(self.digest) in (DATA, None)
+        found = store.index(self.url)
+        assert found is not None or (self.old is None and not self.promised)
+        if found is not None:
+            pairs = [(each.data, each.note.said.validator) for each in (self.old, self.new) if each is not None]
+            assert (found.data, found.note.said.validator) in (pairs[-1:] if self.promised else pairs)
+        assert store.absence(self.url) is None or not self.promised
+
+
+class ShardIndexAfterNone(ShardIndexKept):
+    """The same where an earlier run had noted that there is none."""
+
+    before = "a note"
+
+
+class ShardIndexFirst(ShardIndexKept):
+    """The same in a folder that is not there yet."""
+
+    before = "nothing"
+
+
+class NoShardIndex(ShardIndexKept):
+    """That a server has no shard index is noted."""
+
+    before = "nothing"
+
+    def run(self):
+        self.new = None
+        ShardStore(self.root / "shards").keep_absence(self.url, Note(str(self.url), CacheHeaders(), 0.0))
+        self.promise("the note")
+
+    def check(self, image):
+        note = ShardStore(image / "shards").absence(self.url)
+        assert note is not None or not self.promised
+        assert note is None or note.source == str(self.url)
+
+
 class Page(Scenario):
     """An index page or METADATA is kept for a run without a network, over an older one."""
 
@@ -522,6 +591,7 @@ GROUPS = {
     "conda": [PublishArchive, Claim, PublishEntry, PublishOverStale, PublishBatch],
     "rattler": [PublishForRattler, PublishForRattlerOverStale],
     "indexes": [Index, IndexAgain, PackedIndex],
+    "shards": [ShardIndexKept, ShardIndexAfterNone, ShardIndexFirst, NoShardIndex],
     "files": [Page, Wheel, Taken, BundleText],
 }
 

@@ -99,6 +99,16 @@ class NeverAnswer:
 
 
 @dataclass(frozen=True)
+class SilentUntil:
+    """Say nothing at all to requests that come before ``came`` is true."""
+
+    came: Callable[[], bool]
+
+    def apply(self, answer: Answer) -> None:
+        answer.silent = not self.came()
+
+
+@dataclass(frozen=True)
 class IgnoreRange:
     """Answer 200 with the whole file, whatever was asked for."""
 

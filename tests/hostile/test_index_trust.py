@@ -6,7 +6,7 @@ The outcome of each cell stands in docs/indexes.md. The use cases run in this pr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faults.behaviours import Answer, NeverAnswer, Redirect, Status
+from faults.behaviours import NeverAnswer, Redirect, SilentUntil, Status
 from faults.server import FaultServer
 from resume_dl.app.bundle.create import CreateRequest, create
 from resume_dl.app.fetch import fetch
@@ -253,17 +253,6 @@ def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
     assert "--index-from" in run.error.hint
     assert "good" not in run.error.hint, "the only one that answered may be the liar"
     assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)
-
-
-class SilentUntil:
-    """Says nothing to any request before ``came`` is true."""
-
-    def __init__(self, came: Callable[[], object]) -> None:
-        self._came = came
-
-    def apply(self, answer: Answer) -> None:
-        if not self._came():
-            answer.silent = True
 
 
 @pytest.mark.parametrize("mirrors", [("good",), ("evil", "poor")], ids=["one alone", "two that do not agree"])

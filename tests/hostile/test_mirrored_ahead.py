@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Status
+from faults.behaviours import NeverAnswer, Redirect, Status
 from faults.server import FaultServer
 from resume_dl.app.index_ahead import Brought, fetch_indexes_ahead
 from resume_dl.app.setup import TransferOptions, load_setup
@@ -264,3 +264,14 @@ def test_a_channel_with_a_login_has_one_place(world: World) -> None:
     fetch_indexes_ahead([client], setup, NoneReporter(Console(sys.stderr)), cancelled=lambda: False)
     assert client.mirrors == []
     assert len(world.asked("good")) == before > 0
+
+
+def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
+    for subdir in ("linux-64", "noarch"):
+        for name in ("repodata.json.zst", "repodata.json"):
+            path = f"/honest/lab/{subdir}/{name}"
+            world.server.always(FINE, Redirect(f"{world.server.base(GOOD)}{path}"), path=path)
+    world.server.always(AUTHORITY, Status(500))
+    brought, client, noarch = world.bring(("good", "fine"))
+    assert client.mirrors == noarch.mirrors == []
+    assert len(brought.missed) == 2

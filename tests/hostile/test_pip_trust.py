@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Ok, Redirect, Status
+from faults.behaviours import NeverAnswer, Ok, Redirect, SilentUntil, Status
 from faults.server import FaultServer
 from resume_dl.app.pip.catalogue import Catalogue, Wanted
 from resume_dl.app.pip.index_notes import IndexNotes
@@ -73,6 +73,8 @@ class World:
     server: FaultServer
     transport: HttpxTransport
     kept: Path
+    last_chance: float = 0.5
+    """Seconds for an authority that is asked once more."""
 
     def table(self, position: str) -> MirrorTable:
         good = Mirror("good", carries={"pypi:simple": f"{self.server.base(1)}/good"}, operator="one")
@@ -83,8 +85,9 @@ class World:
     def catalogue(
         self, position: str, *, unreachable: bool = False, named: tuple[str, ...] = (), notes: IndexNotes | None = None
     ) -> Catalogue:
-        reader = Reader(self.transport, Policy(authority_give_up=1.0))
+        reader = Reader(self.transport, Policy(authority_give_up=1.0, unreached_give_up=self.last_chance))
         if unreachable:  # as an earlier page of the run has found
+            self.server.always(0, NeverAnswer())
             reader.network.give_up([RedactedUrl(self.server.base(0)).host])
         pages = Pages(reader, Places(self.table(position)), named=named, notes=notes)
         return Catalogue(pages, indexes=(RedactedUrl(f"{self.server.base(0)}/simple"),), wanted=Wanted({}, {}))
@@ -202,6 +205,21 @@ def test_a_silent_authority_is_waited_for_once(world: World) -> None:
     assert len(world.server.requests(0)) == 1
 
 
+def test_a_silent_authority_that_comes_back_decides_after_all(world: World) -> None:
+    """It answers once the one mirror was asked in its place; the next page is asked of it as if it had never been."""
+    lie(world, "newer version")
+    world.last_chance = 60.0
+    world.server.put("/simple/next/", page(("next-1.0-py3-none-any.whl", digest("next"))))
+    world.server.always(0, SilentUntil(lambda: bool(world.server.requests(2))))
+    catalogue = world.catalogue("alone")
+    found = world.listed(catalogue)
+    assert found is not None
+    assert set(found) == {each for each, _ in GOOD.values()}
+    asked = len(world.server.requests(2))
+    assert [file.filename for file in catalogue.project(0, "next") or ()] == ["next-1.0-py3-none-any.whl"]
+    assert len(world.server.requests(2)) == asked
+
+
 def test_files_without_a_digest_stay_at_their_own_address(world: World) -> None:
     """The index itself has none: its own place gives the bytes and the METADATA, no mirror does."""
     world.server.put("/simple/demo/", page((GOOD["1.0"][0], "")))
@@ -280,7 +298,8 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     lie(world, "newer version")
     table = world.table("first")
     mirrors = tuple(Mirror(each.name, carries=each.carries, operator="one") for each in table.mirrors)
-    reader = Reader(world.transport)
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     pages = Pages(reader, Places(MirrorTable(table.origins, mirrors)))
     with pytest.raises(ResumeDLError, match="only one mirror"):
@@ -299,7 +318,8 @@ def twins(world: World) -> PageSources:
 def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
     lie(world, "newer version")
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
-    reader = Reader(world.transport)
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.standalone import fs
+from resume_dl import fs
+from resume_dl.fs import regular, removal
 from resume_dl.store.condacache import ASIDE, remove, sweep
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and modes
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways: Windows has no calls relative to an open folder."""
     if request.param == "by path":
-        monkeypatch.setattr(fs, "_BY_FD", False)
+        for module in (regular, removal):
+            monkeypatch.setattr(module, "BY_FD", False)
     return str(request.param)
 
 
@@ -127,7 +129,7 @@ def test_what_cannot_be_removed_is_told_and_the_rest_goes() -> None:
         (place / "theirs" / "file").touch()
         (place / "mine").touch()
         give(place / "mine", ALICE)
-        code = "import sys; from resume_dl.standalone import fs; fs.remove(sys.argv[1])"
+        code = "import sys; from resume_dl import fs; fs.remove(sys.argv[1])"
         done = as_user(ALICE, "-c", code, place)
         assert "PermissionError" in done.stderr
         assert [path.name for path in place.rglob("*")] == ["theirs", "file"]

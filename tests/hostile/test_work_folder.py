@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from resume_dl.errors import NotWritableError, StoreError, UntrustedFolderError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir
-from resume_dl.standalone import fs
 from resume_dl.store.condacache import sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
@@ -247,7 +247,7 @@ def test_a_disk_without_owners_and_modes(tmp_path: Path, monkeypatch: pytest.Mon
     folder.chmod(0o777)
     with pytest.raises(UntrustedFolderError):
         make_work_folder(folder)
-    monkeypatch.setattr(fs.os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "mkdir", mkdir)
     make_work_folder(folder)
     assert [path.name for path in tmp_path.iterdir()] == [FOLDER]
 
@@ -282,6 +282,33 @@ def test_no_open_of_a_part_store_follows_a_link(tmp_path: Path, suffix: str) -> 
         assert told == ""  # it is ours to write: the link went
     else:
         assert "is a link, which is not followed" in told
+
+
+@pytest.mark.parametrize("before", ["a file", "nothing"])
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_TRUNC], ids=["read", "write"])
+def test_a_link_that_is_planted_between_look_and_open_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, flags: int
+) -> None:
+    """The look that every open begins with leaves a moment in which another user can put a link there."""
+    victim, path = tmp_path / "thesis.txt", tmp_path / "x.part"
+    victim.write_text("years")
+    if before == "a file":
+        path.write_text("ours")
+    look = os.stat
+
+    def look_then_plant(place: Path, **options: Any) -> os.stat_result:
+        try:
+            return look(place, **options)
+        finally:
+            if place == path:
+                path.unlink(missing_ok=True)
+                path.symlink_to(victim)
+
+    monkeypatch.setattr(os, "stat", look_then_plant)
+    with pytest.raises(OSError, match="is a link, which is not followed"):
+        os.close(fs.open_regular(path, flags))
+    assert path.is_symlink()
+    assert victim.read_text() == "years"
 
 
 def resumed(folder: Path) -> str:

@@ -35,7 +35,7 @@ def merge(
         path = folder / f"{number}.json"
         text = index if isinstance(index, bytes) else json.dumps({"packages.conda": index}).encode()
         path.write_bytes(text)
-        copies.append(MirrorCopy(f"m{number}", operators[number], path))
+        copies.append(MirrorCopy(f"m{number}", frozenset(operators[number]), path))
     merged = write_merged(copies, folder / "merged.json", "linux-64", names)
     written = json.loads((folder / "merged.json").read_bytes())
     assert written["info"] == {"subdir": "linux-64"}

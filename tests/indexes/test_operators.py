@@ -96,6 +96,13 @@ def test_the_shipped_table():
     assert one == {("tuna", "ustc"), ("tuna", "bfsu"), ("ustc", "bfsu")}
 
 
+def test_a_folder_is_a_place_of_its_own():
+    table = MirrorTable({ORIGIN: "file:///srv/lab"}, (mirror("a", "file:///mnt/lab"),))
+    sources = [Source("upstream", RedactedUrl("file:///srv/lab")), Source("a", RedactedUrl("file:///mnt/lab"))]
+    assert [operators_of(source, table) for source in sources] == [{"upstream"}, {"a"}]
+    assert operators_of(sources[1], table, ["b.example"]) == {"a", "b.example"}
+
+
 def test_how_many_answers_are_independent():
     a, b, c = frozenset("a"), frozenset("b"), frozenset("c")
     assert independent([]) == 0

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.errors import Interrupted
+from resume_dl.errors import InternalError, Interrupted
 from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.shards import fetch
 from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
@@ -322,6 +323,31 @@ def test_a_refusal_or_a_failure_is_not_remembered(shard_mirrors: ShardMirrors, s
     finally:
         shard_mirrors.nginx.change(0, status=None)
     assert solved(shard_mirrors, shard_mirrors.fetcher())[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        (("fetch", "parse_index"), "the shard index of forge/linux-64"),
+        (("ShardStore", "read"), "the shard of app in forge/linux-64"),
+    ],
+    ids=["index", "shard"],
+)
+def test_an_unexpected_exception_of_a_thread_names_what_it_worked_on(
+    shard_mirrors: ShardMirrors, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str], named: str
+) -> None:
+    """It ends the run as an internal error instead of a bare traceback, and nothing waits for that thread."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise TypeError("what others sent")
+
+    monkeypatch.setattr({"fetch": fetch, "ShardStore": ShardStore}[place[0]], place[1], broken)
+    subsets = Subsets[str](shard_mirrors.fetcher(), shard_mirrors.folder, add_pip=False)
+    with pytest.raises(InternalError) as caught:  # noqa: PT012 - either call may be the one
+        subsets.open({"linux-64": shard_mirrors.sources("linux-64")})
+        subsets.extend(["app"])
+    assert caught.value.message == f"{named}: internal error (TypeError)"
+    assert isinstance(caught.value.__cause__, TypeError)
 
 
 def test_a_stop_ends_it(shard_mirrors: ShardMirrors) -> None:

@@ -75,6 +75,7 @@ def index_statuses(server, since):
 
 def test_mirrors_that_agree_stand_in_for_a_silent_server(conda, server):
     """And no longer than it is silent: the next create asks it again, for the whole or by its own validator."""
+    conda.configure(local_repodata_ttl=3600)  # conda then takes what is younger for fresh, whatever servers say
     server.always(AUTHORITY, NeverAnswer())
     done = create(conda, "silent")
     assert whose(conda, "silent") == "honest"
@@ -91,6 +92,7 @@ def test_mirrors_that_agree_stand_in_for_a_silent_server(conda, server):
     assert our_lines(create(conda, "again").stderr) == []
     assert 200 in index_statuses(server, before)
     its_own = states(conda)
+    conda.configure(local_repodata_ttl=None)
 
     server.always(AUTHORITY, Status(500))
     assert "good and fine agree" in create(conda, "broken").stderr

@@ -163,6 +163,27 @@ def test_an_answer_that_is_coming_may_come():
     assert scripted.now() == 3.0
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), SystemExit(3)], ids=["exception", "exit"])
+def test_an_attempt_that_breaks_the_code_is_the_callers_error(error):
+    """It is raised where the answer is waited for, at once, without another source being asked; no waiter is left."""
+    scripted = Scripted(first=Script(), second=Script())
+    reading, asked = scripted_reader(scripted), []
+
+    def attempt(source: Source) -> str:
+        asked.append(source.mirror)
+        if len(asked) == 1:
+            raise error
+        return "answer"
+
+    with pytest.raises((ZeroDivisionError, RuntimeError)) as caught:
+        reading.ask(scripted.sources(), attempt)
+    assert caught.value is error or "SystemExit in a thread" in str(caught.value)
+    assert asked == ["first"]
+    assert not reading._attempts._answers
+    assert reading.ask(scripted.sources(), attempt) == "answer"
+    reading.stop()
+
+
 class Nightly:
     """A clock that the test moves on."""
 

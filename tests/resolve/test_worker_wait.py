@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from resume_dl.app.resolving import Resolver
 from resume_dl.app.solver_wait import SolverWait
-from resume_dl.errors import WorkerCrashedError
+from resume_dl.errors import ChannelUnavailableError, WorkerCrashedError
+from resume_dl.model.channel import Channel
+from resume_dl.model.url import RedactedUrl
+from resume_dl.resolve import conda_solver
 from resume_dl.resolve import worker as module
+from resume_dl.resolve.conda_solver import solve_with_conda
+from resume_dl.resolve.request import SolveRequest
 from resume_dl.resolve.worker import RattlerWorker
 
 SLOW = """#!/bin/sh
@@ -55,6 +62,65 @@ def test_who_asks_is_told_while_it_waits(tmp_path: Path, monkeypatch: pytest.Mon
         assert worker.request("solve", {}, timeout=60) == 5
     assert {op for op, _ in waited} == {"solve"}
     assert [seconds for _, seconds in waited] == sorted(seconds for _, seconds in waited)
+
+
+def slow_conda(tmp_path: Path) -> Path:
+    script = tmp_path / "conda"
+    script.write_text(f"#!/bin/sh\nwhile [ ! -e {tmp_path / 'ready'} ]; do sleep 0.05; done\necho '{{}}'\n")
+    script.chmod(0o755)
+    return script
+
+
+def a_request() -> SolveRequest:
+    base = RedactedUrl("https://example.org/one")
+    return SolveRequest(specs=("a",), channels=(Channel("one", None, base, base),), platform="linux-64")
+
+
+def test_conda_is_waited_for_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--solver conda: the answer comes only after the third word."""
+    monkeypatch.setattr(conda_solver, "_TICK", 0.01)
+    waited: list[tuple[str, float]] = []
+
+    def waits(op: str, seconds: float) -> None:
+        waited.append((op, seconds))
+        if len(waited) == 3:
+            (tmp_path / "ready").touch()
+
+    solution = solve_with_conda([str(slow_conda(tmp_path))], a_request(), waits=waits, timeout=60)
+    assert solution.artifacts == ()
+    assert {op for op, _ in waited} == {"solve"}
+    assert [seconds for _, seconds in waited] == sorted(seconds for _, seconds in waited)
+
+
+def test_a_conda_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conda_solver, "_TICK", 0.01)
+    with pytest.raises(ChannelUnavailableError, match=r"conda did not finish the solve within 0\.1 s"):
+        solve_with_conda([str(slow_conda(tmp_path))], a_request(), timeout=0.1)
+
+
+def test_the_run_says_that_conda_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told of the wait reaches the user's screen, by the same function as for our own solver."""
+    told = Told()
+    resolver = object.__new__(Resolver)
+    resolver._reporter = told  # type: ignore[assignment]
+    resolver._request = SimpleNamespace(solver="conda", prefix=tmp_path)  # type: ignore[assignment]
+    settings = SimpleNamespace(conda_command=(str(slow_conda(tmp_path)),), pkgs_dirs=())
+    table, options = SimpleNamespace(canonical=lambda url: url), SimpleNamespace(offline=True)
+    setup = SimpleNamespace(conda=settings, table=table, options=options, env=None)
+    resolver._setup = setup  # type: ignore[assignment]
+    monkeypatch.setattr(conda_solver, "_TICK", 0.01)
+    with RattlerWorker() as worker:
+        wait = SolverWait(told)  # type: ignore[arg-type]
+
+        def waits(op: str, seconds: float) -> None:
+            wait(op, 100 * seconds)  # three seconds are soon over
+            if len(told.said) > 1:
+                (tmp_path / "ready").touch()
+
+        worker.waits = waits
+        resolver._solve(a_request(), worker, fresh=False, disputes=None)
+    assert told.said[0] == "conda solves for linux-64"
+    assert told.said[1].startswith("still solving, ")
 
 
 def test_a_timeout_holds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from resume_dl.resolve.worker import RattlerWorker
 
 
 class LastingWorker(RattlerWorker):
     """One process for all cells: what a command closes is left open."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         """Left to the module's end."""
 
+    def release(self) -> None:
+        """As ``close``."""
+
     def end(self) -> None:
-        super().__exit__(None, None, None)
+        super().close()
 
 
 class Heard:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL
 from resume_dl.model.channel import SUBDIR
-from resume_dl.standalone import fs
 
 
 def check_folder(folder: Path, option: str) -> Path:

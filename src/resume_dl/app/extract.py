@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
+from resume_dl import fs
 from resume_dl.app.caches import Cache
 from resume_dl.app.plan import measured
 from resume_dl.app.unpacked_batch import Ready, UnpackedBatch, unless_there
@@ -21,7 +23,6 @@ from resume_dl.errors import (
 )
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.standalone import fs
 from resume_dl.store.condacache import claim_extraction, extraction_folder, remove
 from resume_dl.store.lock import FileLock
 from resume_dl.store.staged import staged_path
@@ -42,14 +43,21 @@ class Unpacked:
 
 
 class Extractor:
-    """``submit`` from one thread; ``finish`` waits for all and returns what became of each."""
+    """``submit`` from one thread; ``finish`` waits for all and returns what became of each.
 
-    def __init__(self, cache: Cache, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    ``worker``: an idle one whose libraries are loaded. The first thread takes it over and closes it at its end, so
+    nothing else may use it until ``finish`` has returned.
+    """
+
+    def __init__(
+        self, cache: Cache, *, cancelled: Callable[[], bool] = lambda: False, worker: RattlerWorker | None = None
+    ) -> None:
         self._cache = cache
         self._pkgs_dir = cache.folder
         self._cancelled = cancelled
         self._todo: queue.SimpleQueue[Artifact | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Unpacked] = queue.SimpleQueue()
+        self._idle = worker
         self._threads: list[threading.Thread] = []
         self._broken: BaseException | None = None
         """What ended a thread of ours, if anything did."""
@@ -65,8 +73,11 @@ class Extractor:
         self._submitted.append(artifact)
         self._todo.put(artifact)
         if not self._threads or (len(self._threads) < PROCESSES and self._waiting() >= WORTH_ANOTHER):
+            worker = self._idle or RattlerWorker()
+            self._idle = None
             try:
-                self._threads.append(start_thread(self._work, self._broke, name=f"extract-{len(self._threads)}"))
+                work = partial(self._work, worker)
+                self._threads.append(start_thread(work, self._broke, name=f"extract-{len(self._threads)}"))
             except RuntimeError as error:  # no thread left: those that run, or ``finish``, see to it
                 self._broke(error)
 
@@ -97,8 +108,8 @@ class Extractor:
     def _broke(self, error: BaseException) -> None:
         self._broken = error
 
-    def _work(self) -> None:
-        with RattlerWorker() as worker:
+    def _work(self, worker: RattlerWorker) -> None:
+        with worker:
             while (artifact := self._todo.get()) is not None:
                 self._taken.append(artifact)
                 result = self._unpack(worker, artifact)

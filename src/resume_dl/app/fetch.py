@@ -122,6 +122,7 @@ class _Fetch:
             check_lock(request.lock.absolute())
         self._planned: set[str] = set()
         """The keys of the plan that the reporter was told last."""
+        self._worker = worker
         self.resolver = Resolver(request, setup, reporter, engine, worker, cancelled=cancelled)
         self.transfer = Transfer(
             self.folder,
@@ -259,7 +260,8 @@ class _Fetch:
         else:
             space.check(self.folder)
         began = time.monotonic()
-        result.artifacts = self.transfer.run(planned, unpack=unpack, thorough=thorough) + left
+        moved = self.transfer.run(planned, unpack=unpack, thorough=thorough, worker=self._worker)
+        result.artifacts = moved + left
         result.transfer_seconds = time.monotonic() - began
         return result
 

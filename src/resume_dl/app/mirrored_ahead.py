@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from resume_dl.app.setup import Setup
 from resume_dl.errors import ConfigurationError, IntegrityError, Interrupted, ResumeDLError, TransferError
-from resume_dl.indexes.carried_indexes import CarriedIndex, CarriedIndexes
 from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.substitutes import SubstituteIndex, SubstituteIndexes
 from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Asked, Wanted, WholeIndexes
 from resume_dl.model.channel import Channel
@@ -87,13 +87,13 @@ class MirroredAhead:
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
         )
-        self._carried = CarriedIndexes(whole, self._standing, setup.table, folder, names=names)
+        self._substitutes = SubstituteIndexes(whole, self._standing, setup.table, folder, names=names)
         self.mirrored: list[Mirrored] = []
 
     def can_replace(self, index: MirroredIndex) -> bool:
         """Whether mirrors may have it in its server's place."""
         wanted = self._wanted(index)
-        return wanted is not None and self._carried.can_replace(wanted, index.filename)
+        return wanted is not None and self._substitutes.can_replace(wanted, index.filename)
 
     def take_named(self, indexes: Sequence[Index]) -> list[Index]:
         """Have the mirrors that the user named give what they have; returns the others. Raises Interrupted."""
@@ -133,7 +133,7 @@ class MirroredAhead:
         notes: dict[Wanted, str] = {}
         failed: list[Missed] = []
 
-        def give(wanted: Wanted, carried: CarriedIndex) -> None:
+        def give(wanted: Wanted, carried: SubstituteIndex) -> None:
             each = left.pop(wanted)
             try:
                 each.index.take_from_mirrors(carried.path)
@@ -145,10 +145,10 @@ class MirroredAhead:
 
         for forms in dict.fromkeys(((f"{filename}.zst", filename), FORMATS)):
             if agreed:
-                self._carried.give_origin([*left], forms, give)
-                notes |= self._carried.give_agreed([*left], forms, give, empty=forms == FORMATS)
+                self._substitutes.give_origin([*left], forms, give)
+                notes |= self._substitutes.give_agreed([*left], forms, give, empty=forms == FORMATS)
             else:
-                self._carried.give_named([*left], forms, give)
+                self._substitutes.give_named([*left], forms, give)
         return [*failed, *(Missed(each.index, each.error, notes.get(wanted, "")) for wanted, each in left.items())]
 
     def _wanted(self, index: MirroredIndex) -> Wanted | None:

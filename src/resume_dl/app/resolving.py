@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from resume_dl.transfer.watching import WatchedEngine
 
 
 class Resolver:
-    """Resolves one request; indexes come through ``engine``. ``worker`` is released after each time it was used."""
+    """Resolves one request; indexes come through ``engine``. ``worker`` is left open: unpacking takes it over."""
 
     def __init__(
         self,
@@ -51,6 +50,7 @@ class Resolver:
         self._setup = setup
         self._reporter = reporter
         self._worker = worker
+        worker.waits = SolverWait(reporter)
         self._told: set[str] = set()
         folder = setup.paths.cache / "repodata"
         options = setup.options
@@ -108,18 +108,14 @@ class Resolver:
         names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
-        self._worker.waits = SolverWait(self._reporter)
-        with ExitStack() as stack:
-            stack.callback(self._worker.release)
-            worker = self._worker
-            check_specs(specs, worker)
-            for platform in platforms:
-                expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
-                self._check_allowed(expanded)
-                expanded = tuple(map(self._at_own_place, expanded))
-                self._name_retired(expanded)
-                request = self._solve_request(specs, expanded, platform)
-                solutions.append((platform, self._solve(request, worker, fresh=fresh, disputes=disputes)))
+        check_specs(specs, self._worker)
+        for platform in platforms:
+            expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
+            self._check_allowed(expanded)
+            expanded = tuple(map(self._at_own_place, expanded))
+            self._name_retired(expanded)
+            request = self._solve_request(specs, expanded, platform)
+            solutions.append((platform, self._solve(request, self._worker, fresh=fresh, disputes=disputes)))
         for _, solution in solutions:
             for note in solution.notes:
                 self._reporter.message(note, level="info")
@@ -239,6 +235,7 @@ class Resolver:
                 raise ConfigurationError(
                     "--solver conda needs a conda, and none was found", hint="set RESUME_DL_CONDA, or leave it out"
                 )
+            self._reporter.message(f"conda solves for {request.platform}", level="info")
             return solve_with_conda(
                 self._setup.conda.conda_command,
                 request,
@@ -247,6 +244,7 @@ class Resolver:
                 canonical=self._setup.table.canonical,
                 offline=self.offline,
                 env=self._setup.env,
+                waits=worker.waits,
             )
         files = self._indexes(request)
         if fresh:

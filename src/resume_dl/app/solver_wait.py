@@ -20,5 +20,6 @@ class SolverWait:
         due = int(seconds / EVERY)
         if due > self._said:
             doing = "still solving" if op == "solve" else "the solver is still loading"
-            self._reporter.message(f"{doing}, {seconds:.0f} s", level="info")
+            if op != "extract":  # the same worker unpacks later, which the reporter shows as it goes
+                self._reporter.message(f"{doing}, {seconds:.0f} s", level="info")
         self._said = due  # smaller again for another operation

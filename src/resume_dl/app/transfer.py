@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.app.caches import Cache, CondaCache
 from resume_dl.app.extract import Extractor
 from resume_dl.app.plan import Planned, measured
@@ -16,7 +17,7 @@ from resume_dl.errors import IntegrityError, Interrupted, ResumeDLError, Transfe
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
-from resume_dl.standalone import fs
+from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.store.adopt import Adopted, adopt_partial, remove_adopted
 from resume_dl.store.condacache import publish_entry, sweep, verify_file
 from resume_dl.store.part import FOLDER, PartStore
@@ -56,9 +57,17 @@ class Transfer:
         self._in_cache = in_cache
         self._is_offline = offline
 
-    def run(self, planned: Sequence[Planned], *, unpack: bool, thorough: Container[str] = ()) -> list[ArtifactResult]:
+    def run(
+        self,
+        planned: Sequence[Planned],
+        *,
+        unpack: bool,
+        thorough: Container[str] = (),
+        worker: RattlerWorker | None = None,
+    ) -> list[ArtifactResult]:
         """One result for each, in order; with ``unpack`` they become complete entries.
 
+        ``worker``: see ``Extractor``. Closed if there is nothing to unpack; left open if no archive came.
         ``thorough``: keys of those whose record cannot be had any fresher (``Job.thorough``).
         """
         results = {
@@ -72,7 +81,9 @@ class Transfer:
                     results[each.artifact.key] = _failed(each.artifact, _offline_error(each.artifact))
         if self._in_cache:
             sweep(self._folder)
-        extractor = Extractor(self._cache, cancelled=self._cancelled)
+        if worker is not None and not (unpack and any(each.state != "cached" for each in planned)):
+            worker.release()  # what it keeps of the indexes is of no use during a long download
+        extractor = Extractor(self._cache, cancelled=self._cancelled, worker=worker)
         for each in planned:
             if each.state == "packed" and unpack:
                 extractor.submit(each.artifact)

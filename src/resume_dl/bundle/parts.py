@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.bundle.tar import MTIME, Cancelled, Member, read_chunks, tar_blocks, tar_size
 from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, writing
 from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError, StoreError
@@ -33,7 +34,6 @@ from resume_dl.offline_tools.parts.parts_list import (
     read_list,
     self_digest,
 )
-from resume_dl.standalone import fs
 
 DEFAULT_SIZE = 4 * 1024**3
 _MOST_SCRIPT = 16 << 20

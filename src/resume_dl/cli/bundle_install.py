@@ -15,7 +15,7 @@ from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
 
 if TYPE_CHECKING:
-    from resume_dl.offline_tools.installation.request import Outcome
+    from resume_dl.offline_tools.installation.options import Outcome
 
 _COMMAND = "bundle install"
 _PLACE = click.Path(path_type=Path)
@@ -53,10 +53,10 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
 
     def call() -> None:
         from resume_dl.offline_tools.commands.install import ready  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.installation.install import install  # noqa: PLC0415 - as above
-        from resume_dl.offline_tools.installation.request import InstallError, Wish  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.installation.install_bundle import install  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.installation.options import InstallError, Options  # noqa: PLC0415 - as above
 
-        wish = Wish(
+        wanted = Options(
             name=options["environment"],
             prefix=options["folder"],
             platform=options["subdir"],
@@ -72,7 +72,7 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
         started = time.monotonic()
         output = _STDERR if json else 1
         try:
-            outcome = install(bundle, wish, told=tell, env=os.environ, output=output)
+            outcome = install(bundle, wanted, told=tell, env=os.environ, output=output)
         except InstallError as error:
             raise _ERRORS[error.code](str(error), hint=error.hint) from error
         except KeyboardInterrupt as error:

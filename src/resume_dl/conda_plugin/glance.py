@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 
 _HANDED = "handed-"
 _MOST_RECORD = 16 << 20

@@ -96,6 +96,7 @@ def next_step(
     illness: Mapping[str, int],
     *,
     ends: float = math.inf,
+    network_ends: float = math.inf,
     tries: int = TRIES,
     hedged: bool = True,
     best: float | None = None,
@@ -103,9 +104,28 @@ def next_step(
 ) -> Ask | Rest | Drop | None:
     """What to do now; None where nothing is under way and no source is left that might answer.
 
-    ``hedged``: another source may be asked while one answers too slowly. ``best``: bytes a second of the fastest whole
-    answer so far. The others are those of ``next_to_ask``.
+    ``network_ends``: when there is no network, as ``Reachability.ends`` has it: then it is over, and no rest goes
+    beyond it. ``hedged``: another source may be asked while one answers too slowly. ``best``: bytes a second of the
+    fastest whole answer so far. The others are those of ``next_to_ask``.
     """
+    if now >= network_ends:
+        return None
+    step = _next_step(sources, under_way, now, illness, ends=ends, tries=tries, hedged=hedged, best=best, policy=policy)
+    return Rest(min(step.until, network_ends)) if isinstance(step, Rest) else step
+
+
+def _next_step(
+    sources: Sequence[SourceState],
+    under_way: Sequence[SmallRequest],
+    now: float,
+    illness: Mapping[str, int],
+    *,
+    ends: float,
+    tries: int,
+    hedged: bool,
+    best: float | None,
+    policy: Policy,
+) -> Ask | Rest | Drop | None:
     if not under_way:
         return next_to_ask(sources, now, illness, ends=ends, tries=tries, policy=policy)
     busy = {request.source for request in under_way}

@@ -631,8 +631,7 @@ class Download:
             replaced = self._budget.network.is_given_up(self._hosts)
             patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
         ends = self._patience.ends(patience)
-        network = self._budget.network
-        return min(ends, network.ends(self._policy)) if network.is_unreachable(self._hosts) else ends
+        return min(ends, self._budget.network.ends(self._hosts, self._policy))
 
     @property
     def _hosts(self) -> set[str]:

@@ -5,6 +5,7 @@ Certain are a name that the resolver does not know, and a literal IP address tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from resume_dl.core.failures import Failure, FailureKind
@@ -71,13 +72,13 @@ class Reachability:
         known = self._unresolved.keys() | self._no_route
         return bool(hosts) and not self._answered and all(host in known for host in hosts)
 
-    def ends(self, policy: Policy) -> float:
-        """When to give up what ``is_unreachable`` holds for."""
-        return self._since + policy.unresolved_give_up
+    def ends(self, hosts: Collection[str], policy: Policy) -> float:
+        """When to give up a file that could come from ``hosts`` alone; infinity unless none of them can be reached.
 
-    def is_over(self, hosts: Collection[str], now: float, policy: Policy) -> bool:
-        """Whether to give up now."""
-        return self.is_unreachable(hosts) and now >= self.ends(policy)
+        It is counted from the first such failure of the run: one allowance for all that a run asks for in turn (shards,
+        whole indexes, mirrors), and not one for each.
+        """
+        return self._since + policy.unresolved_give_up if self.is_unreachable(hosts) else math.inf
 
     def failure_of(self, host: str) -> Failure | None:
         """Why the name of ``host`` could not be resolved; None where it could, or was not asked for."""

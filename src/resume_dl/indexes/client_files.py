@@ -1,6 +1,6 @@
 """Index files as another client asks for them: each from the one address that this client would ask.
 
-No mirror is asked here (``carried_indexes`` does that). One source and its validator bind the bytes (invariant 6), so a
+No mirror is asked here (``substitutes`` does that). One source and its validator bind the bytes (invariant 6), so a
 broken download goes on within and across runs.
 """
 

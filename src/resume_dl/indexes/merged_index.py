@@ -17,6 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from resume_dl.errors import IntegrityError
+from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.trust import Stated, compare
 from resume_dl.model.artifact import Artifact, safe_filename
 from resume_dl.model.url import RedactedUrl
@@ -51,7 +52,7 @@ class MirrorCopy:
     """A mirror's uncompressed index."""
 
     mirror: str
-    operator: str
+    operators: Operators
     path: Path
 
 
@@ -77,7 +78,7 @@ def write_merged(copies: Sequence[MirrorCopy], target: Path, subdir: str, names:
     IntegrityError for a copy that cannot be read, OSError where ``target`` cannot be written.
     """
     tables = [_tables(copy) for copy in copies]
-    pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if copies[a].operator != copies[b].operator}
+    pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
     count = _Count(frozenset(names))
     with target.open("wb") as file:
         file.write(b'{"info":' + json.dumps({"subdir": subdir}).encode())

@@ -39,6 +39,7 @@ def operators_of(source: Source, table: MirrorTable, answered_by: Iterable[str] 
     """The operators behind a source; ``answered_by``: the hosts (``host[:port]``) that gave its answers."""
     mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
     marks = _marks(mirror) if mirror is not None else _places(source.url.reveal(), keyed=False)
+    marks = marks or {source.mirror}  # a folder of this machine
     for host in answered_by:
         marks |= _places(f"https://{host}", keyed=True)
     classes = _classes(table)

@@ -101,6 +101,7 @@ class Attempts:
             if self._clock.slept > slept:  # nothing could have answered in a sleep: all patience anew
                 ends, slept = now + patience, self._clock.slept
             requests = [one.request for one in under_way]
+            usable = {state.host for state in states if state.usable}
             with self._lock:
                 step = next_step(
                     states,
@@ -108,13 +109,13 @@ class Attempts:
                     now,
                     self._illness,
                     ends=ends,
+                    network_ends=self._network.ends(usable, self._policy),
                     tries=tries,
                     hedged=hedged,
                     best=self._best,
                     policy=self._policy,
                 )
-                over = self._network.is_over({state.host for state in states if state.usable}, now, self._policy)
-            if step is None or over:
+            if step is None:
                 told = [(source, state.last_failure) for source, state in zip(sources, states, strict=True)]
                 raise Unanswered([(source, failure) for source, failure in told if failure is not None])
             if isinstance(step, Drop):

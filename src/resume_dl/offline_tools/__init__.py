@@ -1,7 +1,7 @@
 """The offline tools: what ``install.py``, ``join.py``, ``probe.py``, ``unpack.py`` and ``verify.py`` in a bundle do.
 
 They run on a machine that has no resume-dl: Python 3.8 and newer, its standard library alone, nothing of ours but
-``resume_dl.standalone.fs``. ``resume-dl bundle verify|install|join`` and ``resume-dl probe`` run the same code, so
+``resume_dl.fs``. ``resume-dl bundle verify|install|join`` and ``resume-dl probe`` run the same code, so
 there is one verification and not two.
 
 ``archive`` writes this package into one zip archive of Python source (docs.python.org, zipapp), and a bundle has that

@@ -23,20 +23,23 @@ NAMES = tuple(f"{tool}.py" for tool in TOOLS)
 INSIDE = "--inside"
 """The argument by which an archive of any name looks into the packages that stdin names, in the folder that follows."""
 _TIME = (1980, 1, 1, 0, 0, 0)
-_HEAD = b"""#!/usr/bin/env python3
+_HEAD = b"""\
 # resume-dl's offline tools: a zip archive of Python source. To read it: python -m zipfile -e THIS-FILE FOLDER
 
 """
+"""What an editor shows first. No #! line: by one, the launcher of Windows looks for another Python."""
 _PLAIN_FILE = 0o100644
-_NEEDED = ("resume_dl/__init__.py", "resume_dl/standalone/__init__.py", "resume_dl/standalone/fs.py")
-"""What the tools need beside their own package."""
+_NEEDED = "resume_dl/fs"
+"""The package that the tools need beside their own."""
 
 
 def write_archive() -> bytes:
     """The archive, the same bytes on any machine. Raises OSError."""
     own = "resume_dl/offline_tools"
     members = {"__main__.py": _source(f"{own}/__main__.py")}
-    members.update((path, _source(path)) for path in sorted([*_NEEDED, *_paths_in(own)]))
+    members.update(
+        (path, _source(path)) for path in sorted(["resume_dl/__init__.py", *_paths_in(_NEEDED), *_paths_in(own)])
+    )
     file = io.BytesIO()
     file.write(_HEAD)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

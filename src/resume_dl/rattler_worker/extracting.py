@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
 from resume_dl.rattler_worker.adapter import extract_archive
 from resume_dl.rattler_worker.lifeline import ends_with_parent
-from resume_dl.standalone import fs
 
 _NO_SPACE = (f"os error {errno.ENOSPC}", "No space left", "os error 112")
 """112 is ERROR_DISK_FULL of Windows."""

@@ -7,14 +7,17 @@ under ``LINK``; for what is only linked, the record is read from the package cac
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.errors import (
     ChannelNotFoundError,
     ChannelUnavailableError,
@@ -30,7 +33,6 @@ from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.artifacts import conda_artifact
 from resume_dl.resolve.request import Solution, SolveRequest
 from resume_dl.resolve.specs import split_spec
-from resume_dl.standalone import fs
 
 _MOST_RECORD = 16 << 20
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
@@ -52,6 +54,8 @@ _KINDS: Mapping[str, type[ResolutionError]] = {
     "ProxyError": ChannelUnavailableError,
     "OfflineError": ChannelUnavailableError,
 }
+_TICK = 1.0
+"""Seconds between two words of what is waited for."""
 _OVERRIDABLE = {"__archspec", "__cuda", "__glibc", "__linux", "__osx", "__win"}
 
 
@@ -65,14 +69,17 @@ def solve_with_conda(
     offline: bool = False,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    waits: Callable[[str, float], None] = lambda _op, _seconds: None,
 ) -> Solution:
     """What the conda that ``command`` runs would download for ``request`` (into ``prefix`` where it is given).
 
     ``command`` is ``(conda,)`` or ``(python, -m, conda)``. Of the request, ``pinned``, ``installed``,
     ``default_packages`` and ``aggressive_updates`` are conda's own business and not passed on. ``pkgs_dirs``: where
     packages that conda has already are looked up. ``canonical`` gives the origin's address of a mirror's. ``env``: the
-    whole environment (default: this process's). Raises a ResolutionError as conda's error says, ConfigurationError
-    where conda cannot be run, IntegrityError for a hostile record.
+    whole environment (default: this process's). ``waits`` is told as that of ``RattlerWorker``.
+
+    Raises a ResolutionError as conda's error says, ConfigurationError where conda cannot be run, IntegrityError for a
+    hostile record.
     """
     for text in request.specs:
         if text.lstrip().startswith("-"):
@@ -82,7 +89,7 @@ def solve_with_conda(
     with tempfile.TemporaryDirectory(prefix="resume-dl-conda-") as folder:
         arguments = _arguments(request, prefix, Path(folder, "env"))
         environment = _environment(request, os.environ if env is None else env, offline=offline)
-        answer = _run([*command, *arguments], environment, timeout)
+        answer = _run([*command, *arguments], environment, timeout, waits)
     actions = answer.get("actions") or {}
     if isinstance(actions, list):  # an old form: one entry for each prefix
         actions = actions[0] if actions else {}
@@ -135,33 +142,55 @@ def _environment(request: SolveRequest, env: Mapping[str, str], *, offline: bool
     return {**env, **changed}
 
 
-def _run(command: Sequence[str], env: Mapping[str, str], timeout: float | None) -> dict[str, Any]:
+def _run(
+    command: Sequence[str], env: Mapping[str, str], timeout: float | None, waits: Callable[[str, float], None]
+) -> dict[str, Any]:
     try:
-        done = subprocess.run(
-            command, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        process = subprocess.Popen(
+            command, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except OSError as error:
         raise ConfigurationError(
             f"cannot run {command[0]}: {error.strerror or error}", hint="set RESUME_DL_CONDA to a conda that runs"
         ) from error
-    except subprocess.TimeoutExpired as error:
-        raise ChannelUnavailableError(
-            f"conda did not finish the solve within {error.timeout:g} s", hint="use --solver rattler"
-        ) from error
+    with process:
+        try:
+            out, err = _output(process, timeout, waits)
+        finally:
+            process.kill()  # nothing, where it has ended
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(out)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        said = _scrubbed(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        said = _scrubbed(err.decode("utf-8", "replace").strip().rpartition("\n")[2])
         raise ConfigurationError(
-            f"conda ended with status {done.returncode} and no answer: {said}", hint="does this conda work by itself?"
+            f"conda ended with status {process.returncode} and no answer: {said}",
+            hint="does this conda work by itself?",
         )
-    if done.returncode != 0 and "exception_name" in answer:
+    if process.returncode != 0 and "exception_name" in answer:
         kind = _KINDS.get(str(answer["exception_name"]), ResolutionError)
         message = _scrubbed(str(answer.get("message") or answer.get("error") or "no reason given").strip())
         raise kind(f"conda says: {message}", hint="the same with --solver rattler may say more")
     return answer
+
+
+def _output(
+    process: subprocess.Popen[bytes], timeout: float | None, waits: Callable[[str, float], None]
+) -> tuple[bytes, bytes]:
+    """What conda writes until it ends, on stdout and stderr; ``waits`` is told once a ``_TICK`` meanwhile."""
+    started = time.monotonic()
+    while True:
+        left = math.inf if timeout is None else timeout - (time.monotonic() - started)
+        try:
+            return process.communicate(timeout=max(0.0, min(_TICK, left)))
+        except subprocess.TimeoutExpired:
+            waited = time.monotonic() - started
+            if timeout is not None and waited >= timeout:
+                raise ChannelUnavailableError(
+                    f"conda did not finish the solve within {timeout:g} s", hint="use --solver rattler"
+                ) from None
+            waits("solve", waited)
 
 
 def _cached_record(dist_name: str, pkgs_dirs: Sequence[Path]) -> dict[str, Any] | None:

@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.spec_name import name_of
-from resume_dl.standalone import fs
 
 _MOST_RECORD = 64 << 20
 """Bytes: a package of 300,000 files, each with its digest."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 
 _MOST_BYTES = 16 << 20
 SCHEMA = 1

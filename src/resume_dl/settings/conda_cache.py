@@ -11,11 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.settings.conda_find import CondaCommand
 from resume_dl.settings.condarc import condarc_files
-from resume_dl.standalone import fs
 
 _MOST_BYTES = 16 << 20
 SCHEMA = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 
 MOST_BYTES = 4 << 20
 """A hand-written file is a few kilobytes long."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
 from resume_dl.settings.pip_config import PipParser, parse_file, user_file
 from resume_dl.settings.pip_find import TargetPython
-from resume_dl.standalone import fs
 
 _PATIENCE = 60.0
 

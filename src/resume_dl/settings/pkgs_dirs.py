@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import NotWritableError
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.standalone import fs
 
 MAGIC = "urls.txt"
 """conda takes a folder with this file for a package cache, and tests by it whether it may write there."""

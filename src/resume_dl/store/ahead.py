@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 from resume_dl.store.cache_record import read_json
 from resume_dl.store.part import FOLDER
 from resume_dl.store.work_folder import is_trusted

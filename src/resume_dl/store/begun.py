@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import write_durably
 from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import LockedError
-from resume_dl.standalone import fs
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import replace

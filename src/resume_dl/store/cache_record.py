@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from resume_dl import fs
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import Artifact
-from resume_dl.standalone import fs
 
 BROKEN_PACKAGE = "the package is broken where it was built: choose another build or version of it"
 """The hint where a package's own description cannot be used."""

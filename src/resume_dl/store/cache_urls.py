@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 from resume_dl.store.platform import sync_directory, sync_fd
 
 URLS = "urls.txt"

@@ -26,10 +26,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.errors import IntegrityError, LockedError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
-from resume_dl.standalone import fs
 from resume_dl.store.cache_record import (
     BROKEN_PACKAGE,
     FILES,

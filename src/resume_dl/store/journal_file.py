@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 from resume_dl.store import journal as jn
 from resume_dl.store.platform import sync_fd, write_durably
 

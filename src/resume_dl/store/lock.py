@@ -10,8 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.standalone import fs
 from resume_dl.store.platform import try_lock
 
 _PAUSE = 0.05

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from resume_dl.standalone import fs
+from resume_dl import fs
 
 _RENAME_TRIES = 20
 _RENAME_PAUSE = 0.05

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import NotWritableError, StoreError
 from resume_dl.model.artifact import Artifact, safe_filename
-from resume_dl.standalone import fs
 from resume_dl.store.cache_record import RECORD, read_info
 from resume_dl.store.condacache import ASIDE, add_record, is_whole, remove, same_bytes, settle
 from resume_dl.store.part import FOLDER

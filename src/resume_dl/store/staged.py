@@ -11,8 +11,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.model.artifact import Artifact
-from resume_dl.standalone import fs
 from resume_dl.store.part import FOLDER
 from resume_dl.store.work_folder import is_trusted
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from resume_dl.errors import NotWritableError, ResumeDLError
+from resume_dl.progress.console import Console
 from resume_dl.trace.picture import draw
 from resume_dl.trace.reading import read_story
 
@@ -27,9 +28,9 @@ def main(given: Sequence[str] | None = None) -> int:
             why = getattr(error, "strerror", None) or error
             raise NotWritableError(f"{output} cannot be written: {why}", hint="name another file with -o") from error
     except ResumeDLError as error:
-        sys.stderr.write(f"error: {error.message}\n  {error.hint}\n")
+        Console(sys.stderr).line(f"error: {error.message}\n  {error.hint}")
         return error.exit_code
-    sys.stdout.write(f"{output}\n")
+    Console(sys.stdout).line(str(output))
     return 0
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resume_dl import __version__
+from resume_dl import __version__, fs
 from resume_dl.app.bundle.asking import asking_of
 from resume_dl.app.bundle.delta import Delta
 from resume_dl.app.bundle.folder import BundleFolder, is_bundle, is_bundle_tar
@@ -35,7 +35,6 @@ from resume_dl.model.units import show_bytes
 from resume_dl.ports import Reporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.standalone import fs
 from resume_dl.store.part import hash_file
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.app.destination import check_folder
 from resume_dl.bundle.manifest import read_manifest
 from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, ResumeDLError, StoreError
 from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
-from resume_dl.standalone import fs
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import make_folder, replace, replace_durably

@@ -35,17 +35,26 @@ class PageRequests:
         self.answered = 0
         """How many came so far."""
 
-    def ask(self, source: Source, kept: KeptPage | None = None, *, within: float | None, tries: int = TRIES) -> _Answer:
+    def ask(
+        self,
+        source: Source,
+        kept: KeptPage | None = None,
+        *,
+        within: float | None,
+        tries: int = TRIES,
+        last_chance: bool = False,
+    ) -> _Answer:
         """A source's answer and the files that it lists. Raises Unanswered, Interrupted.
 
-        ``within``: a host that was waited for in vain, for this page or another one, is asked no more.
+        ``within``: a host that was waited for in vain, for this page or another one, is asked no more, but for its
+        ``last_chance``.
         """
         headers = dict(_PAST_CACHES) if self._past_caches else {}
         if kept is not None and kept.files is not None:
             headers |= kept.note.said.conditions()
 
         def attempt(source: Source) -> _Answer | Refused[_Answer]:
-            if within is not None and self.sources.is_silent(source):
+            if within is not None and not last_chance and self.sources.is_silent(source):
                 raise Unanswered([(source, SILENT)])
             refused: Failure | None = None
             for accept in (ACCEPT, _HTML):

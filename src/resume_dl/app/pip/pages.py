@@ -64,6 +64,10 @@ class Pages:
         self._folders: dict[str, str] = {}
         """Address of a folder -> its canonical one."""
         self._lock = threading.Lock()
+        self._last_chance = threading.Lock()
+        """Held while an authority is asked once more: other pages wait for what comes of that."""
+        self._asked_again: set[str] = set()
+        """Hosts of authorities that were asked once more."""
         self._disputes: dict[str, Dispute] = {}
         """Address of a file -> how carriers contradict each other."""
         self._metadata = 0
@@ -91,7 +95,7 @@ class Pages:
                 failures += unanswered.failures
         if not standing.carriers:
             raise Unanswered(failures)
-        return self._agreed(url, index or url, standing.carriers, failures)
+        return self._agreed(url, index or url, standing, failures)
 
     def dispute(self, file: ListedFile) -> Dispute | None:
         """How carriers contradict each other about a file; None where they do not."""
@@ -103,8 +107,11 @@ class Pages:
 
     # ------------------------------------------------------------------ one source's page
 
-    def _stated(self, source: Source, index: RedactedUrl, vouched: Vouched, *, alone: bool) -> list[ListedFile] | None:
+    def _stated(
+        self, source: Source, index: RedactedUrl, vouched: Vouched, *, alone: bool, last_chance: bool = False
+    ) -> list[ListedFile] | None:
         """What an authority states; None for a page that it does not have. Raises Unanswered, Interrupted."""
+        within = self.reader.policy.unreached_give_up if last_chance else None if alone else self.sources.patience
         kept = self._look(source)
         if kept is not None and not self._thorough and not _is_private(source) and kept.is_fresh(self._freshness):
             self.has_more = True
@@ -112,7 +119,7 @@ class Pages:
             return self._taken(kept.files or (), source.url)
         body: Body | None = None
         try:
-            body, files = self._requests.ask(source, kept, within=None if alone else self.sources.patience)
+            body, files = self._requests.ask(source, kept, within=within, last_chance=last_chance)
         except Unanswered as unanswered:
             if not self._requests.says_no(source, unanswered):
                 if not alone and unanswered.kinds & OF_THE_HOST:
@@ -157,15 +164,44 @@ class Pages:
 
     # ------------------------------------------------------------------ carriers' pages
 
+    def _once_more(
+        self, standing: PageStanding, index: RedactedUrl, failures: Sequence[tuple[Source, Failure]]
+    ) -> list[ListedFile] | None:
+        """What an authority states that was only silent; it is asked once more in a run, with more patience.
+
+        For pages for which a mirror has answered and is not enough. Raises Unanswered, Interrupted.
+        """
+        silent = [source for source, failure in failures if failure.kind in OF_THE_HOST]
+        for source, vouched in standing.believed:
+            if vouched is not Vouched.AUTHORITY or source not in silent:
+                continue
+            host = source.url.host
+            with self._last_chance:
+                if host not in self._asked_again:
+                    self._asked_again.add(host)
+                    files = self._stated(source, index, vouched, alone=False, last_chance=True)
+                    self.sources.network.came(host)
+                    return files
+            return self._stated(source, index, vouched, alone=False)
+        raise Unanswered(())
+
     def _agreed(
-        self, url: RedactedUrl, index: RedactedUrl, carriers: Sequence[Source], failures: list[tuple[Source, Failure]]
+        self,
+        url: RedactedUrl,
+        index: RedactedUrl,
+        standing: PageStanding,
+        failures: list[tuple[Source, Failure]],
     ) -> list[ListedFile] | None:
         """The files that two carriers of different operators state; None where two say that there is no such page."""
+        carriers = standing.carriers
         why = str(Unanswered(failures)) if failures else _NOT_ASKED
         found = CarrierPages(self._requests, self.notes, every=self._thorough).said(carriers, index, why)
         said = found.agreement
         self.has_more |= found.more
         if said.exists is None:
+            if found.statements:
+                with suppress(Unanswered):
+                    return self._once_more(standing, index, failures)
             raise unvouched(url, why, found, failures)
         self.notes.pass_over(said.alone)
         files = [replace(file, stated="") for file in self._taken(said.files, url)]

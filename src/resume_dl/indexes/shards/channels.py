@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from resume_dl.indexes.shards.subsets import Subsets
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel import Channel
 from resume_dl.resolve.request import RepodataFile
+from resume_dl.standalone import fs
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
@@ -61,7 +61,8 @@ class ChannelShards:
         """Wait for nothing more, and remove what was written. Never raises."""
         self._fetcher.close()
         for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # what cannot be removed now, a later run does
+                fs.remove(folder)
 
     def begin(
         self,

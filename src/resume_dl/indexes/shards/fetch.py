@@ -19,7 +19,7 @@ from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import cache_headers
 from resume_dl.engine.pool import Pool
-from resume_dl.errors import Interrupted, SourceError
+from resume_dl.errors import Interrupted, ResumeDLError, SourceError, internal_error
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, Note
 from resume_dl.indexes.shards.carriers import Carriers
 from resume_dl.indexes.shards.closure import Closure
@@ -158,7 +158,7 @@ class ShardFetcher:
                 elif isinstance(answer, _Unavailable | SourceError):
                     found[number] = NoIndex(str(answer))
                 elif isinstance(answer, BaseException):
-                    raise answer
+                    raise _named(answer, f"the shard index of {wanted[number].title}")
                 else:
                     found[number] = answer
                     self.downloaded += answer.downloaded
@@ -278,7 +278,7 @@ class ShardFetcher:
                 self._break(batch[0].index, f"{batch[0].name}: {answer}")
                 continue
             if isinstance(answer, BaseException):
-                raise answer
+                raise _named(answer, f"the shard of {batch[0].name} in {batch[0].index.sources.title}")
             for asked, came in zip(batch, answer, strict=True):
                 if came is None:
                     waiting.submit([asked], partial(self._shard, asked.index, asked.digest))
@@ -412,6 +412,11 @@ class _Answers(Generic[K, V]):
                 continue
             self._waiting -= 1
             yield found
+
+
+def _named(error: BaseException, subject: str) -> ResumeDLError:
+    """What a thread ended with, as an error that says what the thread was working on."""
+    return error if isinstance(error, ResumeDLError) else internal_error(error, subject)
 
 
 def _open(wanted: ShardSources, source: Source, kept: KeptIndex, index: ShardIndex) -> OpenIndex:

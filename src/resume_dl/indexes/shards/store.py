@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import UntrustedFolderError
 from resume_dl.indexes.copies import Note, read_note
 from resume_dl.indexes.shards.index import LARGEST_INDEX
 from resume_dl.indexes.shards.shard import LARGEST_SHARD
 from resume_dl.model.url import RedactedUrl
-from resume_dl.standalone import fs
 from resume_dl.store.platform import write_durably
 from resume_dl.store.work_folder import make_work_folder
 

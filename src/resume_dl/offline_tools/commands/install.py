@@ -11,8 +11,8 @@ from pathlib import Path
 
 from resume_dl.offline_tools.console import tell
 from resume_dl.offline_tools.installation.environments import is_conda_environment
-from resume_dl.offline_tools.installation.install import install
-from resume_dl.offline_tools.installation.request import CONDAS, InstallError, Outcome, Wish
+from resume_dl.offline_tools.installation.install_bundle import install
+from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.trust_options import add_trust_options
@@ -49,7 +49,7 @@ def main(argv: list[str], script: Path) -> int:
     given.pop("yes")
     try:
         places = {"wheels": tuple(given["wheels"]), "pkgs_dirs": tuple(given.pop("pkgs_dir"))}
-        outcome = install(bundle, Wish(**{**given, **places}))
+        outcome = install(bundle, Options(**{**given, **places}))
     except InstallError as error:
         tell(f"error: {error}\n  {error.hint}")
         return error.code

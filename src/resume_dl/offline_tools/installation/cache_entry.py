@@ -8,13 +8,13 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.installation.environments import read_info, read_text
+from resume_dl.offline_tools.installation.options import InstallError
 from resume_dl.offline_tools.installation.plan import Package, Plan
-from resume_dl.offline_tools.installation.request import InstallError
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.verification.layout import UNFINISHED
-from resume_dl.standalone import fs
 
 
 def copy_verified(package: Package, place: Path) -> str | None:

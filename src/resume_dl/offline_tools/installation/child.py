@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Iterator
 
-from resume_dl.offline_tools.installation.request import InstallError, Run
+from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.programs import WINDOWS
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from resume_dl.offline_tools.installation.request import Run
+from resume_dl.offline_tools.installation.options import Run
 from resume_dl.offline_tools.machine.conda_clients import Client, find_clients
 from resume_dl.offline_tools.machine.conda_info import CondaInfo, first_answer
 
 
 def choose_client(run: Run) -> tuple[Client | None, CondaInfo | None]:
     """The client to use and what it says of itself; (None, None) where none is there or none answers."""
-    wanted = run.wish.client
+    wanted = run.options.client
     clients = [each for each in find_clients(run.env) if wanted in ("", each.name)]
     return first_answer(clients, run.env) or (None, None)
 
 
 def no_client(run: Run, count: int, platform: str) -> tuple[str, str, int]:
     """Message, hint and exit code where the bundle has conda packages and no client can install them."""
-    wanted = run.wish.client
+    wanted = run.options.client
     what = f"the bundle has {count} conda packages for {platform}, "
     if wanted == "pip":
         return what + "which pip cannot install", "leave --with out, or name conda, mamba or micromamba", 2

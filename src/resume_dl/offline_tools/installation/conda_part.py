@@ -8,9 +8,9 @@ from resume_dl.offline_tools.console import show_size
 from resume_dl.offline_tools.installation.cache_entry import copy_verified, publish_unpacked
 from resume_dl.offline_tools.installation.child import run_to_end
 from resume_dl.offline_tools.installation.environments import is_of_another, lacks_files
+from resume_dl.offline_tools.installation.options import InstallError, Run, first_few
 from resume_dl.offline_tools.installation.package_bytes import holds_bytes
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.request import InstallError, Run, first_few
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.programs import WINDOWS
 

@@ -8,10 +8,10 @@ from typing import Any
 from resume_dl.offline_tools.console import show_size
 from resume_dl.offline_tools.installation.client import choose_client, no_client
 from resume_dl.offline_tools.installation.environments import is_environment
+from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.package_bytes import find_packages, refuse_same_names
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.prefix import find_prefix, refuse_prefix
-from resume_dl.offline_tools.installation.request import InstallError, Run
 from resume_dl.offline_tools.installation.rest import is_complete, marked_stage, refuse_strangers
 from resume_dl.offline_tools.installation.target_machine import compare_machine
 from resume_dl.offline_tools.machine.virtual_packages import current_platform
@@ -21,11 +21,11 @@ def make_plan(run: Run, folder: Path, manifest: dict[str, Any]) -> Plan:
     """Decide all of it from a verified manifest. Raises InstallError where it cannot be installed here."""
     client, info = choose_client(run)
     here = (info.platform if info is not None else "") or current_platform()
-    name = run.wish.platform or here
+    name = run.options.platform or here
     platform = manifest["platforms"].get(name)
     if platform is None:
         has = ", ".join(sorted(manifest["platforms"])) or "nothing"
-        whose = "as you asked" if run.wish.platform else "which this machine is"
+        whose = "as you asked" if run.options.platform else "which this machine is"
         hint = "make one for it on the connected machine: resume-dl bundle create --platform " + name
         raise InstallError(f"the bundle has nothing for {name}, {whose}; it has {has}", hint, 2)
     if platform["conda"] and (client is None or info is None):

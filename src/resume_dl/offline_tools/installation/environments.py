@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Mapping
 
+from resume_dl import fs
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
-from resume_dl.standalone import fs
 
 _MOST_JSON = 64 << 20
 """Bytes of a file that describes one package: what is longer would take the memory."""

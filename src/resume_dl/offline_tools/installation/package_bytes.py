@@ -8,8 +8,8 @@ from typing import Any
 
 from resume_dl.offline_tools.console import show_size
 from resume_dl.offline_tools.digests import hash_file
+from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.plan import Package
-from resume_dl.offline_tools.installation.request import InstallError, Run
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.machine.package_places import pkgs_dirs, wheel_dirs
 
@@ -22,8 +22,8 @@ def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: C
     """Where each package's bytes are; what a delta relies on is looked for on this machine. Nothing is written."""
     found = []
     missing = []
-    caches = [*run.wish.pkgs_dirs, *pkgs_dirs(info, run.env)]
-    wheels = [*run.wish.wheels, *wheel_dirs(run.env)]
+    caches = [*run.options.pkgs_dirs, *pkgs_dirs(info, run.env)]
+    wheels = [*run.options.wheels, *wheel_dirs(run.env)]
     relied_on = [entry for entry in entries if not entry["included"]]
     if relied_on:
         size = sum(entry["size"] for entry in relied_on)

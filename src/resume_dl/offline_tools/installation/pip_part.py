@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from resume_dl.offline_tools.installation.child import run_to_end
+from resume_dl.offline_tools.installation.options import InstallError, Run, first_few
 from resume_dl.offline_tools.installation.package_bytes import holds_bytes
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.prefix import refuse_other_python
-from resume_dl.offline_tools.installation.request import InstallError, Run, first_few
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, WINDOWS, run_quietly

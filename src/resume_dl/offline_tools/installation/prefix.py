@@ -15,8 +15,8 @@ from resume_dl.offline_tools.installation.environments import (
     is_empty,
     is_environment,
 )
+from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.request import InstallError, Run
 from resume_dl.offline_tools.installation.target_machine import version_numbers
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.machine.pip_python import python_of
@@ -26,18 +26,18 @@ from resume_dl.offline_tools.machine.virtual_packages import current_platform
 
 def find_prefix(run: Run, info: CondaInfo | None) -> Path:
     """The folder of the environment that was asked for. Raises InstallError."""
-    if run.wish.prefix is not None:
+    if run.options.prefix is not None:
         try:
-            prefix = run.wish.prefix.expanduser()
+            prefix = run.options.prefix.expanduser()
         except RuntimeError as error:
-            what = f"{run.wish.prefix}: there is no such user, or no home"
+            what = f"{run.options.prefix}: there is no such user, or no home"
             raise InstallError(what, "write ./ before a folder whose name begins with ~", 2) from error
         return Path(os.path.abspath(str(prefix)))  # noqa: PTH100 - links stay as they are
     if info is None:
         return _venv_of_name(run)
-    if run.wish.name == "base":
+    if run.options.name == "base":
         return Path(info.root_prefix)
-    places = [Path(folder, run.wish.name) for folder in info.envs_dirs]
+    places = [Path(folder, run.options.name) for folder in info.envs_dirs]
     for place in places:
         if is_environment(place):
             return place
@@ -49,7 +49,7 @@ def find_prefix(run: Run, info: CondaInfo | None) -> Path:
 
 def _venv_of_name(run: Run) -> Path:
     """Where ``-n`` is without conda: the virtual environment of that name, there or to be made."""
-    name, lost = run.wish.name, named_and_lost(run)
+    name, lost = run.options.name, named_and_lost(run)
     if lost or name == "base":
         what = f"no conda is here that knows where environment {name!r} is"
         raise InstallError(f"{what}, {lost}" if lost else what, "give -p PREFIX, the folder of an environment", 5)
@@ -79,9 +79,9 @@ def refuse_prefix(run: Run, plan: Plan) -> None:
     elif plan.conda:
         hint = "install it into an environment that has one: -p PREFIX or -n NAME of an existing one"
         raise InstallError("the bundle has wheels, and no Python for a new environment", hint, 2)
-    elif run.wish.name and plan.info is not None:
+    elif run.options.name and plan.info is not None:
         hint = "name an environment that is there, or a folder for a new one of this Python: -p PREFIX; or --with pip"
-        raise InstallError(f"there is no environment {run.wish.name!r}, and the bundle brings no Python", hint, 2)
+        raise InstallError(f"there is no environment {run.options.name!r}, and the bundle brings no Python", hint, 2)
     elif not sys.executable:
         raise InstallError("it is not known which Python this is", "run install.py with a Python on disk", 5)
     elif not plan.foreign and current_platform() != plan.platform:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Mapping
 
+from resume_dl import fs
 from resume_dl.offline_tools.console import shown
 from resume_dl.offline_tools.installation.environments import (
     is_conda_environment,
@@ -16,12 +17,11 @@ from resume_dl.offline_tools.installation.environments import (
     read_info,
     read_text,
 )
+from resume_dl.offline_tools.installation.options import InstallError
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.request import InstallError
 from resume_dl.offline_tools.installation.stage_places import stage_places
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
-from resume_dl.standalone import fs
 
 MAKING = "making"
 """In the stage as long as an environment is made that was not there before: the mark, which holds a token."""

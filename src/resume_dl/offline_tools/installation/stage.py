@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from resume_dl import fs
+from resume_dl.offline_tools.installation.options import InstallError, first_few
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.request import InstallError, first_few
 from resume_dl.offline_tools.installation.rest import BEGUN, MAKING, marked_stage, remove_environment, stranger_in
 from resume_dl.offline_tools.installation.stage_places import locked, stage_places, unlock
 from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.layout import UNFINISHED
-from resume_dl.standalone import fs
 
 _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
 """What conda or mamba would take apart in CONDA_PKGS_DIRS."""

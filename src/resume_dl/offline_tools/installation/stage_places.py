@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from resume_dl import fs
 from resume_dl.offline_tools.file_lock import lock
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.layout import UNFINISHED
-from resume_dl.standalone import fs
 
 
 class StagePlace(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from resume_dl.offline_tools.console import shown
-from resume_dl.offline_tools.installation.request import Run
+from resume_dl.offline_tools.installation.options import Run
 from resume_dl.offline_tools.machine.conda_info import CondaInfo, plain_environment
 from resume_dl.offline_tools.machine.virtual_packages import virtual_packages
 

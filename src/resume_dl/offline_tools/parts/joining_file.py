@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from resume_dl import fs
 from resume_dl.offline_tools.file_lock import lock
 from resume_dl.offline_tools.parts.find_parts import exists
 from resume_dl.offline_tools.parts.parts_list import MACHINE, JoinError, Parts
-from resume_dl.standalone import fs
 
 _RENAME_TRIES, _RENAME_PAUSE = 20, 0.05
 

@@ -8,6 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.offline_tools.console import Told, show_size, shown
 from resume_dl.offline_tools.file_pieces import blocks, native
 from resume_dl.offline_tools.tarred.tar_check import open_tar
@@ -19,7 +20,6 @@ from resume_dl.offline_tools.verification.judge import Judge
 from resume_dl.offline_tools.verification.layout import MANIFEST, SUMS, UNFINISHED
 from resume_dl.offline_tools.verification.package_members import look_inside
 from resume_dl.offline_tools.verification.wanted import Wanted
-from resume_dl.standalone import fs
 
 
 def unpack(

@@ -19,7 +19,7 @@ class InstallError(Exception):
         self.code = code
 
 
-class Wish(NamedTuple):
+class Options(NamedTuple):
     """What the user asked for."""
 
     name: str = ""
@@ -60,8 +60,8 @@ class Outcome(NamedTuple):
 class Run:
     """One installation: what the user asked for, and where its lines for people go."""
 
-    def __init__(self, wish: Wish, told: Told, env: dict[str, str], output: int) -> None:
-        self.wish = wish
+    def __init__(self, options: Options, told: Told, env: dict[str, str], output: int) -> None:
+        self.options = options
         self.told: Told = lambda text: told(shown_lines(text))
         self.env = env
         self.output = output

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from resume_dl.errors import IntegrityError
 from resume_dl.indexes.merged_index import MirrorCopy, write_merged
-from resume_dl.indexes.trust import Standing, Vouched, next_witnesses, operator_of
+from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
+from resume_dl.indexes.trust import Standing, Vouched
 from resume_dl.indexes.whole import Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import MirrorTable
@@ -30,7 +31,7 @@ StandingOf = Callable[[Asked, str], Standing]
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedIndex:
+class SubstituteIndex:
     """An index for the client; ``path`` is ours, and valid only during the call that it is given to."""
 
     path: Path
@@ -41,10 +42,10 @@ class CarriedIndex:
     """Files that are left out because mirrors state different digests."""
 
 
-Give = Callable[[Wanted, CarriedIndex], None]
+Give = Callable[[Wanted, SubstituteIndex], None]
 
 
-class CarriedIndexes:
+class SubstituteIndexes:
     """Whole indexes of mirrors; merged ones are written to ``folder`` and removed once the client has them.
 
     ``names``: of the packages that the user asked for. A third operator is asked where the first two do not agree on
@@ -69,8 +70,8 @@ class CarriedIndexes:
     def can_replace(self, wanted: Wanted, form: str) -> bool:
         """Whether mirrors may have it in the place of the client's own address, should they agree or be named."""
         stand = self._standing_of(wanted, form)
-        operators = {operator_of(source, self._table) for source in stand.carriers}
-        return bool(stand.named or stand.authority) or len(operators) >= TWO
+        operators = independent(operators_of(source, self._table) for source in stand.carriers)
+        return bool(stand.named or stand.authority) or operators >= TWO
 
     def give_named(self, wanted: Sequence[Wanted], forms: Sequence[str], give: Give) -> None:
         """Give the index of the first mirror that the user named and that has one.
@@ -103,7 +104,7 @@ class CarriedIndexes:
         results = self._whole.fetch(asked, choose, forms=forms, replaceable=asked)
         for each in asked:
             if (path := results[each].path) is not None:
-                give(each, CarriedIndex(path, vouched, results[each].carried_by))
+                give(each, SubstituteIndex(path, vouched, results[each].carried_by))
         return [each for each in wanted if each not in results or results[each].path is None]
 
     def give_agreed(
@@ -153,7 +154,7 @@ class CarriedIndexes:
             merged = write_merged(those.copies, target, wanted[1], self._names)
             if merged.lacking and those.widen() and self._consult({wanted: those}, forms):
                 merged = write_merged(those.copies, target, wanted[1], self._names)
-            give(wanted, CarriedIndex(target, Vouched.AGREEMENT, those.agreeing, merged.contradicted))
+            give(wanted, SubstituteIndex(target, Vouched.AGREEMENT, those.agreeing, merged.contradicted))
         except IntegrityError as error:
             whys[wanted] = error.message
         finally:
@@ -173,9 +174,8 @@ class _Witnesses:
     @property
     def copies(self) -> list[MirrorCopy]:
         """The indexes that came, in the order in which their mirrors were asked."""
-        operators = self._operators()
         return [
-            MirrorCopy(name, operators[name], answer.path)
+            MirrorCopy(name, self._behind(name), answer.path)
             for name, answer in self.answers.items()
             if answer.path is not None
         ]
@@ -183,19 +183,18 @@ class _Witnesses:
     @property
     def may_agree(self) -> bool:
         """Whether there are two operators at all."""
-        return len({*self._operators().values()}) >= TWO
+        return independent(self._operators().values()) >= TWO
 
     @property
     def are_two(self) -> bool:
         """Whether two operators have given an index."""
-        return len({copy.operator for copy in self.copies}) >= TWO
+        return independent(copy.operators for copy in self.copies) >= TWO
 
     @property
     def say_absent(self) -> bool:
         """Whether two operators have answered that there is no such index, and none has given one."""
-        operators = self._operators()
-        absent = {operators[name] for name, each in self.answers.items() if each.path is None and each.error is None}
-        return len(absent) >= TWO and not self.copies
+        absent = [name for name, each in self.answers.items() if each.path is None and each.error is None]
+        return not self.copies and independent(map(self._behind, absent)) >= TWO
 
     @property
     def why(self) -> str:
@@ -209,12 +208,12 @@ class _Witnesses:
         """The carriers to ask now."""
         if self.say_absent:
             return []
-        heard = {copy.operator for copy in self.copies}
+        heard = [copy.operators for copy in self.copies]
         return next_witnesses(self.carriers, self._operators(), asked=self.answers, heard=heard, need=self.need)
 
     def widen(self) -> bool:
         """Want one operator more; whether there is one that was not asked."""
-        self.need = len({copy.operator for copy in self.copies}) + 1
+        self.need = independent(copy.operators for copy in self.copies) + 1
         return bool(self.to_ask())
 
     @property
@@ -222,5 +221,10 @@ class _Witnesses:
         """The mirrors that were compared."""
         return tuple(copy.mirror for copy in self.copies) or tuple(self.answers)
 
-    def _operators(self) -> dict[str, str]:
-        return {source.mirror: operator_of(source, self.table) for source in self.carriers}
+    def _operators(self) -> dict[str, Operators]:
+        return {source.mirror: operators_of(source, self.table) for source in self.carriers}
+
+    def _behind(self, name: str) -> Operators:
+        """The operators whose word an answer is: the mirror's own, and those to whose servers it has redirected."""
+        source = next(source for source in self.carriers if source.mirror == name)
+        return operators_of(source, self.table, self.answers[name].answered_by)

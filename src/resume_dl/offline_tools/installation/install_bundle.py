@@ -10,31 +10,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Mapping
 
+from resume_dl import fs
 from resume_dl.offline_tools.archive import INSIDE, archive_file
 from resume_dl.offline_tools.console import Told, tell
 from resume_dl.offline_tools.installation.conda_part import install_conda_packages
 from resume_dl.offline_tools.installation.decide import make_plan, tell_plan, with_state
+from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome, Run, first_few
 from resume_dl.offline_tools.installation.pip_part import install_wheels, make_venv
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.prefix import refuse_other_content
-from resume_dl.offline_tools.installation.request import CONDAS, InstallError, Outcome, Run, Wish, first_few
 from resume_dl.offline_tools.installation.rest import BEGUN, refuse_strangers, remove_environment, token_in
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.tarred.tar_check import check_any
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from resume_dl.offline_tools.verification.findings import Report, UsageError, lines
-from resume_dl.standalone import fs
 
 
 def install(
-    bundle: Path, wish: Wish, *, told: Told | None = None, env: Mapping[str, str] | None = None, output: int = 1
+    bundle: Path, options: Options, *, told: Told | None = None, env: Mapping[str, str] | None = None, output: int = 1
 ) -> Outcome:
     """Verify ``bundle`` (a folder or a tar), then install it. Raises InstallError; KeyboardInterrupt passes.
 
     ``told`` gets lines for people; conda's and pip's own words go to the file descriptor ``output``.
     """
-    run = Run(wish, told or tell, dict(os.environ if env is None else env), output)
+    run = Run(options, told or tell, dict(os.environ if env is None else env), output)
     try:
         return _of(run, Path(bundle))
     except OSError as error:
@@ -45,10 +45,10 @@ def install(
 
 def _of(run: Run, bundle: Path) -> Outcome:
     _refuse_nonsense(run)
-    if bundle.is_dir() or not bundle.exists() or run.wish.dry_run:
+    if bundle.is_dir() or not bundle.exists() or run.options.dry_run:
         return _verified(run, bundle, _verify(run, bundle))
-    if run.wish.unpack_to is not None:
-        return _unpacked(run, bundle, run.wish.unpack_to)
+    if run.options.unpack_to is not None:
+        return _unpacked(run, bundle, run.options.unpack_to)
     beside = str(bundle.absolute().parent)
     place = beside if os.access(beside, os.W_OK) else None  # else where this system keeps such things
     folder = Path(tempfile.mkdtemp(prefix=bundle.name + ".", dir=place))
@@ -59,14 +59,14 @@ def _of(run: Run, bundle: Path) -> Outcome:
 
 
 def _refuse_nonsense(run: Run) -> None:
-    wish = run.wish
-    if bool(wish.name) == (wish.prefix is not None):
-        what = "both -n and -p were given" if wish.name else "it was not said where to install"
+    options = run.options
+    if bool(options.name) == (options.prefix is not None):
+        what = "both -n and -p were given" if options.name else "it was not said where to install"
         raise InstallError(what, "give -n NAME (an environment of your conda) or -p PREFIX (a folder)", 2)
-    if wish.name and (wish.name in (".", "..") or re.search(r"[/\\ :#]", wish.name)):
-        raise InstallError(f"{wish.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
-    if wish.client not in ("", "pip", *CONDAS):
-        raise InstallError(f"{wish.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
+    if options.name and (options.name in (".", "..") or re.search(r"[/\\ :#]", options.name)):
+        raise InstallError(f"{options.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
+    if options.client not in ("", "pip", *CONDAS):
+        raise InstallError(f"{options.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
 
 
 def _verify(run: Run, bundle: Path) -> Report:
@@ -80,12 +80,12 @@ def _unpacked(run: Run, tar: Path, folder: Path) -> Outcome:
 
 
 def _trusted(run: Run, check: Callable[..., Report]) -> Report:
-    wish = run.wish
+    options = run.options
     try:
         report = check(
-            manifest_sha256=wish.manifest_sha256,
-            allowed_signers=wish.allowed_signers,
-            signer=wish.signer,
+            manifest_sha256=options.manifest_sha256,
+            allowed_signers=options.allowed_signers,
+            signer=options.signer,
             told=run.told,
         )
     except UsageError as error:
@@ -118,9 +118,9 @@ def _verified(run: Run, folder: Path, report: Report) -> Outcome:
         client=plan.client.name if plan.client is not None and plan.conda else "",
         packages=[{**each.entry, "found": str(each.source)} for each in (*plan.conda, *plan.pip)],
         warnings=run.warnings,
-        planned=run.wish.dry_run,
+        planned=run.options.dry_run,
     )
-    if run.wish.dry_run:
+    if run.options.dry_run:
         tell_plan(run, plan)
     else:
         _do(run, plan)

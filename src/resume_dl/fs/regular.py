@@ -1,0 +1,194 @@
+"""Regular files: opened, read, written and replaced without following a link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import Iterator, NamedTuple
+
+from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link
+
+_AT_ONCE = 64 << 10
+_FILE = flags_of("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
+"""Non-blocking: to open a FIFO would wait for its other end."""
+
+
+def is_regular(path: Place, size: int | None = None) -> bool:
+    """Whether there is a regular file of this size, and not a link to one."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and not is_link(found) and size in (None, found.st_size)
+
+
+def is_others_link(path: Place) -> bool:
+    """Whether ``path`` is a link that neither this user or root made nor the owner of its folder, as in ``/tmp``.
+
+    The rule of Linux's ``protected_symlinks``, which holds for the kernel's own following of a link alone.
+    """
+    try:
+        found = os.lstat(path)
+        owner = os.stat(os.path.dirname(os.path.abspath(path))).st_uid
+    except (OSError, ValueError):
+        return False
+    return not WINDOWS and is_link(found) and found.st_uid not in (os.geteuid(), owner, 0)
+
+
+def others_link_on(path: Place) -> str | None:
+    """The first link on the way to ``path``, itself included, that ``is_others_link``; None where there is none."""
+    place, found = os.path.abspath(os.fspath(path)), None
+    while place != os.path.dirname(place):
+        if is_others_link(place):
+            found = place
+        place = os.path.dirname(place)
+    return found
+
+
+def open_regular(path: Place, flags: int = os.O_RDONLY, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
+    """``os.open`` for a regular file that is not a link, made where ``flags`` say so. Raises OSError.
+
+    ``O_TRUNC`` takes effect only once the file is known to be one.
+    """
+    with suppress(FileNotFoundError):
+        # before it is opened: to open some devices does something
+        _check_regular(path, os.stat(path, dir_fd=dir_fd, follow_symlinks=False))
+    try:
+        fd = os.open(path, (flags & ~os.O_TRUNC) | _FILE, mode, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):  # EMLINK: FreeBSD's answer to O_NOFOLLOW
+            raise _refused(path, "is a link, which is not followed", errno.ELOOP) from error
+        raise
+    try:
+        found = os.fstat(fd)
+        _check_regular(path, found)
+        if WINDOWS:
+            _check_regular(path, os.lstat(path))
+        if flags & os.O_TRUNC:
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_regular(path: Place, limit: int, *, dir_fd: int | None = None) -> bytes:
+    """The whole content of a regular file of at most ``limit`` bytes that is not a link. Raises OSError."""
+    fd = open_regular(path, dir_fd=dir_fd)
+    try:  # without a file object, which costs more than the reading: the conda plugin reads hundreds of small ones
+        parts: list[bytes] = []
+        length = 0
+        while length <= limit:
+            part = os.read(fd, _AT_ONCE)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            length += len(part)
+    finally:
+        os.close(fd)
+    raise _refused(path, f"is longer than {limit:,} bytes", errno.EFBIG)
+
+
+def create_file(path: Place, *, dir_fd: int | None = None) -> int:
+    """A descriptor to write a new file by; what has its name now is removed first. Raises OSError.
+
+    A link goes, and what it leads to stays. Raises FileExistsError where another process is as quick.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(path, dir_fd=dir_fd)
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=dir_fd)
+
+
+def write_file(path: Place, data: bytes, *, sync: bool = False) -> None:
+    """Write a new file in place of what has its name; with ``sync`` its data is on the disk then. Raises OSError."""
+    with open(create_file(path), "wb") as file:
+        _put(file.fileno(), data, sync=sync)
+
+
+def read_below(folder: Place, *parts: str, limit: int) -> bytes:
+    """``read_regular`` of ``folder/parts``, where neither ``folder`` nor a folder in it may be a link."""
+    with _folder(folder, parts[:-1]) as place:
+        return read_regular(place.name(parts[-1]), limit, dir_fd=place.fd)
+
+
+def replace_below(folder: Place, *parts: str, data: bytes, sync: bool, mode: int | None = None) -> None:
+    """Write ``folder/parts`` whole or not at all; neither ``folder`` nor a folder in it may be a link.
+
+    A link of that name is replaced, and what it leads to stays. With ``sync`` no power cut brings the old file back.
+    ``mode``: the permissions it has from its first byte on, where the system has any; else those of a new file.
+    Raises OSError.
+    """
+    with _folder(folder, parts[:-1]) as place:
+        new = place.name(f".{parts[-1]}.{os.urandom(8).hex()}")
+        first = 0o666 if mode is None else 0o600
+        fd = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first, dir_fd=place.fd)
+        try:
+            try:
+                if mode is not None and not WINDOWS:
+                    os.fchmod(fd, mode)
+                _put(fd, data, sync=sync)
+            finally:
+                os.close(fd)
+            os.replace(new, place.name(parts[-1]), src_dir_fd=place.fd, dst_dir_fd=place.fd)
+            if sync and place.fd is not None:
+                os.fsync(place.fd)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(new, dir_fd=place.fd)
+            raise
+
+
+class _Opened(NamedTuple):
+    """A folder by its descriptor, or, where the system has no calls relative to one, by its path."""
+
+    fd: int | None
+    path: str
+
+    def name(self, name: str) -> str:
+        return name if self.fd is not None else os.path.join(self.path, name)  # a text is needed
+
+
+@contextmanager
+def _folder(folder: Place, parts: tuple[str, ...]) -> Iterator[_Opened]:
+    path = os.fspath(folder)
+    if not BY_FD:
+        for part in ("", *parts):
+            path = os.path.join(path, part) if part else path
+            _check_folder(path, os.lstat(path))
+        yield _Opened(None, path)
+        return
+    fd = os.open(path, FOLDER)
+    try:
+        for part in parts:
+            inner = os.open(part, FOLDER, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield _Opened(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _put(fd: int, data: bytes, *, sync: bool) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    if sync:
+        os.fsync(fd)
+
+
+def _check_regular(path: Place, found: os.stat_result) -> None:
+    if is_link(found):
+        raise _refused(path, "is a link, which is not followed", errno.ELOOP)
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(path, "is not a regular file", errno.EINVAL)
+
+
+def _check_folder(path: Place, found: os.stat_result) -> None:
+    if is_link(found) or not stat.S_ISDIR(found.st_mode):
+        raise _refused(path, "is not a folder", errno.ENOTDIR)
+
+
+def _refused(path: Place, why: str, number: int) -> OSError:
+    return OSError(number, why, os.fspath(path))
