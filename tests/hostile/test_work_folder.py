@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from resume_dl import fs
 from resume_dl.app.leftovers import clean, find
 from resume_dl.errors import NotWritableError, StoreError, UntrustedFolderError
 from resume_dl.model.artifact import Artifact

@@ -52,6 +52,7 @@ def test_another_digest(kind):
     [
         ("version", "1.1"),
         ("size", 6),
+        ("size", [5]),
         ("depends", ["lib >=1", "trojan"]),
         ("constrains", ["lib <1"]),
         ("noarch", "python"),

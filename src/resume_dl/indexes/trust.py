@@ -107,7 +107,7 @@ def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
     if any(theirs[kind] and theirs[kind].lower() != value for kind, value in stated.items()):
         return Stated.OTHERWISE
     same = all(record.get(key) == getattr(artifact, key) for key in ("name", "version", "build"))
-    same = same and artifact.size in {None, record.get("size")}
+    same = same and (artifact.size is None or artifact.size == record.get("size"))  # which may be of any type
     same = same and all(_acted_on(artifact.record, key) == _acted_on(record, key) for key in _ACTED_ON)
     return Stated.ALIKE if stated and same and all(theirs[kind] for kind in stated) else Stated.ABSENT
 

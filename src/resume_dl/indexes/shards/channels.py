@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.indexes.shards.fetch import OpenIndex, ShardFetcher, ShardSources
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.shards.subsets import Subsets
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel import Channel
 from resume_dl.resolve.request import RepodataFile
-from resume_dl.standalone import fs
 
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
