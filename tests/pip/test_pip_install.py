@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from resume_dl.app.pip.install import PipInstall
 from resume_dl.app.pip.said import wants_anew
 from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.errors import ConfigurationError, InvalidSpecError
-from resume_dl.settings.pip_find import find_python, install_help
+from resume_dl.settings.pip_find import find_python, own_python
 from support.fetching import User
 from support.installable import venv_with_pip
+from support.pip_help import help_of, remember_help
 from support.pip_index import big_wheel, build_wheel, write_find_links, write_index
 from support.pip_resolving import Told
 
@@ -32,7 +32,7 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def help_text():
     """What this Python's pip says of its options."""
-    return install_help(find_python({"RESUME_DL_PIP_PYTHON": sys.executable}), os.environ)
+    return help_of(own_python())
 
 
 def test_arguments_are_read_as_pip_reads_them(help_text, tmp_path):
@@ -86,6 +86,7 @@ def user(tmp_path):
     """Somebody with an active environment, which has no pip: it is served by ours. No mirrors."""
     found = User(tmp_path / "user")
     venv.create(found.folder / "venv", symlinks=True)
+    remember_help(found, own_python())
     return found
 
 
@@ -93,6 +94,7 @@ def user(tmp_path):
 def own_pip(user):
     """The environment gets the pip that this Python carries along."""
     venv_with_pip(user.folder / "venv")
+    remember_help(user, find_python({"VIRTUAL_ENV": str(user.folder / "venv")}))
 
 
 @pytest.fixture

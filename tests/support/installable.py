@@ -74,7 +74,8 @@ def _pip() -> tuple[str, Mapping[str, bytes]]:
     files = {}
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if name.endswith(".py") and name.startswith(("pip/_internal/", "pip/_vendor/")):
+            is_script = name.endswith("/_in_process.py")  # which pip runs by its path
+            if name.endswith(".py") and name.startswith(("pip/_internal/", "pip/_vendor/")) and not is_script:
                 files[f"{SITE}/{name}c"] = _bytecode(archive.read(name), name)
             elif not name.endswith("/"):
                 files[f"{SITE}/{name}"] = archive.read(name)

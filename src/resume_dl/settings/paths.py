@@ -30,6 +30,11 @@ class Paths:
         return self.cache / "wheels"
 
     @property
+    def pip_help(self) -> Path:
+        """The help of each pip that was asked for it."""
+        return self.cache / "pip-help"
+
+    @property
     def listed_indexes(self) -> Path:
         """Indexes that vouch for addresses without a digest, each from its address's own host and no mirror."""
         return self.cache / "listed"

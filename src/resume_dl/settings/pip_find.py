@@ -17,11 +17,12 @@ from resume_dl.model.module_command import module_arguments
 from resume_dl.model.url import RedactedUrl
 
 _ASK = (
-    "import importlib.util as u, sys; "
-    "print(sys.prefix, '%d.%d.%d' % sys.version_info[:3], 'yes' if u.find_spec('pip') else 'no', sep='\\n')"
+    "import importlib.util as u, sys; pip = u.find_spec('pip'); "
+    "print(sys.prefix, '%d.%d.%d' % sys.version_info[:3], 'yes' if pip else 'no', pip and pip.origin, sep='\\n')"
 )
 _DEFAULT = re.compile(r"\((?:by\s+)?default:?\s+<?(?P<url>https?://[^\s<>()]+)>?\)")
 """``(default https://…)`` in the help of pip, ``(by default: <https://…>)`` in that of uv, wrapped anywhere."""
+_ANSWERS: dict[tuple[str, int, frozenset[tuple[str, str]]], TargetPython] = {}
 _PATIENCE = 30.0
 """Seconds for a Python to start; pip's own start takes half of one."""
 
@@ -36,6 +37,8 @@ class TargetPython:
     full_version: str
     """``3.10.4``."""
     has_pip: bool
+    pip_folder: Path | None = None
+    """The package ``pip`` that it imports, where it is known."""
 
     @property
     def version(self) -> str:
@@ -64,12 +67,7 @@ def find_python(env: Mapping[str, str]) -> TargetPython:
         found = _ask(_python_of(prefix), env)
         if found is not None:
             return found
-    own = TargetPython(
-        Path(sys.executable),
-        Path(sys.prefix),
-        ".".join(map(str, sys.version_info[:3])),
-        importlib.util.find_spec("pip") is not None,
-    )
+    own = own_python()
     if own.has_pip:
         return own
     for name in ("python3", "python"):
@@ -78,6 +76,19 @@ def find_python(env: Mapping[str, str]) -> TargetPython:
         if found is not None and found.has_pip:
             return found
     return own
+
+
+def own_python() -> TargetPython:
+    """The Python that runs this."""
+    version, pip = ".".join(map(str, sys.version_info[:3])), importlib.util.find_spec("pip")
+    return TargetPython(
+        Path(sys.executable), Path(sys.prefix), version, pip is not None, _folder_of(pip.origin if pip else None)
+    )
+
+
+def _folder_of(origin: str | None) -> Path | None:
+    """The folder of a package whose ``__init__`` is ``origin``; what a namespace has there is no path."""
+    return Path(origin).parent if origin and Path(origin).is_absolute() else None
 
 
 def _active(env: Mapping[str, str]) -> list[Path]:
@@ -99,12 +110,23 @@ def _python_of(prefix: Path) -> Path:
 
 
 def _ask(python: Path, env: Mapping[str, str]) -> TargetPython | None:
+    """What it says of itself, None if it does not run; asked once by this process, for one run needs it several times.
+
+    A test or a user may replace the program: its time of change counts.
+    """
     if not python.is_file():
         return None
+    asked = (str(python), python.stat().st_mtime_ns, frozenset(env.items()))
+    if (known := _ANSWERS.get(asked)) is None and (known := _answer(python, env)) is not None:
+        _ANSWERS[asked] = known
+    return known
+
+
+def _answer(python: Path, env: Mapping[str, str]) -> TargetPython | None:
     answer = _output([str(python), "-c", _ASK], env, folder=python.parent).splitlines()
-    if len(answer) != 3:
+    if len(answer) != 4:
         return None
-    return TargetPython(python, Path(answer[0]), answer[1], answer[2] == "yes")
+    return TargetPython(python, Path(answer[0]), answer[1], answer[2] == "yes", _folder_of(answer[3]))
 
 
 def python_at(place: Path) -> Path:

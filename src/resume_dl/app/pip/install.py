@@ -27,7 +27,8 @@ from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
-from resume_dl.settings.pip_find import TargetPython, find_python, install_help
+from resume_dl.settings.pip_find import TargetPython, find_python, own_python
+from resume_dl.settings.pip_help import kept_install_help
 
 COMMAND = "pip install"
 _LIST = (
@@ -50,7 +51,7 @@ class PipInstall:
         """``words`` are the arguments of pip install. Raises ConfigurationError."""
         self._python = find_python(setup.env)
         self._pip = _pip_for(self._python)
-        self.arguments = read_arguments(words, install_help(self._asked(), setup.env), Path.cwd())
+        self.arguments = read_arguments(words, self._help(setup), Path.cwd())
         self._setup = changed(setup, env={**setup.env, **self.arguments.variables})
         self._wheel_dir = wheel_dir
         self._allow_sdist = allow_sdist
@@ -61,9 +62,10 @@ class PipInstall:
         self._constraints: tuple[str, ...] = ()
         self._left: tuple[LeftToPip, ...] = ()
 
-    def _asked(self) -> TargetPython:
-        """The Python whose pip is run."""
-        return self._python if self._python.has_pip else changed(self._python, executable=Path(sys.executable))
+    def _help(self, setup: Setup) -> str:
+        """The options of the pip that is run: the environment's, or ours."""
+        python = self._python if self._python.has_pip else own_python()
+        return kept_install_help(python, setup.env, setup.paths.pip_help)
 
     def fetch(self, reporter: Reporter, cancelled: Callable[[], bool]) -> RunResult:
         """Resolve, and bring what is not installed already. Raises what ``FetchPip`` does."""
