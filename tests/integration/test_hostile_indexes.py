@@ -16,8 +16,12 @@ import zstandard
 
 from faults.behaviours import Answer, Status
 from faults.server import FaultServer
+from resume_dl.app.setup import TransferOptions
+from resume_dl.cli.fetch import command as fetch_command
 from resume_dl.errors import IntegrityError
-from resume_dl.resolve.repodata import check_index, unpack_zst
+from resume_dl.indexes.copies import KeptCopies
+from resume_dl.resolve import repodata
+from resume_dl.resolve.repodata import LARGEST, check_index, unpack_zst
 from support.fetching import Done, User, index_from
 from support.logins import build_small_channels, serve
 
@@ -132,6 +136,20 @@ def test_an_index_may_lack_what_it_does_not_need(tmp_path: Path, text: bytes) ->
     path = tmp_path / "repodata.json"
     path.write_bytes(text)
     check_index(path)
+
+
+def test_without_a_word_of_the_user_the_cap_is_a_gibibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As --help says: of what comes, of what it comes to, and of the copies that a run keeps."""
+    assert KeptCopies(tmp_path).largest == LARGEST == 1 << 30
+    assert KeptCopies(tmp_path, largest=5).largest == 5
+    assert TransferOptions().max_index_size is None
+    (option,) = (each for each in fetch_command.params if each.name == "max_index_size")
+    assert "[default: 1GiB]" in (option.help or "")  # type: ignore[attr-defined]  # click's options have it
+    told: list[int] = []
+    monkeypatch.setattr(repodata, "_unpack", lambda source, target, unpacker, largest: told.append(largest))
+    (tmp_path / "a").write_bytes(bomb(1))
+    unpack_zst(tmp_path / "a", tmp_path / "b")
+    assert told == [1 << 30]
 
 
 def test_exactly_as_large_as_is_allowed(tmp_path: Path) -> None:

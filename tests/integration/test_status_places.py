@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from faults.behaviours import Ok, Stall
+from resume_dl.model.units import show_bytes
 from support.fetching import User
 
 MIB = 1 << 20
@@ -53,7 +55,8 @@ def test_get_into_another_folder(user, server, tmp_path):
     assert 0 < row["done"] < len(DATA)
     assert row["age"] >= 0
     said = user.run("status").out
-    assert "mine.bin" in said
+    assert f"{show_bytes(row['done'])} of {show_bytes(len(DATA)):>9}  mine.bin  (" in said
+    assert re.search(r"mine\.bin  \(.*\d.* ago\)", said)
     assert f"from {server.base()}/a.bin" in said
     assert f"to go on: {row['command']}" in said
     server.always(None, Ok())
@@ -77,8 +80,11 @@ def test_no_secret_is_noted(user, server, tmp_path):
     kill_when_begun(user, "get", url, "-o", tmp_path / "a.bin")
     said = user.run("status").out + json.dumps(rows(user))
     noted = "".join(path.read_text() for path in (user.own["state"] / "unfinished").iterdir())
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {".part", ".journal"} <= {path.suffix for path in left}
     for secret in ("hunter2", "s3cret"):
         assert secret not in said
+        assert [path for path in left if secret in str(path) or secret.encode() in path.read_bytes()] == []
         assert secret not in noted
     assert "***" in rows(user)[0]["command"]
     assert "your own login" in said

@@ -66,7 +66,8 @@ def test_who_asks_is_told_while_it_waits(tmp_path: Path, monkeypatch: pytest.Mon
 
 def slow_conda(tmp_path: Path) -> Path:
     script = tmp_path / "conda"
-    script.write_text(f"#!/bin/sh\nwhile [ ! -e {tmp_path / 'ready'} ]; do sleep 0.05; done\necho '{{}}'\n")
+    loop = f"while [ ! -e {tmp_path / 'ready'} ]; do n=$((n + 1)); test $n -lt 1200 || exit 1; sleep 0.05; done"
+    script.write_text(f"#!/bin/sh\n{loop}\necho '{{}}'\n")
     script.chmod(0o755)
     return script
 
