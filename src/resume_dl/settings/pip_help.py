@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.settings.pip_find import TargetPython, install_help
-from resume_dl.standalone import fs
 
 _SOURCES = (
     ("__init__.py",),  # its version
