@@ -46,7 +46,7 @@ def big(tmp_path_factory):
     return Offer(root, wanted, root)
 
 
-def wait_until(condition, *, patience=20.0):
+def wait_until(condition, *, patience=60.0):
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
