@@ -145,6 +145,17 @@ def test_nothing_packed(maker, name):
     assert not (maker.folder / name).exists()
 
 
+def test_the_readme_of_a_bundle_for_pip_alone(maker):
+    """It tells users who have no conda where -n puts an environment, and -p for any other place; it lists no conda."""
+    done = maker.create("--pip", "demo-app", *LINUX_64, "--python", "3.8")
+    assert done.code == 0, done.err
+    assert manifest(maker.out)["platforms"]["linux-64"]["conda"] == []
+    lines = [line.strip() for line in (maker.out / "README.txt").read_text(encoding="utf-8").splitlines()]
+    assert {"python install.py -n NAME", "python install.py -p FOLDER"} <= {*lines}
+    assert ".virtualenvs" in " ".join(lines)
+    assert not [line for line in lines if line.startswith(("conda ", "mamba ", "micromamba "))]
+
+
 def test_what_is_said_of_a_tar(maker):
     """It has to be unpacked into a folder of its own, and parts are to be joined before."""
     done = maker.create("mkl", "--platform", "linux-64", out=maker.folder / "OUT.TAR")

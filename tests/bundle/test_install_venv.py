@@ -105,12 +105,3 @@ def test_what_cannot_be_is_said_with_what_to_type(
     assert words in done.stderr
     assert not (tmp_path / "the home").exists()
     assert not os.path.lexists(tmp_path / "relative")
-
-
-def test_the_readme_tells_the_folder(bundle: Path) -> None:
-    """Whoever has no conda finds -p, and where -n goes, in the bundle's own README.txt."""
-    from resume_dl.bundle.readme import _install
-
-    said = _install()
-    assert "python install.py -p FOLDER" in said
-    assert ".virtualenvs" in said
