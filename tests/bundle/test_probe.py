@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+from resume_dl.offline_tools.archive import NAMES
 from resume_dl.offline_tools.machine import programs
 from resume_dl.offline_tools.machine.conda_clients import Client, find_clients
 from resume_dl.offline_tools.machine.conda_info import first_answer
@@ -82,17 +83,18 @@ def profile(folder: Path, *arguments: str | Path, **options: object) -> dict[str
     return said
 
 
-def test_they_are_python_3_8_and_need_nothing_but_the_standard_library():
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_python_3_8_and_need_nothing_but_the_standard_library(name):
     """The grammar of 3.8, and imports of that and of the archive alone (vermin looks at the rest, in make lint)."""
-    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+    with zipfile.ZipFile(io.BytesIO(archive(name))) as members:
         sources = {name: members.read(name).decode("utf-8") for name in members.namelist()}
     own = {name[: -len(".py")].replace("/", ".").replace(".__init__", "") for name in sources}
-    for name, source in sources.items():
+    for path, source in sources.items():
         tree = ast.parse(source, feature_version=(3, 8))
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         foreign = {each for each in imported if each.partition(".")[0] not in sys.stdlib_module_names}
-        assert foreign <= own, name
+        assert foreign <= own, path
 
 
 def on_windows(monkeypatch: pytest.MonkeyPatch, *, windows: bool = True) -> None:

@@ -23,7 +23,7 @@ def ours(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[by
 
 def test_the_script_is_printed_as_it_is(tmp_path):
     """Byte for byte, on stdout and into a file; the copy runs."""
-    known = archive()
+    known = archive("probe.py")
     done = ours(tmp_path, "probe", "--script")
     assert (done.returncode, done.stdout, done.stderr) == (0, known, b"")
     done = ours(tmp_path, "probe", "--script", "-o", "probe.py")

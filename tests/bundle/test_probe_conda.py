@@ -45,7 +45,7 @@ def test_it_says_what_conda_says(test_conda, tmp_path):
     command = [str(conda.python), "-m", "conda", "info", "--json"]
     known = json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
     script = tmp_path / "probe.py"
-    script.write_bytes(archive())
+    script.write_bytes(archive("probe.py"))
     env |= {"CONDA_OVERRIDE_CUDA": "12.0", "CONDA_OVERRIDE_GLIBC": "2.99", "HOSTNAME": "lab-host"}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)

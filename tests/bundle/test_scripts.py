@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl import offline_tools
-from resume_dl.offline_tools.archive import NAMES
+from resume_dl.offline_tools.archive import NAMES, TOOLS
 from support.hand_bundle import NUMPY, bundle_tar, hand_bundle
 from support.offline_scripts import archive, scripts
 from support.pythons import SUPPORTED
@@ -80,7 +80,7 @@ def test_a_python_that_is_too_old_is_told(name: str) -> None:
 
 def test_a_version_before_3_8_is_refused_before_anything_is_imported() -> None:
     """Where no such Python is at hand: this one, told to be one."""
-    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+    with zipfile.ZipFile(io.BytesIO(archive("verify.py"))) as members:
         source = members.read("__main__.py").decode("ascii")
     pretend = "import sys; sys.version_info = (3, 6, 15); sys.version = '3.6.15 (of a test)'; known = set(sys.modules)"
     start = f"exec(compile({source!r}, 'it', 'exec'))"
@@ -94,16 +94,17 @@ def test_a_version_before_3_8_is_refused_before_anything_is_imported() -> None:
 # ------------------------------------------------------------------------------------------------------- the archive
 
 
-def test_its_source_can_be_read_in_any_editor() -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_its_source_can_be_read_in_any_editor(name: str) -> None:
     """Nothing is packed: who has to let it in reads it. Python 2 reads nothing but ASCII without being told to."""
-    with zipfile.ZipFile(io.BytesIO(archive())) as members:
+    with zipfile.ZipFile(io.BytesIO(archive(name))) as members:
         assert members.testzip() is None
         assert {each.compress_type for each in members.infolist()} == {zipfile.ZIP_STORED}
         assert members.infolist()[0].filename == "__main__.py"
         assert members.read("__main__.py").isascii()
         for each in members.infolist():
-            assert members.read(each) in archive()
-    assert archive().startswith(b"# resume-dl's offline tools: a zip archive of Python source.")
+            assert members.read(each) in archive(name)
+    assert archive(name).startswith(b"# one of resume-dl's offline tools: a zip archive of Python source.")
 
 
 @pytest.mark.parametrize("python", SUPPORTED, indirect=True)
@@ -118,31 +119,53 @@ def test_it_is_the_same_bytes_by_whatever_python_made_it(python: str, tmp_path: 
     program = (
         "import hashlib, sys; sys.path.insert(0, sys.argv[1])\n"
         "from resume_dl.offline_tools.archive import write_archive\n"
-        "print(hashlib.sha256(write_archive()).hexdigest())"
+        "print(*(hashlib.sha256(write_archive(tool)).hexdigest() for tool in sys.argv[2:]))"
     )
     done = subprocess.run(
-        [python, "-I", "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+        [python, "-I", "-c", program, str(tmp_path), *TOOLS], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.strip() == hashlib.sha256(archive()).hexdigest()
+    assert done.stdout.split() == [hashlib.sha256(archive(name)).hexdigest() for name in NAMES]
 
 
 def test_its_name_says_which_tool_it_is(tmp_path: Path) -> None:
     """As browsers and file managers number it; under another name the first word does."""
-    for name, words, option in (
-        ("verify (1).py", [], "--deep"),
-        ("PROBE.PY", [], "--no-inventory"),
-        ("install-0.2.py", [], "--prefix"),
-        ("tools.pyz", ["unpack"], "BUNDLE.tar"),
+    for of, name, words, option in (
+        ("verify.py", "verify (1).py", [], "--deep"),
+        ("probe.py", "PROBE.PY", [], "--no-inventory"),
+        ("install.py", "install-0.2.py", [], "--prefix"),
+        ("unpack.py", "tools.pyz", ["unpack"], "BUNDLE.tar"),
     ):
-        (tmp_path / name).write_bytes(archive())
+        (tmp_path / name).write_bytes(archive(of))
         done = tool_run(tmp_path / name, *words, "--help")
         assert (done.returncode, done.stderr) == (0, "")
         assert f"usage: {name} " in done.stdout
         assert option in done.stdout
-    for words in ([], ["--help"], ["delete"]):
+    for words in ([], ["--help"], ["delete"], ["verify"]):
         done = tool_run(tmp_path / "tools.pyz", *words)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "install.py, join.py, probe.py, unpack.py, verify.py" in done.stderr
+        assert "is the name of no tool in it" in done.stderr
+        assert "rename it to one of unpack.py" in done.stderr
+
+
+def test_each_has_what_it_needs_and_no_other_tool(tmp_path: Path) -> None:
+    """Together they are a part of the megabyte that a delta may have beside its packages."""
+    assert sum(len(archive(name)) for name in NAMES) < 600_000
+    for name, others in (
+        ("probe.py", ("verify", "install")),
+        ("verify.py", ("install", "probe")),
+        ("join.py", TOOLS[:1]),
+    ):
+        with zipfile.ZipFile(io.BytesIO(archive(name))) as members:
+            assert not {f"resume_dl/offline_tools/commands/{each}.py" for each in others} & {*members.namelist()}
+    everything = (
+        "import importlib, sys, zipfile; sys.path.insert(0, sys.argv[1]);"
+        "[importlib.import_module(name[:-3].replace('/', '.').replace('.__init__', ''))"
+        " for name in zipfile.ZipFile(sys.argv[1]).namelist() if name != '__main__.py']"
+    )
+    for name in NAMES:
+        (tmp_path / name).write_bytes(archive(name))
+        done = tool_run("-I", "-c", everything, tmp_path / name)
+        assert (done.returncode, done.stderr) == (0, ""), name
 
 
 def tool_run(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -153,19 +176,19 @@ def tool_run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_one_is_not_started(tmp_path: Path, name: str) -> None:
     """Wherever a letter has changed behind what looks at it; and whatever else SHA256SUMS lists."""
-    digest = hashlib.sha256(archive()).hexdigest()
+    digest = hashlib.sha256(archive(name)).hexdigest()
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  some.iso\n{digest}  {name}\n", encoding="ascii")
     script = tmp_path / name
-    script.write_bytes(archive())
+    script.write_bytes(archive(name))
     assert tool_run(script, "--help").returncode == 0
-    at = archive().index(b"def main(", archive().index(f"commands/{name}".encode()))
-    for damaged in (archive()[:at] + b"D" + archive()[at + 1 :], b"print('it ran')\n" + archive()):
+    at = archive(name).index(b"def main(", archive(name).index(f"commands/{name}".encode()))
+    for damaged in (archive(name)[:at] + b"D" + archive(name)[at + 1 :], b"print('it ran')\n" + archive(name)):
         script.write_bytes(damaged)
         done = tool_run(script, "--help")
         assert (done.returncode, done.stdout) == (4, "")
         assert f"error: {name} is not the file that SHA256SUMS lists; nothing was started" in done.stderr
         assert f"copy {name} and SHA256SUMS again" in done.stderr
-    script.write_bytes(archive())
+    script.write_bytes(archive(name))
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  some.iso\n", encoding="ascii")
     assert tool_run(script, "--help").returncode == 0, "a list of other files says nothing of it"
 
@@ -173,5 +196,5 @@ def test_a_damaged_one_is_not_started(tmp_path: Path, name: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 def test_a_pipe_for_a_list_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "SHA256SUMS")
-    (tmp_path / "verify.py").write_bytes(archive())
+    (tmp_path / "verify.py").write_bytes(archive("verify.py"))
     assert tool_run(tmp_path / "verify.py", "--help").returncode == 0

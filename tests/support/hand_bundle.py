@@ -70,8 +70,8 @@ def files() -> dict[str, bytes]:
         "sbom.cdx.json": b'{"bomFormat": "CycloneDX"}',
         "simple/index.html": b'<a href="tqdm/">tqdm</a>',
         "simple/tqdm/index.html": b'<a href="../../wheels/tqdm-4.0-py3-none-any.whl">tqdm</a>',
-        "unpack.py": archive(),
-        "verify.py": archive(),
+        "unpack.py": archive("unpack.py"),
+        "verify.py": archive("verify.py"),
     }
 
 

@@ -126,7 +126,7 @@ def lay_bundle(
     )
     paths = {kind: tuple(each.path for each in packages if each.kind == kind) for kind in ("conda", "wheel")}
     files = []
-    for name, data in (texts or dict.fromkeys(SCRIPTS, archive())).items():
+    for name, data in (texts or {name: archive(name) for name in SCRIPTS}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
         files.append(BundleFile(name, len(data), hashlib.sha256(data).hexdigest()))

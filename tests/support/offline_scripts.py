@@ -1,4 +1,4 @@
-"""The offline tools as they lie in a bundle: one archive under each of its names."""
+"""The offline tools as they lie in a bundle: an archive each."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from resume_dl.offline_tools.archive import NAMES, write_archive
 
 
 @functools.cache
-def archive() -> bytes:
-    """Its bytes, the same under each name."""
-    return write_archive()
+def archive(name: str) -> bytes:
+    """The bytes of a script."""
+    return write_archive(name.removesuffix(".py"))
 
 
 @functools.cache
 def scripts() -> Path:
-    """A folder of this process's own with nothing but the archive under all its names."""
+    """A folder of this process's own with nothing but the scripts."""
     folder = Path(tempfile.mkdtemp(prefix="offline-scripts-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in NAMES:
-        (folder / name).write_bytes(archive())
+        (folder / name).write_bytes(archive(name))
     return folder

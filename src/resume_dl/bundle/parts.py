@@ -143,7 +143,7 @@ def check_parts(folder: Path, name: str) -> None:
 
 def script() -> bytes:
     """``join.py`` as it is put beside the parts."""
-    return write_archive()
+    return write_archive("join")
 
 
 class _Pieces:

@@ -55,7 +55,7 @@ def command(
         from resume_dl.offline_tools.machine.profile import look  # noqa: PLC0415 - as above
 
         if script:
-            _write(write_archive(), output)
+            _write(write_archive("probe"), output)
             return
         folders = [named(caches), named(wheels)]
         profile = look(told=teller(quiet=quiet), created_by=CREATED_BY)

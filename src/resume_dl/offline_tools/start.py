@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 _LONGEST_SUMS = 256 << 20
@@ -15,7 +16,8 @@ _LONGEST_SUMS = 256 << 20
 def start(words: list[str]) -> int:
     """Run a tool; ``words`` are ``sys.argv``. Returns its exit code.
 
-    The tool is the one that the file is named after (``verify.py``, also ``verify (1).py``), else the first argument.
+    The tool is the one that the file is named after (``verify.py``, also ``verify (1).py``), else the first argument;
+    an archive holds one tool and those that it starts.
     """
     script = Path(os.path.abspath(words[0]))  # noqa: PTH100 - resolve() follows links
     if not _is_listed(script):
@@ -26,14 +28,15 @@ def start(words: list[str]) -> int:
     from resume_dl.offline_tools.console import settle  # noqa: PLC0415 - as above
 
     arguments = words[1:]
-    tool = next((tool for tool in TOOLS if script.name.lower().startswith(tool)), "")
+    tools = [tool for tool in TOOLS if find_spec(f"resume_dl.offline_tools.commands.{tool}") is not None]
+    tool = next((tool for tool in tools if script.name.lower().startswith(tool)), "")
     if arguments[:1] == [INSIDE]:
         tool = "verify"
-    elif not tool and arguments[:1] and arguments[0] in TOOLS:
+    elif not tool and arguments[:1] and arguments[0] in tools:
         tool, arguments = arguments[0], arguments[1:]
     try:
         if not tool:
-            _complain(script, "is the name of no tool", f"rename it to one of {'.py, '.join(TOOLS)}.py")
+            _complain(script, "is the name of no tool in it", f"rename it to one of {'.py or '.join(tools)}.py")
             return 2
         code: int = import_module(f"resume_dl.offline_tools.commands.{tool}").main(arguments, script)
         return code

@@ -48,6 +48,5 @@ def generated(
         write_sbom(manifest.packages, created_by=manifest.created_by, depends=contents.depends, epoch=epoch),
     )
     yield "README.txt", write_readme(manifest, signed=signed)
-    archive = write_archive()
     for script in SCRIPTS:
-        yield script, [archive]
+        yield script, [write_archive(script.removesuffix(".py"))]
