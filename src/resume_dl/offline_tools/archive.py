@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Dict, Iterator
+from typing import Iterator
 
 TOOLS = ("install", "join", "probe", "unpack", "verify")
 NAMES = tuple(f"{tool}.py" for tool in TOOLS)
@@ -49,7 +49,7 @@ def write_archive(tool: str) -> bytes:
     return file.getvalue()
 
 
-def _modules_of(tool: str) -> Dict[str, bytes]:
+def _modules_of(tool: str) -> dict[str, bytes]:
     """Path in the archive -> source of each module that the tool imports, wherever in a module it does."""
     commands = [f"{_ROOT}.offline_tools.commands.{each}" for each in (tool, *_ALSO.get(tool, ()))]
     waiting, found = [f"{_ROOT}.offline_tools.start", *commands], {}
