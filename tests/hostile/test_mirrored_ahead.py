@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from faults.behaviours import NeverAnswer, Redirect, Status
+from faults.behaviours import Headers, NeverAnswer, NotModified, Redirect, Status
 from faults.server import FaultServer
 from resume_dl.app.index_ahead import Brought, fetch_indexes_ahead
 from resume_dl.app.setup import TransferOptions, load_setup
@@ -275,3 +276,26 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
     brought, client, noarch = world.bring(("good", "fine"))
     assert client.mirrors == noarch.mirrors == []
     assert len(brought.missed) == 2
+
+
+def validators(world: World, path: str) -> dict[str, str | None]:
+    """Anybody can read them."""
+    with urllib.request.urlopen(world.server.base(GOOD) + path) as answer:
+        return {name: answer.headers[name] for name in ("ETag", "Last-Modified")}
+
+
+def test_a_redirect_counts_after_the_mirror_has_called_it_unchanged(world: World) -> None:
+    """The other server gave its index under the mirror's own ETag, so the mirror answers 304 from then on."""
+    for subdir in ("linux-64", "noarch"):
+        for name in ("repodata.json.zst", "repodata.json"):
+            path, forged = f"/honest/lab/{subdir}/{name}", f"/newer-version/lab/{subdir}/{name}"
+            same = Headers(validators(world, path))
+            world.server.always(FINE, Redirect(world.server.base(EVIL) + forged), path=path)
+            world.server.always(EVIL, same, path=forged)
+    assert world.bring(("fine", "evil"))[1].mirrors == []
+    for subdir in ("linux-64", "noarch"):
+        for name in ("repodata.json.zst", "repodata.json"):
+            world.server.always(FINE, NotModified(), path=f"/honest/lab/{subdir}/{name}")
+    for _ in range(2):
+        assert world.bring(("fine", "evil"))[1].mirrors == []
+    assert 304 in {one.status for one in world.server.requests(FINE)}

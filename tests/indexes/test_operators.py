@@ -37,6 +37,9 @@ def are_one(*mirrors: Mirror) -> bool:
         (mirror("a", "https://10.0.0.1:1/x", operator="k"), mirror("b", "https://10.0.0.1:2/y", operator="l")),
         (mirror("a", "http://127.0.0.1:1/x"), mirror("b", "http://localhost:2/x")),
         (mirror("a", "https://a.example./x"), mirror("b", "https://A.example/x")),
+        (mirror("a", "https://b\u00fccher.example/x"), mirror("b", "https://xn--bcher-kva.example/x")),
+        (mirror("a", "https://[::ffff:10.0.0.1]/x"), mirror("b", "https://10.0.0.1/x")),
+        (mirror("a", "https://[2001:db8:0::1]/x"), mirror("b", "https://[2001:db8::1]/x")),
     ],
 )
 def test_one_operator(one, other):
@@ -110,3 +113,11 @@ def test_how_many_answers_are_independent():
     assert independent([a | b, a, b]) == 2
     assert independent([a | b, b | c]) == 1
     assert independent([a, b, c, a]) == 3
+
+
+def test_a_redirect_to_a_host_that_many_use_may_lead_to_any_of_them() -> None:
+    mirrors = (mirror("a", "https://github.com/evil/lab"), mirror("b", "https://b.example/lab"))
+    table = MirrorTable({ORIGIN: "https://origin.example/lab"}, mirrors)
+    one, other = (Source(each.name, RedactedUrl(each.carries[ORIGIN])) for each in mirrors)
+    assert independent([operators_of(one, table), operators_of(other, table)]) == 2
+    assert independent([operators_of(one, table), operators_of(other, table, ["github.com"])]) == 1

@@ -176,7 +176,8 @@ def test_a_copy_of_another_source_is_not_used_unasked(runs: Runs) -> None:
     assert note is not None
     (other,) = runs.sources((1,), FORMATS[0])
     runs.copies.path(replace(runs.index, url=other.url)).write_bytes(path.read_bytes())
-    runs.copies.confirm(replace(runs.index, url=other.url), Note("", CacheHeaders(), 0.0), note.said, runs.now)
+    unknown = Note("", CacheHeaders(), 0.0)
+    runs.copies.confirm(replace(runs.index, url=other.url), unknown, unknown.confirmed(note.said, runs.now))
     runs.fetch((1,))
     assert [request.port for request in runs.server.requests()] == [1]
 
@@ -321,7 +322,7 @@ def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> No
     new = runs.copies.note(index)
     assert old is not None
     assert new != old
-    runs.copies.confirm(index, old, old.said, runs.now + 99)
+    runs.copies.confirm(index, old, old.confirmed(old.said, runs.now + 99))
     assert runs.copies.note(index) == new
 
 
@@ -432,3 +433,17 @@ def test_a_form_that_is_no_index_is_refused_and_the_next_one_asked(runs: Runs, r
     assert runs.copies.path(runs.index).read_bytes() == OLD
     left = {path.suffix for path in (runs.folder / "indexes").rglob("*") if path.is_file()}
     assert left == {".json", ".note"}
+
+
+def test_whose_bytes_a_part_file_has_is_known_to_the_next_run(runs: Runs) -> None:
+    """Else a mirror that redirected the first run would be taken for the only one whose word the index is."""
+    runs.copies.make_folder()
+    assert runs.copies.hosts_of_part(runs.index) is None
+    runs.copies.note_hosts_of_part(runs.index, {"b.example", "a.example:8080"})
+    assert runs.copies.hosts_of_part(runs.index) == {"a.example:8080", "b.example"}
+    (noted,) = runs.copies.path(runs.index).parent.glob("*.hosts")
+    for text in ("[1]", "{}", "[", "[" * 100_000, "x" * 70_000):
+        noted.write_text(text)
+        assert runs.copies.hosts_of_part(runs.index) is None
+    runs.copies.note_hosts_of_part(runs.index, ())
+    assert not noted.exists()

@@ -96,7 +96,7 @@ def _size(reader: Reader, copies: KeptCopies, formats: Sequence[_Asked]) -> int 
             if unanswered.kinds == {FailureKind.UNCHANGED} and each.note is not None:
                 said = unanswered.failures[0][1].said or CacheHeaders()
                 try:
-                    copies.confirm(each.index, each.note, said, time.time())
+                    copies.confirm(each.index, each.note, each.note.confirmed(said, time.time()))
                 except ResumeDLError as error:
                     return error.message
                 return "the kept copy is unchanged"

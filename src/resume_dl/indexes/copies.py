@@ -10,11 +10,12 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders, by_validator
@@ -27,6 +28,8 @@ SERVER_MOST = 3600.0
 """Seconds; a server that calls its index fresh for longer is asked again all the same: packages come every hour."""
 ABSENT_MOST = 7 * 24 * 3600.0
 """Seconds for which a server's word that it has no such index is remembered; conda asks every seven days too."""
+_LONGEST_HOSTS = 1 << 16
+"""Bytes; a run meets a handful of hosts."""
 _LOCK_SECONDS = 10.0
 """Another run holds a copy's lock while it renames two files."""
 
@@ -48,9 +51,13 @@ class Note:
         """Seconds since then; 0 where the clock has been put back."""
         return max(0.0, now - self.checked)
 
-    def confirmed(self, said: CacheHeaders, now: float) -> Note:
-        """The note once its source has called the copy unchanged; ``said``: what goes with that answer."""
-        return Note(self.source, self.said.confirmed(said), now)
+    def confirmed(self, said: CacheHeaders, now: float, answered_by: Iterable[str] = ()) -> Note:
+        """The note once its source has called the copy unchanged; ``said``: what goes with that answer.
+
+        The copy still comes from where it came from; ``answered_by`` are the hosts that vouch for it now.
+        """
+        hosts = tuple(sorted({*self.answered_by, *answered_by}))
+        return Note(self.source, self.said.confirmed(said), now, hosts)
 
     def fields(self) -> dict[str, object]:
         """As JSON values, for ``read_note``."""
@@ -145,12 +152,12 @@ class KeptCopies:
         except OSError as error:
             raise self.unwritable(error) from error
 
-    def confirm(self, index: Artifact, note: Note, said: CacheHeaders, now: float) -> None:
-        """Note that the source of ``note`` calls the kept copy unchanged; ``said``: what goes with that answer.
+    def confirm(self, index: Artifact, note: Note, confirmed: Note) -> None:
+        """Note that the source of ``note`` calls the kept copy unchanged.
 
         Not where another process has put another copy there meanwhile.
         """
-        confirmed, target = note.confirmed(said, now), self.path(index)
+        target = self.path(index)
         try:
             with self._locked(target):
                 if self.note(index) == note:
@@ -172,6 +179,30 @@ class KeptCopies:
             return read_note(json.loads(_note_of(target).read_text(encoding="utf-8")), written)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Note("", CacheHeaders(), written)
+
+    # ------------------------------------------------------------------ whose bytes a part file has
+
+    def hosts_of_part(self, index: Artifact) -> frozenset[str] | None:
+        """The hosts that gave what lies in the part file of an index; None where this is not known."""
+        try:
+            data = fs.read_regular(self._part_hosts(index), _LONGEST_HOSTS)
+            found = json.loads(data)
+        except (OSError, ValueError, RecursionError):
+            return None
+        return frozenset(found) if isinstance(found, list) and all(isinstance(each, str) for each in found) else None
+
+    def note_hosts_of_part(self, index: Artifact, hosts: Iterable[str]) -> None:
+        """Keep them for the run that goes on; none: the part file has become a copy, or has been removed."""
+        try:
+            if names := sorted(hosts):
+                write_durably(self._part_hosts(index), json.dumps(names).encode())
+            else:
+                self._part_hosts(index).unlink(missing_ok=True)
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def _part_hosts(self, index: Artifact) -> Path:
+        return self._folder / f"{index.key}-{index.filename}.hosts"
 
     @staticmethod
     def _write(index: Artifact, note: Note, target: Path) -> None:

@@ -6,7 +6,9 @@ or addresses. A wrong guess that joins two costs exit code 6; one that parts the
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -42,6 +44,8 @@ def operators_of(source: Source, table: MirrorTable, answered_by: Iterable[str] 
     marks = marks or {source.mirror}  # a folder of this machine
     for host in answered_by:
         marks |= _places(f"https://{host}", keyed=True)
+        if host in _BY_PATH:  # whose of its customers is not known
+            marks |= {mark for each in table.mirrors for mark in _marks(each) if mark.startswith(f"{host}/")}
     classes = _classes(table)
     return frozenset(classes.get(mark, mark) for mark in marks)
 
@@ -119,11 +123,22 @@ def _places(url: str, *, keyed: bool) -> set[str]:
         return set()
     if not host:
         return set()
+    host = _one_spelling(host)
     if is_loopback(url):
         return {f"{_THIS_MACHINE}:{port}"} | (set() if keyed else {_THIS_MACHINE})
     if host in _BY_PATH:
         return {f"{host}/{parts.path.strip('/').partition('/')[0]}"}
     return {site(host)}
+
+
+def _one_spelling(host: str) -> str:
+    """An address as its digits, IPv4 as such; a name in ASCII, as servers know it (RFC 5891)."""
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return str(getattr(address, "ipv4_mapped", None) or address)
+    with suppress(UnicodeError):
+        return host.encode("idna").decode("ascii").lower()
+    return host
 
 
 def site(host: str) -> str:

@@ -6,7 +6,7 @@ Which sources are believed is decided above (``conda_indexes``, ``trust``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -180,6 +180,7 @@ class WholeIndexes:
             self._copies.make_folder()
         while indexes:
             notes = {index.key: self._copies.note(index) for index in indexes.values()}
+            known = {index.key: self._hosts_before(index) for each, index in indexes.items() if _is_of_one(each)}
             jobs = [
                 replace(
                     self._job(index, notes[index.key], past_caches=past_caches),
@@ -194,6 +195,12 @@ class WholeIndexes:
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
                 results[each].downloaded += outcome.downloaded
+                hosts = {host for report in outcome.sources for host in report.answered_by}
+                hosts |= known.get(index.key, frozenset())
+                if _is_of_one(each):
+                    goes_on = outcome.error is not None and outcome.reason not in ("unchanged", "lacking")
+                    self._copies.note_hosts_of_part(index, hosts if goes_on and not _is_refused(outcome) else ())
+                results[each].answered_by = tuple(sorted(hosts))
                 if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
                     continue
                 if _is_refused(outcome):
@@ -206,7 +213,7 @@ class WholeIndexes:
                     results[each].silent = each in replaceable and _was_silent(outcome)
                     continue
                 try:
-                    note = self._taken(index, outcome, notes[index.key])
+                    note = self._taken(index, outcome, notes[index.key], hosts)
                 except IntegrityError as error:
                     served = {report.mirror for report in outcome.sources if report.bytes}
                     others = tuple(source for source in index.sources if source.mirror not in served)
@@ -218,19 +225,30 @@ class WholeIndexes:
                 self._settle(results[each], index, note, kept=outcome.reason == "unchanged")
             indexes = again
 
-    def _taken(self, index: Artifact, outcome: Outcome, note: Note | None) -> Note:
+    def _hosts_before(self, index: Artifact) -> frozenset[str]:
+        """The hosts that gave what earlier runs have of an index whose word is that of its operators.
+
+        Where a killed run has left this unknown, the index is begun anew: a redirect would be forgotten.
+        """
+        hosts = self._copies.hosts_of_part(index)
+        if hosts is None:
+            with suppress(ResumeDLError, OSError):
+                self._copies.parts.remove(index.key)
+        return hosts or frozenset()
+
+    def _taken(self, index: Artifact, outcome: Outcome, note: Note | None, hosts: Iterable[str]) -> Note:
         """Keep what came, or the copy of ``note`` that its source calls unchanged; what is noted of it from now on.
 
-        Raises IntegrityError or StoreError.
+        ``hosts``: those that gave it, or called it unchanged. Raises IntegrityError or StoreError.
         """
         now = self._clock()
         if outcome.reason == "unchanged" and note is not None:
-            self._copies.confirm(index, note, outcome.said, now)
-            return replace(note, checked=now)
+            confirmed = note.confirmed(outcome.said, now, hosts)
+            self._copies.confirm(index, note, confirmed)
+            return confirmed
         served = {report.mirror for report in outcome.sources if report.bytes}
         sources = outcome.artifact.sources
         label = next((str(source.url) for source in sources if len(sources) == 1 or source.mirror in served), "")
-        hosts = {host for report in outcome.sources if report.bytes for host in report.answered_by}
         note = Note(label, outcome.said, now, tuple(sorted(hosts)))
         self._copies.keep(index, note)
         return note
@@ -327,6 +345,11 @@ def _was_silent(outcome: Outcome) -> bool:
     kinds = {kind for report in outcome.sources for kind in report.failures}
     came = outcome.downloaded + outcome.wasted
     return outcome.reason in _GIVEN_UP and not came and kinds <= {kind.value for kind in OF_THE_HOST}
+
+
+def _is_of_one(asked: Asked) -> bool:
+    """Whether it is one mirror's copy, which counts as its operators' word."""
+    return len(asked) > 2
 
 
 def _is_refused(outcome: Outcome) -> bool:
