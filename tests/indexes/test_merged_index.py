@@ -160,3 +160,31 @@ def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> N
 def test_a_name_that_is_a_key_very_often_takes_no_longer(tmp_path: Path) -> None:
     many = b'{"packages.conda":{' + b",".join([b'"%s":{}' % FILE.encode()] * 200_000) + b"}}"
     assert merge(tmp_path, many, {FILE: BASE})[0] == {}
+
+
+def test_digests_in_another_case_stay_in_the_record(tmp_path: Path) -> None:
+    upper = {FILE: without(sha256=SHA.upper(), md5=MD5.upper())}
+    for indexes in ([upper, {FILE: BASE}], [{FILE: BASE}, upper], [upper, upper]):
+        assert merge(tmp_path, *indexes)[0] == {FILE: BASE}
+
+
+def test_a_record_without_a_digest_of_its_form_is_left_out(tmp_path: Path) -> None:
+    bad = {FILE: without(sha256="a" * 63, md5="x" * 32)}
+    assert merge(tmp_path, bad, bad)[0] == {}
+
+
+@pytest.mark.parametrize("value", [False, 0.0])
+def test_a_build_number_of_another_type_is_left_out(tmp_path: Path, value: object) -> None:
+    wrong = {FILE: without(build_number=value)}
+    for indexes in ([wrong, {FILE: BASE}], [{FILE: BASE}, wrong], [wrong, wrong]):
+        assert merge(tmp_path, *indexes)[0] == {}
+
+
+def test_types_count_within_values_and_for_integers(tmp_path: Path) -> None:
+    mine, theirs = without(timestamp=1.0, more={"a": [True]}), without(timestamp=1.0, more={"a": [1]})
+    assert merge(tmp_path, {FILE: mine}, {FILE: theirs})[0] == {FILE: BASE}
+
+
+def test_an_index_of_other_names_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="m0"):
+        merge(tmp_path, b'{"packages.conda":{"1a":0}}', {FILE: BASE})

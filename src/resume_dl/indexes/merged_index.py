@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import mmap
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import msgspec
 
@@ -24,7 +25,16 @@ from resume_dl.model.url import RedactedUrl
 
 _SECTIONS = ("packages", "packages.conda")
 _NOWHERE = RedactedUrl("")
-_EXACT = ("build_number", "depends", "features")
+_DIGESTS = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}")}
+_INTEGERS = ("build_number", "size", "timestamp")
+"""What clients read as integers: a file with another type there is unreadable for some."""
+_ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$")]
+_Records = Annotated[dict[_ArchiveName, msgspec.Raw], msgspec.Meta(max_length=2_000_000)]
+_LARGEST_RECORD = 1 << 20
+_EXACT = (
+    *("depends", "features", "constrains", "noarch", "subdir"),
+    *("track_features", "python_site_packages_path", "size"),
+)
 """What decides a solve and is compared loosely, or not at all, by ``compare``."""
 
 
@@ -113,7 +123,7 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
         with copy.path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that is in it
         sections = msgspec.json.decode(data, type=_Sections)
-        decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+        decode = msgspec.json.Decoder(_Records).decode
         return decode(sections.packages), decode(sections.conda)
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
@@ -172,24 +182,41 @@ def _identity(text: bytes) -> _Identity | None:
 
 def _compared(own: bytes, theirs: bytes) -> tuple[Stated, bytes]:
     """Two mirrors' records of one file, and what both of them say."""
-    if own == theirs:
-        return Stated.ALIKE, own
+    if max(len(own), len(theirs)) > _LARGEST_RECORD:
+        return Stated.ABSENT, b""
     try:
-        return _compared_values(msgspec.json.decode(own), msgspec.json.decode(theirs))
+        return _compared_values(_lowered(msgspec.json.decode(own)), _lowered(msgspec.json.decode(theirs)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return Stated.ABSENT, b""
 
 
 def _compared_values(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[Stated, bytes]:
-    if own == theirs:
-        return Stated.ALIKE, msgspec.json.encode(own)  # not the text of one side, which may have a key twice
     verdicts = {compare(_artifact(own), theirs), compare(_artifact(theirs), own)}
     if Stated.OTHERWISE in verdicts:
         return Stated.OTHERWISE, b""
-    if verdicts != {Stated.ALIKE} or any((own.get(key) or None) != (theirs.get(key) or None) for key in _EXACT):
+    same = all(_is_same(own.get(key) or None, theirs.get(key) or None) for key in _EXACT)
+    if verdicts != {Stated.ALIKE} or not same or not _is_same(own.get("build_number"), theirs.get("build_number")):
         return Stated.ABSENT, b""
-    both = {key: value for key, value in own.items() if key in theirs and theirs[key] == value}
-    return Stated.ALIKE, msgspec.json.encode(both)
+    both = {key: value for key, value in own.items() if key in theirs and _is_same(theirs[key], value)}
+    for key in _INTEGERS:
+        if key in both and type(both[key]) is not int:
+            if key == "build_number":
+                return Stated.ABSENT, b""
+            del both[key]
+    for key, form in _DIGESTS.items():
+        if not form.fullmatch(both.get(key) or ""):
+            both.pop(key, None)
+    return (Stated.ALIKE, msgspec.json.encode(both)) if both.keys() & _DIGESTS.keys() else (Stated.ABSENT, b"")
+
+
+def _is_same(own: object, theirs: object) -> bool:
+    """Of the same value and type, at any depth: ``False == 0 == 0.0`` elsewhere."""
+    return msgspec.json.encode(own, order="sorted") == msgspec.json.encode(theirs, order="sorted")
+
+
+def _lowered(record: dict[str, Any]) -> dict[str, Any]:
+    """With its digests in lower case."""
+    return {**record, **{key: value.lower() for key in _DIGESTS if isinstance(value := record.get(key), str)}}
 
 
 def _artifact(record: Mapping[str, Any]) -> Artifact:
