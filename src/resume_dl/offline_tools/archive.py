@@ -24,7 +24,7 @@ INSIDE = "--inside"
 """The argument by which an archive of any name looks into the packages that stdin names, in the folder that follows."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 _HEAD = b"""\
-# one of resume-dl's offline tools: a zip archive of Python source. To read it: python -m zipfile -e THIS-FILE FOLDER
+# one of resume-dl's offline tools: a zip archive of Python source. To read it: python -I -m zipfile -e THIS-FILE FOLDER
 
 """
 """What an editor shows first. No #! line: by one, the launcher of Windows looks for another Python."""
