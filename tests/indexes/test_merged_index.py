@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resume_dl.errors import IntegrityError
+from resume_dl.errors import IntegrityError, Interrupted
 from resume_dl.indexes.merged_index import Merged, MirrorCopy, write_merged
 
 SHA, OTHER, MD5 = "a" * 64, "b" * 64, "c" * 32
@@ -188,3 +188,22 @@ def test_types_count_within_values_and_for_integers(tmp_path: Path) -> None:
 def test_an_index_of_other_names_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="m0"):
         merge(tmp_path, b'{"packages.conda":{"1a":0}}', {FILE: BASE})
+
+
+def test_a_stop_ends_it_in_the_middle(tmp_path: Path) -> None:
+    """Mirrors can make it last as long as they like."""
+    index = {f"app-{number}-0.conda": {**BASE, "version": f"{number}"} for number in range(5000)}
+    copies = []
+    for name in "ab":
+        (tmp_path / name).write_text(json.dumps({"packages.conda": index}))
+        copies.append(MirrorCopy(name, frozenset(name), tmp_path / name))
+    asked: list[int] = []
+
+    def cancelled() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    target = tmp_path / "merged.json"
+    with pytest.raises(Interrupted):
+        write_merged(copies, target, "linux-64", cancelled=cancelled)
+    assert 0 < target.read_text().count('"version"') < 5000

@@ -69,7 +69,7 @@ def fetch_indexes_ahead(
     packages that the user asked for. Raises ConfigurationError, NotWritableError or OSError.
     """
     with engine_for(setup, reporter, cancelled) as engine:
-        mirrors = MirroredAhead(engine, setup, reporter, names=names)
+        mirrors = MirroredAhead(engine, setup, reporter, names=names, cancelled=cancelled)
         servers = _Servers(engine, setup, cancelled, mirrors)
         with suppress(Interrupted):
             servers.ask(mirrors.take_named(indexes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -73,7 +73,15 @@ class MirroredAhead:
     ``names``: of the packages that the user asked for, as far as they are known.
     """
 
-    def __init__(self, engine: WatchedEngine, setup: Setup, reporter: Reporter, *, names: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        engine: WatchedEngine,
+        setup: Setup,
+        reporter: Reporter,
+        *,
+        cancelled: Callable[[], bool],
+        names: Collection[str] = (),
+    ) -> None:
         options, folder = setup.options, setup.paths.cache / "repodata"
         self._setup = setup
         self._places = setup.places
@@ -87,7 +95,9 @@ class MirroredAhead:
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
         )
-        self._substitutes = SubstituteIndexes(whole, self._standing, setup.table, folder, names=names)
+        self._substitutes = SubstituteIndexes(
+            whole, self._standing, setup.table, folder, names=names, cancelled=cancelled
+        )
         self.mirrored: list[Mirrored] = []
 
     def can_replace(self, index: MirroredIndex) -> bool:

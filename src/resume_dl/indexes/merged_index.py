@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any
 
 import msgspec
 
-from resume_dl.errors import IntegrityError
+from resume_dl.errors import IntegrityError, Interrupted
 from resume_dl.indexes.operators import Operators
 from resume_dl.indexes.trust import Stated, compare
 from resume_dl.model.artifact import Artifact, safe_filename
@@ -31,10 +31,11 @@ _INTEGERS = ("build_number", "size", "timestamp")
 _ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$")]
 _Records = Annotated[dict[_ArchiveName, msgspec.Raw], msgspec.Meta(max_length=2_000_000)]
 _LARGEST_RECORD = 1 << 20
-_EXACT = (
-    *("depends", "features", "constrains", "noarch", "subdir"),
-    *("track_features", "python_site_packages_path", "size"),
-)
+_ASK_EVERY = 1000
+"""Records; so many are compared in a hundredth of a second."""
+_LINKED = ("noarch", "python_site_packages_path", "size", "subdir")
+_SOLVED = ("constrains", "depends", "features", "track_features")
+_EXACT = (*_LINKED, *_SOLVED)
 """What decides a solve and is compared loosely, or not at all, by ``compare``."""
 
 
@@ -79,13 +80,21 @@ class Merged:
     """Of the names that were asked for, those of which a mirror has records and the merged index has none."""
 
 
-def write_merged(copies: Sequence[MirrorCopy], target: Path, subdir: str, names: Collection[str] = ()) -> Merged:
+def write_merged(
+    copies: Sequence[MirrorCopy],
+    target: Path,
+    subdir: str,
+    names: Collection[str] = (),
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Merged:
     """Write to ``target`` (written over) the records of ``copies`` that two operators state alike.
 
     A file for which any two of the mirrors state different digests is left out. What only one side says of a record
     (a licence, a timestamp) is left out of it, and so is the place where files lie (``base_url``): they lie below the
-    channel's own address. Memory: the keys and positions of all records; copies are mapped, not read. Raises
-    IntegrityError for a copy that cannot be read, OSError where ``target`` cannot be written.
+    channel's own address. Memory: the keys and positions of all records; copies are mapped, not read. ``cancelled`` is
+    asked now and then. Raises Interrupted, IntegrityError for a copy that cannot be read, OSError where ``target``
+    cannot be written.
     """
     tables = [_tables(copy) for copy in copies]
     pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
@@ -94,7 +103,7 @@ def write_merged(copies: Sequence[MirrorCopy], target: Path, subdir: str, names:
         file.write(b'{"info":' + json.dumps({"subdir": subdir}).encode())
         for number, section in enumerate(_SECTIONS):
             file.write(b"," + json.dumps(section).encode() + b":{")
-            _write_section([table[number] for table in tables], pairs, file, count)
+            _write_section([table[number] for table in tables], pairs, file, count, cancelled)
             file.write(b"}")
         file.write(b',"removed":[],"repodata_version":1}')
     return Merged(count.records, count.unstated, tuple(count.contradicted), frozenset(count.seen - count.stated))
@@ -129,9 +138,13 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
         raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
 
 
-def _write_section(tables: Sequence[_Table], pairs: _Pairs, file: IO[bytes], count: _Count) -> None:
+def _write_section(
+    tables: Sequence[_Table], pairs: _Pairs, file: IO[bytes], count: _Count, cancelled: Callable[[], bool]
+) -> None:
     first = True
-    for filename in _filenames(tables):
+    for done, filename in enumerate(_filenames(tables)):
+        if done % _ASK_EVERY == 0 and cancelled():
+            raise Interrupted("stopped while indexes of mirrors were compared")
         found = [(number, bytes(table[filename])) for number, table in enumerate(tables) if filename in table]
         names, verdict, record = _stated(found, pairs)
         count.seen |= names & count.names

@@ -60,8 +60,10 @@ class SubstituteIndexes:
         folder: Path,
         *,
         names: Collection[str] = (),
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._whole = whole
+        self._cancelled = cancelled
         self._standing_of = standing_of
         self._table = table
         self._folder = folder
@@ -151,9 +153,9 @@ class SubstituteIndexes:
         self._folder.mkdir(parents=True, exist_ok=True)
         target = self._folder / f"merged-{secrets.token_hex(8)}.json"
         try:
-            merged = write_merged(those.copies, target, wanted[1], self._names)
+            merged = write_merged(those.copies, target, wanted[1], self._names, cancelled=self._cancelled)
             if merged.lacking and those.widen() and self._consult({wanted: those}, forms):
-                merged = write_merged(those.copies, target, wanted[1], self._names)
+                merged = write_merged(those.copies, target, wanted[1], self._names, cancelled=self._cancelled)
             give(wanted, SubstituteIndex(target, Vouched.AGREEMENT, those.agreeing, merged.contradicted))
         except IntegrityError as error:
             whys[wanted] = error.message
