@@ -56,13 +56,19 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
             reader = threading.Thread(target=read, daemon=True)
             reader.start()
 
-            def output() -> str:
+            def ended() -> None:
                 stream.close()
                 reader.join(timeout=60)
+                assert not reader.is_alive()
+
+            def output() -> str:
+                ended()
                 return b"".join(got).decode(encoding)
 
             stack.callback(os.close, master)
-            stack.callback(stream.close)
+            # Before the descriptor is closed: its number is soon another terminal's, whose output a reader
+            # that has not ended would take.
+            stack.callback(ended)
             return Terminal(stream, output)
 
         yield make
