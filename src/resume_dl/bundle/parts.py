@@ -39,7 +39,7 @@ DEFAULT_SIZE = 4 * 1024**3
 _MOST_SCRIPT = 16 << 20
 _OUR_SCRIPT = b"Puts the parts of a file together again: resume-dl's join.py"
 """In every version of it: an older one may be replaced."""
-Told = Callable[[int], object]
+Progress = Callable[[int], object]
 
 
 def most_of(size: int) -> int:
@@ -54,24 +54,29 @@ def split_members(
     *,
     size: int,
     mtime: int = MTIME,
-    told: Told = lambda _: None,
+    progress: Progress = lambda _: None,
     cancelled: Cancelled = lambda: False,
 ) -> Parts:
     """The tar of ``members`` in parts of at most ``size`` bytes, without a whole tar on the disk; raises as both do."""
     return write_parts(
-        tar_blocks(members, mtime=mtime, cancelled=cancelled), tar_size(members), folder, name, size=size, told=told
+        tar_blocks(members, mtime=mtime, cancelled=cancelled),
+        tar_size(members),
+        folder,
+        name,
+        size=size,
+        progress=progress,
     )
 
 
 def split_file(
-    path: Path, folder: Path, *, size: int, told: Told = lambda _: None, cancelled: Cancelled = lambda: False
+    path: Path, folder: Path, *, size: int, progress: Progress = lambda _: None, cancelled: Cancelled = lambda: False
 ) -> Parts:
     """The parts of a file that is there already, which stays. Raises as ``write_parts``, and Interrupted."""
     try:
         total = path.stat().st_size
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    return write_parts(_blocks(path, total, cancelled), total, folder, path.name, size=size, told=told)
+    return write_parts(_blocks(path, total, cancelled), total, folder, path.name, size=size, progress=progress)
 
 
 def write_parts(
@@ -81,11 +86,11 @@ def write_parts(
     name: str,
     *,
     size: int,
-    told: Told = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Parts:
     """Write ``blocks``, ``total`` bytes in all, as parts of file ``name`` into ``folder``.
 
-    Parts of an earlier split of that name are replaced, at the end; files of anybody else are not. ``told`` gets the
+    Parts of an earlier split of that name are replaced, at the end; other files are not. ``progress`` gets the
     number of bytes with each piece. Raises ConfigurationError, StoreError, OutOfSpaceError, NotWritableError, and what
     ``blocks`` raise; nothing is left then.
     """
@@ -112,7 +117,7 @@ def write_parts(
                     whole.update(piece)
                     digest.update(piece)
                     part.write(piece)
-                    told(len(piece))
+                    progress(len(piece))
                 part.finish()
                 rows.append({"name": part_file, "size": part_size, "sha256": digest.hexdigest()})
             pieces.end()

@@ -107,13 +107,13 @@ def write_tar(
     path: Path,
     *,
     mtime: int = MTIME,
-    told: Callable[[int], object] = lambda _: None,
+    progress: Callable[[int], object] = lambda _: None,
     cancelled: Cancelled = lambda: False,
 ) -> int:
     """Write the tar to ``path`` and return its bytes; a file of that name is replaced, at the end.
 
-    ``told`` gets the number of bytes with each piece. Raises as ``tar_blocks``, and OutOfSpaceError, NotWritableError
-    or StoreError; ``path`` is then as it was.
+    ``progress`` gets the number of bytes of each piece. Raises as ``tar_blocks``, and OutOfSpaceError,
+    NotWritableError or StoreError; ``path`` is then unchanged.
     """
     total = tar_size(members)
     with writing(path.parent):
@@ -122,7 +122,7 @@ def write_tar(
             check_room(path.parent, total)
             for block in tar_blocks(members, mtime=mtime, cancelled=cancelled):
                 file.write(block)
-                told(len(block))
+                progress(len(block))
             file.finish()
             file.publish()
         finally:

@@ -65,11 +65,11 @@ def sign(
     *,
     env: Mapping[str, str] = os.environ,
     windows: bool = os.name == "nt",
-    told: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> Signature:
     """Sign ``manifest`` into ``<manifest>.sig``, in place of what may be there.
 
-    ``key``: a private key, or a public one (``.pub``) whose other half the agent holds. ``told`` hears what ssh-keygen
+    ``key``: a private key, or a public one (``.pub``) whose other half the agent holds. ``log`` hears what ssh-keygen
     wants of the user beside a passphrase (to touch a security key). Raises ConfigurationError for a key that cannot
     sign or a machine without a fit ssh-keygen, NotWritableError, StoreError where it fails for another reason. No
     signature is left then.
@@ -83,7 +83,7 @@ def sign(
         ) from error
     program = check_key(key, env, windows=windows)
     command = [program, "-Y", "sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(manifest.absolute())]
-    code, said = _run(command, env, told)
+    code, said = _run(command, env, log)
     if code != 0 or not target.is_file():
         target.unlink(missing_ok=True)
         raise _failure(key, program, code, said)
@@ -124,7 +124,7 @@ def _ssh_keygen(env: Mapping[str, str], *, windows: bool) -> str:
     return found
 
 
-def _run(command: list[str], env: Mapping[str, str], told: Callable[[str], None]) -> tuple[int, list[str]]:
+def _run(command: list[str], env: Mapping[str, str], log: Callable[[str], None]) -> tuple[int, list[str]]:
     """The exit code, and the lines that it said. It asks on the terminal; without one, it is not to wait for input."""
     try:
         with subprocess.Popen(
@@ -140,7 +140,7 @@ def _run(command: list[str], env: Mapping[str, str], told: Callable[[str], None]
             for line in process.stderr or ():
                 said.append(line.strip())
                 if "user presence" in line:
-                    told(line.strip())
+                    log(line.strip())
         return process.returncode, said
     except OSError as error:
         raise StoreError(

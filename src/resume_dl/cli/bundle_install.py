@@ -25,7 +25,7 @@ _STDERR = 2
 
 def _not_empty(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
     if value == "":  # Path would take it for the current folder
-        raise click.BadParameter("an empty name is no folder", context, option)
+        raise click.BadParameter("an empty name is not a folder", context, option)
     return None if value is None else Path(value)
 
 
@@ -72,7 +72,7 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
         started = time.monotonic()
         output = _STDERR if json else 1
         try:
-            outcome = install(bundle, wanted, told=tell, env=os.environ, output=output)
+            outcome = install(bundle, wanted, log=tell, env=os.environ, output=output)
         except InstallError as error:
             raise _ERRORS[error.code](str(error), hint=error.hint) from error
         except KeyboardInterrupt as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from resume_dl.cli.probe import collect, inventory_options, named, print_or_write, teller
+from resume_dl.cli.probe import collect, inventory_options, line_printer, named, print_or_write
 from resume_dl.cli.run import guarded
 
 
@@ -24,7 +24,7 @@ def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | N
         from resume_dl.offline_tools.machine.profile import SCHEMA  # noqa: PLC0415 - as above
 
         folders = [named(caches), named(wheels)]
-        answered = first_answer(find_clients(), os.environ, told=teller(quiet=quiet))
+        answered = first_answer(find_clients(), os.environ, log=line_printer(quiet=quiet))
         found = pkgs_dirs(None if answered is None else answered[1])
         collected = collect(found, *folders, quiet=quiet)
         answer = {"schema": SCHEMA, "kind": INVENTORY_KIND, "inventory": collected}

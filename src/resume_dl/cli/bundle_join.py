@@ -33,8 +33,8 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
         from resume_dl.offline_tools.parts.parts_list import JoinError  # noqa: PLC0415 - as above
 
         try:
-            told = tell if as_json else say
-            report = join(what, output, remove_parts=remove_parts, told=told)
+            log = tell if as_json else say
+            report = join(what, output, remove_parts=remove_parts, log=log)
         except JoinError as error:
             raise _ERRORS[error.exit_code](error.message, hint=error.hint) from error
         except KeyboardInterrupt as error:

@@ -86,7 +86,7 @@ def command(
                 manifest_sha256=manifest_sha256,
                 allowed_signers=allowed_signers,
                 signer=signer,
-                told=None if quiet else tell,
+                log=None if quiet else tell,
                 deep=deep,
             )
         except UsageError as error:

@@ -58,7 +58,7 @@ def command(
             _write(write_archive("probe"), output)
             return
         folders = [named(caches), named(wheels)]
-        profile = look(told=teller(quiet=quiet), created_by=CREATED_BY)
+        profile = look(log=line_printer(quiet=quiet), created_by=CREATED_BY)
         answer = dict(profile.answer)
         if not no_inventory:
             answer["inventory"] = collect(profile.pkgs_dirs, *folders, quiet=quiet)
@@ -78,7 +78,7 @@ def named(places: Iterable[Path]) -> list[Path]:
     return found
 
 
-def teller(*, quiet: bool) -> Callable[[str], None]:
+def line_printer(*, quiet: bool) -> Callable[[str], None]:
     """Takes progress and notes: they go to stderr, or nowhere."""
     return (lambda _: None) if quiet else tell
 
@@ -88,7 +88,7 @@ def collect(found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path
     from resume_dl.offline_tools.machine.inventory import inventory  # noqa: PLC0415 - as above
     from resume_dl.offline_tools.machine.package_places import wheel_dirs  # noqa: PLC0415 - as above
 
-    return inventory([*caches, *found], [*wheels, *wheel_dirs()], teller(quiet=quiet))
+    return inventory([*caches, *found], [*wheels, *wheel_dirs()], line_printer(quiet=quiet))
 
 
 def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:

@@ -1,8 +1,8 @@
-"""Where any Python begins with the archive; one that is too old is told."""
+"""Entry point of the archive; rejects a Python that is too old."""
 
 import sys
 
-if sys.version_info < (3, 8):  # noqa: UP036 - whatever Python is there runs this
+if sys.version_info < (3, 8):  # noqa: UP036 - any Python may run this
     sys.stderr.write("Python 3.8 or newer is needed; this is %s\n" % sys.version.split()[0])  # noqa: UP031 - as above
     sys.exit(2)
 

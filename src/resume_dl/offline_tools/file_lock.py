@@ -1,4 +1,4 @@
-"""The lock of an open file, which ends with it: a process that is killed holds none."""
+"""A lock on an open file, released when the file is closed or the process ends."""
 
 import errno
 import os
@@ -6,11 +6,11 @@ import sys
 
 
 def lock(fd: int) -> bool:
-    """Lock an open file until it is closed; False where another process has. File systems without locks have none."""
+    """Lock an open file until it is closed; False if another process holds the lock. No-op where unsupported."""
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415 - Windows alone has it
 
-        os.lseek(fd, 1 << 62, os.SEEK_SET)  # beyond the data: what is locked there nobody else can read
+        os.lseek(fd, 1 << 62, os.SEEK_SET)  # beyond the data: a locked range cannot be read by other processes
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError:

@@ -1,4 +1,4 @@
-"""Names of files that are safe on every platform."""
+"""File names that are safe on every platform."""
 
 import re
 import unicodedata
@@ -10,34 +10,34 @@ _RESERVED = re.compile(
 
 
 def unsafe_path(path: str) -> str:
-    """Why ``path`` may not be used below a bundle on every platform; empty where it may.
+    """Why ``path`` is not safe below a bundle on every platform; empty if it is.
 
     Windows' rules are Microsoft's "Naming Files, Paths, and Namespaces".
     """
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        return "is no UTF-8"
+        return "is not UTF-8"
     if not path or path.startswith("/"):
         return "is empty or absolute"
     if len(path) > _LONGEST_PATH:
         return "is longer than any bundle's"
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
-        return "holds unprintable letters"
+        return "holds unprintable characters"
     if any(letter in '\\:<>"|?*' for letter in path):
-        return "holds one of \\ : < > \" | ? *, which is no file's name on Windows"
+        return 'holds one of \\ : < > " | ? *, which Windows does not allow'
     for part in path.split("/"):
         if part in ("", ".", ".."):
-            return "leaves its folder, or goes through none"
+            return "leaves its folder, or has an empty part"
         if part[-1] in ". ":
-            return "ends with a dot or a blank, which Windows takes away"
+            return "ends with a dot or a blank, which Windows removes"
         if _RESERVED.fullmatch(part.partition(".")[0].rstrip(" ")):
             return "is a device on Windows"
         if len(part.encode("utf-8")) > 255:
-            return "is longer than a file's name may be"
+            return "is longer than a file name may be"
     return ""
 
 
 def folded(path: str) -> str:
-    """Equal for paths that are one file on a disk that tells neither case nor Unicode forms apart."""
+    """A key that is equal for paths that differ only in case or Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
