@@ -201,7 +201,7 @@ def test_a_key_that_others_may_read(tmp_path, manifest, env):
     key = new_key(tmp_path)
     key.chmod(0o644)
     error = refused(manifest, key, env)
-    assert "may be read by others" in error.message
+    assert "is readable by others" in error.message
     assert "chmod 600" in error.hint
 
 
