@@ -37,7 +37,7 @@ def load(machine: Machine, program: Path | None = None, **options: object) -> Co
         ("exit 3", "exit code 3"),
         ('echo "{}"; exit 0', "gave no settings"),
         ("echo hello", "gave no settings"),
-        ('echo "{\\"pkgs_dirs\\": [1], \\"channels\\": 5}"', "another form"),
+        ('echo "{\\"pkgs_dirs\\": [1], \\"channels\\": 5}"', "an unexpected form"),
         ('echo "{\\"exception_name\\": \\"Boom\\"}"; exit 1', "Boom"),
     ],
 )
