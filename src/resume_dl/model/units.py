@@ -1,4 +1,4 @@
-"""Sizes as people write and read them: powers of ten, as disks and lines are sold. Pure."""
+"""Sizes and ages in human-readable form: powers of ten, as for disks and networks. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ def parse_size(text: str) -> int:
     """Bytes from ``10MB`` (powers of ten) or ``4GiB`` (of 1024); raises ValueError for anything else."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     base = 1024 if found["binary"] else 1000
     return int(float(found["number"]) * base ** _POWERS[found["unit"].lower()])
 
 
 def show_bytes(count: float) -> str:
-    """A count of bytes for people: ``812 B``, ``1.5 MB``, ``4.2 GB``. Never ``1000.0 kB``.
+    """Format a count of bytes: ``812 B``, ``1.5 MB``, ``4.2 GB``. Never ``1000.0 kB``.
 
-    ``offline_tools/console`` must say the same without importing it.
+    ``offline_tools/console`` formats the same way without importing it.
     """
     unit, scale = unit_of(count)
     return f"{count / scale:.0f} B" if unit == "B" else f"{count / scale:.1f} {unit}"
 
 
 def show_age(seconds: float) -> str:
-    """How old something is, for people, in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
+    """Format an age in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
     units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
     name, length = next((each for each in units if seconds >= each[1]), units[-1])
     count = max(0, int(seconds // length))
@@ -35,7 +35,7 @@ def show_age(seconds: float) -> str:
 
 
 def show_part(done: int, total: int | None) -> str:
-    """``1.9 of 2.2 MB``; how many bytes there are alone where the total is not known."""
+    """Format ``1.9 of 2.2 MB``; only the first number if the total is unknown."""
     if total is None:
         return show_bytes(done)
     unit, scale = unit_of(total)
@@ -43,7 +43,7 @@ def show_part(done: int, total: int | None) -> str:
 
 
 def unit_of(count: float) -> tuple[str, int]:
-    """The unit in which people read a count of this size, and how many bytes it has."""
+    """The unit for a count of this size, and its number of bytes."""
     for unit, scale in (("B", 1), ("kB", 1000), ("MB", 1000**2)):
         if round(count / scale, 0 if scale == 1 else 1) < 1000:
             return unit, scale
