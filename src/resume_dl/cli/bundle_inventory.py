@@ -14,7 +14,7 @@ from resume_dl.cli.run import guarded
 @click.command("inventory")
 @inventory_options
 def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | None, *, json: bool, quiet: bool) -> int:
-    """List what this machine's caches hold, by digest, for `bundle create --since`."""
+    """List the packages in this machine's caches, by digest, for `bundle create --since`."""
 
     def call() -> None:
         from resume_dl.offline_tools.machine.conda_clients import find_clients  # noqa: PLC0415 - loaded when it runs, not for --help
