@@ -1,10 +1,10 @@
-"""Reads what pip projects ask for: requirements.txt with all that it includes, and pyproject.toml.
+"""Parser of pip's requirement files: requirements.txt with its includes, and pyproject.toml.
 
 Source: pip.pypa.io, "Requirements File Format"; PEP 508 for a requirement, PEP 621 for ``[project]``, PEP 751 for the
 name of a lock file. Of the libraries for this, pip-requirements-parser rests since 2022 and requirements-parser leaves
-the options out; so the lines and their options are read here, and each requirement by ``packaging``.
+the options out; so lines and options are parsed here, and requirements by ``packaging``.
 
-Whoever is quoted in an error is quoted as it stands in the file, before ``${VARIABLES}``, and scrubbed.
+Errors quote lines as in the file, with unexpanded ``${VARIABLES}``, and scrubbed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ else:
     import tomli as tomllib
 
 Fetch = Callable[[RedactedUrl], bytes]
-"""Reads a file that another names by its address. Raises a ResumeDLError."""
+"""A function that reads an included file by its URL. Raises a ResumeDLError."""
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -54,14 +54,14 @@ _NAMED = re.compile(r"[A-Za-z0-9][-\w.]*\s*(?:\[[^\]]*\])?(?:\s+@|@\s)")
 """``name @ …``, which is never a path."""
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 _BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
-"""For a project that names nothing (PEP 517, and pip's own choice)."""
+"""Default for a project that names none (PEP 517, and pip's own choice)."""
 _ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
-"""What a backend wants only when it is asked: wheel by setuptools before 70.1, editables for ``-e``."""
+"""Further needs of backends: wheel for setuptools before 70.1, editables for ``-e``."""
 _HASH = re.compile(r"sha(?:256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
 
 
 def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
-    """What the file asks for: a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
+    """Read a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
 
     Of an environment.yml (conda's) it is the part below ``pip:``, which is written like a requirements.txt.
 
@@ -84,8 +84,8 @@ def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None
 def parse_requirement(text: str, where: str = "") -> PipRequirement:
     """One requirement, as on pip's command line: PEP 508, or the address of a wheel or a source archive.
 
-    Raises InvalidSpecError for anything else, a path or a version control address too, which nothing can be fetched
-    for.
+    Raises InvalidSpecError for anything else, including paths and version control URLs, for which nothing can be
+    fetched.
     """
     found = _parse(text.strip())
     if isinstance(found, PipRequirement):
@@ -96,31 +96,31 @@ def parse_requirement(text: str, where: str = "") -> PipRequirement:
 
 
 def is_left_to_pip(text: str) -> bool:
-    """Whether only pip can say what it is: a path, an archive here, version control, an archive without a name."""
+    """Whether only pip can handle it: a path, a local archive, version control, an archive without a name."""
     found = _parse(text.strip())
     return isinstance(found, _Other) and found.valid
 
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """What is no requirement that an index could answer."""
+    """A text that is not a requirement for an index."""
 
     what: str
     hint: str
     valid: bool = True
-    """Whether pip itself takes it."""
+    """Whether pip itself handles it."""
 
 
 _INVALID = _Other(
     "no requirement", "write it as in torch==1.6.0, torch[extra]>=1.6; python_version < '3.9'", valid=False
 )
-_UNREADABLE = _Other("at an address that cannot be read", "write it as: name @ https://host/file.whl", valid=False)
-_NOT_FETCHED = "only what an index or an address offers is fetched; pip itself takes the rest"
+_UNREADABLE = _Other("at an invalid URL", "write it as: name @ https://host/file.whl", valid=False)
+_NOT_FETCHED = "only files of an index or a URL are fetched; pip itself handles the rest"
 _PATH = _Other("a path on this machine", _NOT_FETCHED)
 
 
 def _parse(text: str) -> PipRequirement | _Other:
-    if _is_archive(text):  # by its letters it may be a name, to pip it is a file
+    if _is_archive(text):  # it may look like a name; to pip it is a file
         return _PATH
     address, mark, marker = text.partition(" ;") if _SCHEME.match(text) else (text, "", "")
     try:
@@ -168,7 +168,7 @@ def _what_else(text: str) -> _Other:
     if scheme is not None and "+" in scheme["scheme"]:
         return _Other("from version control", _NOT_FETCHED)
     if scheme is not None and scheme["scheme"].lower() != "file":
-        return _Other("an archive whose name does not say which package it is", "write it as: name @ address")
+        return _Other("an archive without a package name in its file name", "write it as: name @ URL")
     plain = text.partition(" ;")[0]
     is_path = scheme is not None or plain.startswith((".", "~")) or "/" in plain or "\\" in plain
     return _PATH if is_path else _INVALID
@@ -255,7 +255,7 @@ class _Reader:
         """A file; ``shown`` is what its user calls it."""
         key = place.reveal() if isinstance(place, RedactedUrl) else str(place)
         if key in self._open:
-            raise ConfigurationError(f"{shown} includes itself", hint="take one of the -r or -c lines out")
+            raise ConfigurationError(f"{shown} includes itself", hint="remove one of the -r or -c lines")
         self._open.append(key)
         text = _decoded(self._bytes(place, shown), shown)
         self.read_text(text, place if isinstance(place, RedactedUrl) else place.parent, shown, constraint=constraint)
@@ -265,7 +265,7 @@ class _Reader:
         if isinstance(place, RedactedUrl):
             if self.fetch is None:
                 raise ConfigurationError(
-                    f"{shown} is not on this machine", hint="fetch it first (resume-dl get), and name the file"
+                    f"{shown} is not a local file", hint="fetch it first (resume-dl get), and name the file"
                 )
             return self.fetch(place)
         try:
@@ -285,7 +285,7 @@ class _Reader:
             requirement = " ".join(words[:options]).strip()
             said, rest = _options(" ".join(words[options:]), where)
             if rest:
-                self.passed_over.append(f"{where}: {scrub(line)} (pip takes no heed of what is behind the options)")
+                self.passed_over.append(f"{where}: {scrub(line)} (pip ignores the text after the options)")
             if requirement:
                 if self._take(requirement, said, line, where, constraint=constraint):
                     self._leave(expanded, requirement, line, constraint=constraint)
@@ -299,7 +299,7 @@ class _Reader:
         self.left.append(LeftToPip(line=expanded, place=place, shown=scrub(line), constraint=constraint))
 
     def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> bool:
-        """Keep the requirement; True if only pip itself can take it."""
+        """Keep the requirement; True if only pip itself can handle it."""
         found = _parse(text)
         if isinstance(found, _Other):
             if not found.valid:
@@ -333,14 +333,14 @@ class _Reader:
             )
         except ValueError:
             raise ConfigurationError(
-                f"{where}: an address that cannot be read, or a file: one that names no file",
+                f"{where}: an invalid URL, or a file: URL without a file",
                 hint="write it as https://host/simple, or file:///…",
             ) from None
         self.indexes = PipFile(indexes=found).indexes_over(self.indexes)
         self.require_hashes = (self.require_hashes or said.require_hashes) and not said.no_require_hashes
         for option, names in (("--no-binary", said.no_binary), ("--only-final", said.only_final)):
             self.passed_over += [f"{where}: {option} {name} (not heeded)" for name in names]
-        self.passed_over += [f"{where}: --all-releases {n} (not heeded)" for n in said.all_releases if n != ":all:"]
+        self.passed_over += [f"{where}: --all-releases {n} (ignored)" for n in said.all_releases if n != ":all:"]
 
 
 def _included(name: str, base: FindLinks) -> FindLinks:
@@ -354,7 +354,7 @@ def _included(name: str, base: FindLinks) -> FindLinks:
 
 
 def _links(word: str, folder: Path) -> FindLinks:
-    """As pip does: beside the file if it is there, else from the current folder."""
+    """As in pip: relative to the file if it exists there, else to the current folder."""
     beside = place_from(word, folder)
     return beside if isinstance(beside, RedactedUrl) or beside.exists() else place_from(word, Path.cwd())
 
@@ -381,7 +381,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         if line.endswith("\\") and not comment and number < len(lines):
             joined += line.rstrip("\\")
             continue
-        # a whole line of comment ends a joined one, and needs a blank before it to be seen as such
+        # a comment line ends a joined one, and needs a blank before it to be recognised
         whole = _COMMENT.sub("", joined + (" " + line if comment else line.rstrip("\\"))).strip()
         if whole:
             yield first, whole
@@ -427,21 +427,19 @@ def _read_project(path: Path) -> PipFile:
             f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt can be read"
         )
     if "dependencies" in project.get("dynamic", ()):
-        raise ConfigurationError(
-            f"{path} leaves its dependencies to its build (dynamic)", hint="list them in a requirements.txt"
-        )
+        raise ConfigurationError(f"{path} declares its dependencies as dynamic", hint="list them in a requirements.txt")
     listed = project.get("dependencies", [])
     if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise ConfigurationError(
-            f"{path}: project.dependencies is no list of texts", hint="PEP 621 says how it is written"
+            f"{path}: project.dependencies is not a list of strings", hint="PEP 621 describes the format"
         )
     return PipFile(requirements=tuple(parse_requirement(text, f"{path}, project.dependencies") for text in listed))
 
 
 def build_requirements(folder: Path) -> tuple[str, ...]:
-    """What pip wants for building the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
+    """The build requirements of the project in ``folder``, from its pyproject.toml (PEP 518, PEP 517).
 
-    A file that cannot be read is pip's to explain; it counts as none.
+    An unreadable file counts as missing; pip will report it.
     """
     try:
         document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
