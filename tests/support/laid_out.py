@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from resume_dl.bundle.channel import subdirs, write_repodata
+from resume_dl.bundle.channel_index import subdirs, write_repodata
 from resume_dl.bundle.environment import write_environment
 from resume_dl.bundle.lists import write_explicit, write_requirements
 from resume_dl.bundle.lock_file import write_pylock

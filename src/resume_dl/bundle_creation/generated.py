@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from resume_dl.bundle.channel import subdirs, write_repodata
+from resume_dl.bundle.channel_index import subdirs, write_repodata
 from resume_dl.bundle.environment import write_environment
 from resume_dl.bundle.lists import write_explicit, write_requirements
 from resume_dl.bundle.lock_file import write_pylock

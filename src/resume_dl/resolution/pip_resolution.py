@@ -51,9 +51,9 @@ from resume_dl.resolve.target import ASSUMED_GLIBC, tags_for, tags_of, takes
 from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import TargetPython, default_index, find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.source_places import Places
 

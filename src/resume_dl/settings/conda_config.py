@@ -9,7 +9,7 @@ from pathlib import Path
 
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.settings.conda_cache import CondaCache
-from resume_dl.settings.conda_find import CondaCommand, find_condas
+from resume_dl.settings.conda_find import CondaCommand, find_conda_commands
 from resume_dl.settings.condarc import read_settings, search_path
 from resume_dl.settings.paths import Paths
 
@@ -40,7 +40,7 @@ def load_conda_settings(
     problems: list[str] = []
     root: Path | None = None
     command: CondaCommand | None = None
-    for number, candidate in enumerate(find_condas(env)):
+    for number, candidate in enumerate(find_conda_commands(env)):
         if number >= MOST_ASKED:
             break
         command, root = command or candidate, root or candidate.root

@@ -44,7 +44,7 @@ def asks_none(env: Mapping[str, str]) -> bool:
     return env.get(SWITCH, "").strip().lower() == "none"
 
 
-def find_condas(env: Mapping[str, str]) -> Iterator[CondaCommand]:
+def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
     """Find the conda installations, likeliest first, without duplicates.
 
     In order: ``RESUME_DL_CONDA`` (then no other), ``CONDA_EXE``, ``CONDA_PYTHON_EXE``, ``PATH``, the environment that

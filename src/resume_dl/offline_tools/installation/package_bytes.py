@@ -33,7 +33,7 @@ def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: C
         fits = _NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"]) and _FILE.fullmatch(name)
         if not fits:
             text = "{}: its name or version cannot be written into a list".format(entry["path"])
-            raise InstallError(text, "do not use this bundle; ask whoever made it for another", 4)
+            raise InstallError(text, "do not use this bundle; ask its maker for another", 4)
         if entry["included"]:
             found.append(Package(entry, folder / entry["path"]))
             continue
@@ -86,4 +86,4 @@ def refuse_same_names(packages: list[Package]) -> None:
         other = seen.setdefault(each.stem, each.entry["path"])
         if other != each.entry["path"]:
             text = f"{other} and {each.entry['path']} are one package to conda"
-            raise InstallError(text, "do not use this bundle; ask whoever made it for another", 2)
+            raise InstallError(text, "do not use this bundle; ask its maker for another", 2)
