@@ -16,15 +16,15 @@ import pytest
 
 from faults.behaviours import NeverAnswer, Redirect, SilentUntil, Status
 from faults.server import FaultServer
-from resume_dl.app.bundle.create import CreateRequest, create
+from resume_dl.app.bundle_create import CreateRequest, create
 from resume_dl.app.fetch import fetch
-from resume_dl.app.report import RunResult
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel, write_repodata
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.whole import FORMATS
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.transfer.report import RunResult
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.fetching import User
 from support.in_process import Heard, LastingWorker
 

@@ -12,11 +12,11 @@ import pytest
 from faults.behaviours import NeverAnswer
 from faults.server import FaultServer
 from resume_dl.app.fetch import fetch
-from resume_dl.app.report import RunResult
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import PackageSpec, build_channel, write_repodata
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.transfer.report import RunResult
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.in_process import Heard, LastingWorker
 
 ANSWERS, SILENT = 0, 1

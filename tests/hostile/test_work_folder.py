@@ -14,11 +14,11 @@ import pytest
 
 from resume_dl import fs
 from resume_dl.app.leftovers import clean, find
+from resume_dl.caches.conda.extraction_folders import sweep
 from resume_dl.errors import NotWritableError, StoreError, UntrustedFolderError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir
-from resume_dl.store.condacache import sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.work_folder import is_trusted, make_work_folder, not_writable

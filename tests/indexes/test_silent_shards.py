@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from resume_dl.app import shards as app_shards
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.reachability import Reachability
@@ -20,6 +18,8 @@ from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.model.artifact import Source
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolution import conda_shards as app_shards
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.in_process import Heard
 
 

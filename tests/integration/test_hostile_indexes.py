@@ -16,12 +16,12 @@ import zstandard
 
 from faults.behaviours import Answer, Status
 from faults.server import FaultServer
-from resume_dl.app.setup import TransferOptions
 from resume_dl.cli.fetch import command as fetch_command
 from resume_dl.errors import IntegrityError
 from resume_dl.indexes.copies import KeptCopies
 from resume_dl.resolve import repodata
 from resume_dl.resolve.repodata import LARGEST, check_index, unpack_zst
+from resume_dl.transfer.setup import TransferOptions
 from support.fetching import Done, User, index_from
 from support.logins import build_small_channels, serve
 

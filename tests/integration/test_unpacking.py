@@ -14,16 +14,18 @@ from typing import ClassVar
 
 import pytest
 
-from resume_dl.app.caches import CondaCache
-from resume_dl.app.extract import Extractor
-from resume_dl.app.unpacked_batch import MOST, Ready, UnpackedBatch
+from resume_dl.caches.conda.extraction_folders import sweep
+from resume_dl.caches.conda.lookup import State, is_whole, look, stem
+from resume_dl.caches.conda.publish import Unplaced
+from resume_dl.caches.package_caches import CondaCache
 from resume_dl.demo.package import PackageSpec, write_package
 from resume_dl.errors import IntegrityError, InternalError, Interrupted, StoreError, WorkerCrashedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
-from resume_dl.store.condacache import State, Unplaced, is_whole, look, stem, sweep
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
+from resume_dl.transfer.unpacking import Extractor
 
 GUARD = 60.0
 """Seconds; only a test that would hang needs them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from resume_dl.indexes.page_agreement import Statement, agree
+from resume_dl.indexes.pip.page_agreement import Statement, agree
 from resume_dl.resolve.index_page import ListedFile
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Latency, NeverAnswer, Page
-from resume_dl.app.pip import config as pip_config
-from resume_dl.app.pip.config import Timed, advise, apply, retired_mirrors
-from resume_dl.app.setup import Setup, TransferOptions, load_setup
+from resume_dl.app import pip_config
+from resume_dl.app.pip_config import Timed, advise, apply, retired_mirrors
 from resume_dl.errors import ConfigurationError, Interrupted, NotWritableError
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.pip import PipIndexes
@@ -22,6 +21,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
+from resume_dl.transfer.setup import Setup, TransferOptions, load_setup
 from settings.users_machine import Machine
 from support.fetching import User
 

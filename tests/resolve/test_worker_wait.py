@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from resume_dl.app.resolving import Resolver
-from resume_dl.app.solver_wait import SolverWait
 from resume_dl.errors import ChannelUnavailableError, WorkerCrashedError
 from resume_dl.model.channel import Channel
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolution.conda_resolution import Resolver
+from resume_dl.resolution.solver_wait import SolverWait
 from resume_dl.resolve import conda_solver
 from resume_dl.resolve import worker as module
 from resume_dl.resolve.conda_solver import solve_with_conda

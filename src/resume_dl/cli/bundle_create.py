@@ -15,9 +15,9 @@ from resume_dl.cli.run import Cancelled, run, say, transfer_of
 from resume_dl.cli.specs import check_specs, request_of, spec_options
 
 if TYPE_CHECKING:
-    from resume_dl.app.bundle.create import CreateRequest, CreateResult
-    from resume_dl.app.report import RunResult
+    from resume_dl.app.bundle_create import CreateRequest, CreateResult
     from resume_dl.ports import Reporter
+    from resume_dl.transfer.report import RunResult
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -48,8 +48,8 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
         def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
             nonlocal result
-            from resume_dl.app.bundle.create import create  # noqa: PLC0415 - see above
-            from resume_dl.app.setup import load_setup  # noqa: PLC0415 - see above
+            from resume_dl.app.bundle_create import create  # noqa: PLC0415 - see above
+            from resume_dl.transfer.setup import load_setup  # noqa: PLC0415 - see above
 
             setup = load_setup(transfer_of(options), os.environ)
             result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
@@ -63,14 +63,14 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
 
 def _empty() -> RunResult:
-    from resume_dl.app.bundle.create import CreateResult  # noqa: PLC0415 - see above
+    from resume_dl.app.bundle_create import CreateResult  # noqa: PLC0415 - see above
 
     return CreateResult("bundle create")
 
 
 def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateRequest:
-    from resume_dl.app.bundle.create import CreateRequest  # noqa: PLC0415 - see above
-    from resume_dl.app.bundle.target import read_inventory, read_target  # noqa: PLC0415 - see above
+    from resume_dl.app.bundle_create import CreateRequest  # noqa: PLC0415 - see above
+    from resume_dl.bundle_creation.target_description import read_inventory, read_target  # noqa: PLC0415 - see above
 
     return CreateRequest(
         fetch=replace(request_of(specs, options), dry_run=options["dry_run"]),

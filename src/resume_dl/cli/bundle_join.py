@@ -46,8 +46,8 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
 
 
 def _show(report: Report, *, as_json: bool) -> None:
-    from resume_dl.app.report import error_json  # noqa: PLC0415 - see above
     from resume_dl.offline_tools.parts.advice import advice, summary  # noqa: PLC0415 - see above
+    from resume_dl.transfer.report import error_json  # noqa: PLC0415 - see above
 
     code, whole, hints = report.exit_code, report.whole, advice(report)
     error = None

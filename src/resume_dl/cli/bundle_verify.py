@@ -155,6 +155,6 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def _error_json(error: ResumeDLError) -> dict[str, Any]:
-    from resume_dl.app.report import error_json  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.transfer.report import error_json  # noqa: PLC0415 - loaded when it runs, not for --help
 
     return error_json(error)

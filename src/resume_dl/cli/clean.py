@@ -22,8 +22,8 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
     def call() -> None:
         from resume_dl.app.leftovers import clean, folders, notes_of  # noqa: PLC0415 - not loaded for --help
-        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415
-        from resume_dl.app.shards import shard_store  # noqa: PLC0415
+        from resume_dl.resolution.conda_shards import shard_store  # noqa: PLC0415
+        from resume_dl.transfer.setup import TransferOptions, load_setup  # noqa: PLC0415
 
         setup = load_setup(TransferOptions(), os.environ)
         shard_store(setup.paths).clean()

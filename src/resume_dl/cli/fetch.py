@@ -17,9 +17,9 @@ from resume_dl.cli.specs import check_specs, request_of, spec_options
 from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
-    from resume_dl.app.report import RunResult
     from resume_dl.ports import Reporter
     from resume_dl.resolve.worker import RattlerWorker
+    from resume_dl.transfer.report import RunResult
 
 _PATH = click.Path(path_type=Path)
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
@@ -75,7 +75,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
 def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWorker) -> int:
     from resume_dl.app.fetch import fetch  # noqa: PLC0415 - as above
-    from resume_dl.app.setup import load_setup  # noqa: PLC0415 - see above
+    from resume_dl.transfer.setup import load_setup  # noqa: PLC0415 - see above
 
     locks = _locks(options["lock"])
 

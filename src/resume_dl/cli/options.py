@@ -14,7 +14,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.units import parse_size
 
 if TYPE_CHECKING:
-    from resume_dl.app.setup import TransferOptions
+    from resume_dl.transfer.setup import TransferOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmg]?)i?b?(?:/s)?", re.IGNORECASE)

@@ -89,7 +89,7 @@ def _command_of(given: Sequence[str]) -> str:
 
 def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
     """The object of a run that came to nothing; of what downloads nothing only the part that all have in common."""
-    from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - not needed for --help
+    from resume_dl.transfer.report import RunResult, error_json  # noqa: PLC0415 - not needed for --help
 
     if command.startswith("bundle ") and command != "bundle create":
         common = {"schema": 1, "command": command, "ok": False, "exit_code": error.exit_code}

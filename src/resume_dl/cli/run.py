@@ -20,9 +20,9 @@ from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeD
 from resume_dl.progress.console import presentable
 
 if TYPE_CHECKING:
-    from resume_dl.app.report import RunResult
-    from resume_dl.app.setup import TransferOptions
     from resume_dl.ports import Reporter
+    from resume_dl.transfer.report import RunResult
+    from resume_dl.transfer.setup import TransferOptions
 
 Cancelled = Callable[[], bool]
 _PROSE = {"message", "hint", "notes", "note"}
@@ -71,7 +71,7 @@ class Stop:
 
 def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
     """The common options as the use cases take them."""
-    from resume_dl.app.setup import TransferOptions  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from resume_dl.transfer.setup import TransferOptions  # noqa: PLC0415 - loaded when a command runs, not for --help
 
     return TransferOptions(
         mirrors_file=options["mirrors"],
@@ -112,8 +112,8 @@ def run(
     ``empty`` makes the result of a run that came to none, where its JSON object has keys of its own. ``report`` tells
     people what ``call`` gave, before its errors: these come last, where they are looked for.
     """
-    from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - see above
     from resume_dl.progress.choose import choose  # noqa: PLC0415 - see above
+    from resume_dl.transfer.report import RunResult, error_json  # noqa: PLC0415 - see above
 
     reporter = choose(options["progress"], sys.stderr, quiet=options["quiet"], verbose=options["verbose"])
     stop = Stop()
@@ -184,7 +184,7 @@ def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
     try:
         call()
     except Exception as caught:  # noqa: BLE001 - as in run
-        from resume_dl.app.report import error_json  # noqa: PLC0415 - see above
+        from resume_dl.transfer.report import error_json  # noqa: PLC0415 - see above
 
         error = as_error(caught)
         show_error(error)

@@ -14,7 +14,7 @@ from resume_dl.cli.run import guarded, say, say_json
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
-    from resume_dl.store.ahead import Ahead
+    from resume_dl.caches.conda.prefetched import Ahead
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 
@@ -32,7 +32,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
             folders,
             notes_of,
         )
-        from resume_dl.app.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
+        from resume_dl.transfer.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
 
         setup = load_setup(TransferOptions(), os.environ)
         places = folders(setup, pkgs_dir)

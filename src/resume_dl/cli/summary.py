@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from resume_dl.cli.run import say
 
 if TYPE_CHECKING:
-    from resume_dl.app.report import ArtifactResult, RunResult
+    from resume_dl.transfer.report import ArtifactResult, RunResult
 
 _LAST = {"planned": 1, "stopped": 2, "failed": 3}
 """Status -> its place in the list; what came is above, and what needs attention stands where people look last."""
@@ -27,7 +27,7 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
 def say_indexes(result: RunResult) -> None:
     """A line for each channel: where its index is from, and why it is believed."""
     if result.indexes:
-        from resume_dl.indexes.index_report import index_lines  # noqa: PLC0415 - as below
+        from resume_dl.model.index_report import index_lines  # noqa: PLC0415 - as below
 
         for line in index_lines(result.indexes):
             say(line)

@@ -29,10 +29,10 @@ from conda.core.package_cache_data import PackageCacheData
 from conda.exceptions import CondaError
 from conda.models.records import PackageCacheRecord, PackageRecord
 
+from resume_dl.caches.conda.record import channel_of, client_url, without_credentials
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.explicit import MARK
-from resume_dl.store.cache_record import channel_of, client_url, without_credentials
 
 _ENV_UPDATE = "env_update"
 

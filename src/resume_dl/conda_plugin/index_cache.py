@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 
 
 class CondaIndex:
-    """``app.index_ahead.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
+    """``indexes.client_channels.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
 
     ``sharded``: whether the solver asks for an index of shards before it asks for the whole index.
     """

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from resume_dl.app.reuse import survey
+from resume_dl.caches.conda.partial import withdraw_orphans
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all
 from resume_dl.conda_plugin.saying import say
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.cache_partial import withdraw_orphans
 
 
 def after_solve(records: Iterable[Any]) -> None:

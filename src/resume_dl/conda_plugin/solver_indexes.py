@@ -28,9 +28,9 @@ from resume_dl.conda_plugin.index_hold import hold_brought
 from resume_dl.conda_plugin.solver import running_solver, takes_shards
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
-    from resume_dl.app.mirrored_ahead import Mirrored, Missed
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
+    from resume_dl.indexes.client_mirrors import Mirrored, Missed
 
 TWO = 2
 """Operators that have to agree."""
@@ -116,10 +116,10 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
 
 
 def _bring(stale: Sequence[CondaIndex], names: Collection[str], preferences: Preferences, stop: Stop) -> None:
-    from resume_dl.app.index_ahead import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
     from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
+    from resume_dl.indexes.client_channels import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
     from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
 
     setup = load_ours(preferences, PATIENCE)
