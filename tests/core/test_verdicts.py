@@ -55,7 +55,7 @@ def compare_all(line: Line, *, same: bool) -> None:
     """Every comparison comes to its end, with the same bytes everywhere or nowhere."""
     while line.download.state is State.INQUIRING:
         number, one = next(iter(line.download.connections.items()))
-        compare(line, number, () if same else one.lease.gaps)  # type: ignore[arg-type]
+        compare(line, number, () if same else one.lease.gaps)
 
 
 def test_two_owners_that_cannot_be_compared_give_their_whole_copies_in_turn() -> None:
@@ -288,7 +288,7 @@ def test_who_lies_only_as_a_witness_is_left_out() -> None:
     while line.download.state is State.INQUIRING:
         number, one = next(iter(line.download.connections.items()))
         line.tell(ev.RangeCompared(number, one.position, 0))  # nothing new yet
-        compare(line, number, one.lease.gaps if one.source == 1 else ())  # type: ignore[arg-type]
+        compare(line, number, one.lease.gaps if one.source == 1 else ())
     (fail,) = line.of(act.Fail)
     assert (fail.reason, fail.agreeing) == ("record", (0, 2))
     assert [source.quarantined for source in line.download.sources] == [False, True, False]
