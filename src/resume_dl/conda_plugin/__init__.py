@@ -104,7 +104,6 @@ def _before_command(command: str) -> None:
 
 def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
     """Import the rest only now; whatever goes wrong, conda asks for its indexes by itself (this is the net)."""
-    del specs_to_remove
     from conda.base.context import context  # noqa: PLC0415 - only when it is called
 
     try:
@@ -112,7 +111,7 @@ def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
             return
         from resume_dl.conda_plugin.solver_indexes import fetch_for_solver
 
-        fetch_for_solver(specs_to_add)
+        fetch_for_solver(specs_to_add, specs_to_remove)
     except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
         _say_left_to_conda(error)
 

@@ -6,7 +6,7 @@ where ``insert`` would end the command. For logins conda's own session is asked 
 every solver leaves them in its records, which indexes it has read (``SubdirData._cache_``). Nothing is patched.
 
 Two modules hold what is needed before every solve, where this one would be too slow to load: ``solver`` and
-``index_cache``.
+``index_cache``. ``shard_database`` has the private names of conda's database of shards.
 """
 
 from __future__ import annotations
@@ -81,6 +81,11 @@ def plugin_setting(name: str) -> Any:
 def is_talkative() -> bool:
     """Whether a user wants to read more than results."""
     return not (context.quiet or context.json)
+
+
+def is_verbose() -> bool:
+    """Whether a user wants to read details (``conda -v``)."""
+    return is_talkative() and bool(context.verbosity)
 
 
 def package_caches() -> list[Path]:

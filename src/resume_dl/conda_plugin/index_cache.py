@@ -20,7 +20,7 @@ from conda.core.subdir_data import SubdirData
 from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_KEY, URL_KEY
 from conda.models.channel import Channel
 
-from resume_dl.conda_plugin.index_hold import load_state, note_brought, set_aside
+from resume_dl.conda_plugin.index_hold import is_brought, load_state, note_brought, set_aside
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
     from resume_dl.model.http import CacheHeaders
@@ -108,6 +108,29 @@ class CondaIndex:
             note_brought(cache, sharded=self._sharded)
         return settled
 
+    def has_shards(self) -> bool:
+        """Whether conda has a shard index that it reads or asks for anew."""
+        return self._wants_shards() and bool(self._fetch.repo_cache.cache_path_shards.exists())
+
+    def shard_index(self) -> bytes | None:
+        """The shard index that conda will read without a request: one that is fresh, or that was just brought.
+
+        It counts as fresh until the solve has read it, as one that was brought: its shards may take a while.
+        """
+        from resume_dl import fs  # noqa: PLC0415 - not where all is fresh
+        from resume_dl.indexes.shards.index import LARGEST_INDEX
+
+        cache = self._fetch.repo_cache
+        self._load(cache)  # conda makes a new one each time
+        if not self.has_shards() or (cache.stale() and not is_brought(cache)):
+            return None
+        try:
+            data = fs.read_regular(cache.cache_path_shards, LARGEST_INDEX)
+        except OSError:
+            return None
+        note_brought(cache, sharded=True)
+        return data
+
     def forms(self) -> Sequence[str]:
         """The files that conda will try, in its order; none where it asks in a way that is not known here."""
         if self._wants_shards():
@@ -142,13 +165,18 @@ class CondaIndex:
         cache = self._fetch.repo_cache
         self._load(cache)
         state = cache.state
+        temporary = _temporary(cache)
         if form == SHARDS_FN:
             state.set_has_format(_SHARDS, True)
             self._describe(state, said)
-            cache.save(path.read_bytes())
+            try:
+                shutil.copyfile(path, temporary)
+                sync_file(temporary)  # conda's own save() does not, and no check of conda's finds a torn one
+                cache.replace(temporary, cache.cache_path_shards)
+            finally:
+                temporary.unlink(missing_ok=True)
             note_brought(cache, sharded=True)
             return
-        temporary = _temporary(cache)
         try:
             if form.endswith(".zst"):
                 unpack_zst(path, temporary, largest=LARGEST if largest is None else largest)
