@@ -96,14 +96,14 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
     stale = [index for index in found if not index.is_fresh()]
     if not stale:
         return
-    from resume_dl.conda_plugin.preferences import NEVER, read_preferences  # noqa: PLC0415 - not where all is fresh
+    from resume_dl.conda_plugin.preferences import NEVER, read_preferences
 
     preferences = read_preferences()
     if NEVER in {preferences.prefetch, preferences.index}:
         return
     _tried.update(index.key for index in stale)
     from resume_dl.cli.run import Stop
-    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle
 
     stop = Stop()
     try:
@@ -116,9 +116,9 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
 
 
 def _bring(stale: Sequence[CondaIndex], names: Collection[str], preferences: Preferences, stop: Stop) -> None:
-    from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin import compat
     from resume_dl.conda_plugin.ahead import load_ours
-    from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import say, say_failure
     from resume_dl.indexes.client_channels import fetch_indexes_ahead
     from resume_dl.progress.choose import choose
 
@@ -167,7 +167,7 @@ def _describe_contradicted(files: Sequence[str]) -> str:
 
 def _describe(missed: Sequence[Missed]) -> str:
     """One line, whatever number failed."""
-    from resume_dl.conda_plugin.saying import in_one_line  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import in_one_line
 
     first = missed[0]
     more = f", and {len(missed) - 1} more," if missed[1:] else ""

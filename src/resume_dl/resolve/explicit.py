@@ -75,7 +75,7 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
         filename = unquote(parts.path.rpartition("/")[2])
         named = _FILE.fullmatch(filename)
         if parts.scheme not in _SCHEMES or named is None:
-            raise ValueError(address)  # noqa: TRY301 - one way out for all that is wrong with it
+            raise ValueError(address)  # noqa: TRY301 - the same message as for what urlsplit refuses
         return Artifact(
             kind="conda",
             filename=filename,
