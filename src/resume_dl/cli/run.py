@@ -170,7 +170,7 @@ def as_error(caught: Exception) -> ResumeDLError:
     if isinstance(caught, ResumeDLError):
         return caught
     if not isinstance(caught, OSError):
-        hint = "run it again with --debug and report what it says"
+        hint = "run it again with --debug and report the traceback"
         return ResumeDLError(f"a bug in resume-dl: {type(caught).__name__}", hint=hint)
     try:
         Path.cwd()
