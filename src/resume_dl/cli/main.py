@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return outcome(given)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)  # noqa: T201 - click may not be loaded yet
+        sys.stderr.write("stopped\n")  # click may not be loaded yet
         return 130
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from conda import CondaError
@@ -84,7 +84,7 @@ def _before_command(command: str) -> None:
     """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
     from conda.base.context import context
 
-    try:
+    with _left_to_conda(CondaError):
         arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
         if command in {"search", "env_create"}:
             from resume_dl.conda_plugin.solver_indexes import fetch_for_command
@@ -96,10 +96,6 @@ def _before_command(command: str) -> None:
             from resume_dl.conda_plugin.explicit import before_command
 
             before_command(command)
-    except CondaError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
 
 
 def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
@@ -107,14 +103,12 @@ def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
     del specs_to_remove
     from conda.base.context import context
 
-    try:
+    with _left_to_conda():
         if context.plugins.resume_dl_index == "never":
             return
         from resume_dl.conda_plugin.solver_indexes import fetch_for_solver
 
         fetch_for_solver(specs_to_add)
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
 
 
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
@@ -128,17 +122,13 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
         return
     from conda.base.context import context
 
-    try:
+    with _left_to_conda(CondaError):
         from resume_dl.conda_plugin.glance import unsettled
 
         if records := unsettled(link_precs, context.pkgs_dirs):
             from resume_dl.conda_plugin.post_solve import after_solve
 
             after_solve(records)
-    except CondaError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
 
 
 def _command_line(arguments: tuple[str, ...]) -> int:
@@ -147,8 +137,15 @@ def _command_line(arguments: tuple[str, ...]) -> int:
     return run(arguments)
 
 
-def _say_left_to_conda(error: Exception) -> None:
-    with suppress(Exception):  # an installation that is broken has not even this
-        from resume_dl.conda_plugin.saying import in_one_line, say_failure
+@contextmanager
+def _left_to_conda(*passing: type[Exception]) -> Iterator[None]:
+    """Report an exception in one line, but for those in ``passing``: conda does by itself what is left."""
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:  # noqa: BLE001 - no defect of the plugin may stop conda
+        with suppress(Exception):  # an installation that is broken has not even this
+            from resume_dl.conda_plugin.saying import in_one_line, say_failure
 
-        say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)
+            say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)

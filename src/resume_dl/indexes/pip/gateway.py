@@ -271,5 +271,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+    def log_message(self, *_: object) -> None:
         """Say nothing: what matters is in ``Gateway.errors``."""
