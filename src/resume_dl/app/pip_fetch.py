@@ -19,7 +19,8 @@ from resume_dl.ports import Reporter
 from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import Asked
-from resume_dl.resolution.pip_resolution import read_request, resolve_pip
+from resume_dl.resolution.pip_request_files import read_request
+from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network

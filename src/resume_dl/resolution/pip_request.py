@@ -15,7 +15,7 @@ from resume_dl.errors import InvalidSpecError, required
 from resume_dl.indexes.pip.catalogue import Wanted
 from resume_dl.model.pip import LeftToPip, PipFile, PipIndexes, PipRequest, PipRequirement
 from resume_dl.resolve.index_page import ListedFile, normalized
-from resume_dl.resolve.requirements import parse_requirement
+from resume_dl.resolve.requirement_line import parse_requirement
 
 _FRAGMENT_HASH = re.compile(r"(md5|sha256|sha384|sha512)=([0-9a-fA-F]+)")
 
