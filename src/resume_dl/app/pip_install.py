@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as changed
+from importlib.util import find_spec
 from pathlib import Path
 
 from resume_dl.app.pip_fetch import FetchPip, index_notes
@@ -159,8 +160,6 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
     """The command that installs into ``python``; an environment without a pip gets ours (pip's ``--python``)."""
     if python.has_pip:
         return python.pip
-    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
-
     if find_spec("pip") is None:
         raise ConfigurationError(f"{python.executable} has no pip", hint=f"{python.executable} -m ensurepip makes one")
     return (sys.executable, *module_arguments("pip"), "--python", str(python.executable))

@@ -10,8 +10,9 @@ from pathlib import Path
 from resume_dl.caches.conda.partial import SUFFIX
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
+from resume_dl.transfer.cache_plan import plan_cache
 from resume_dl.transfer.package_transfer import Transfer
-from resume_dl.transfer.plan import Planned, Space, plan_cache, planned_files, space_for
+from resume_dl.transfer.plan import Planned, Space, planned_files, space_for
 from resume_dl.transfer.report import ArtifactResult
 from resume_dl.transfer.setup import Setup, engine_for
 

@@ -268,7 +268,7 @@ def _check_object(path: Path, form: str) -> None:
 def _nominal_key() -> str:
     """The name by which conda notes the digest of the JSON; empty where this conda keeps none (26)."""
     try:
-        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH  # noqa: PLC0415 - gone in 26; wants jsonpatch
+        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH
     except ImportError:
         return ""
     return str(NOMINAL_HASH)
@@ -278,7 +278,7 @@ def _content_digests(path: Path) -> dict[str, str]:
     """What conda before 26 wants of a JSON beside its ETag, or it asks without the ETag (BLAKE2b, 32 bytes)."""
     if not _nominal_key():
         return {}
-    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH  # noqa: PLC0415 - as above
+    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH
 
     digest = blake2b(digest_size=32)
     with path.open("rb") as file:

@@ -75,8 +75,8 @@ def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
 
 def _channels_of_file(arguments: Mapping[str, Any]) -> list[str]:
     """What ``env create`` before 26 asks for: an environment file's channels, then the configured ones."""
-    from resume_dl.resolve.environment_file import read_environment_file  # noqa: PLC0415 - for this command only
-    from resume_dl.settings.channels import NODEFAULTS  # noqa: PLC0415 - as above
+    from resume_dl.resolve.environment_file import read_environment_file
+    from resume_dl.settings.channels import NODEFAULTS
 
     file = Path(str(arguments.get("file") or ""))
     if not file.is_file():
@@ -102,7 +102,7 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
     if NEVER in {preferences.prefetch, preferences.index}:
         return
     _tried.update(index.key for index in stale)
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
 
     stop = Stop()
@@ -117,10 +117,10 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
 
 def _bring(stale: Sequence[CondaIndex], names: Collection[str], preferences: Preferences, stop: Stop) -> None:
     from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.ahead import load_ours
     from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
-    from resume_dl.indexes.client_channels import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+    from resume_dl.indexes.client_channels import fetch_indexes_ahead
+    from resume_dl.progress.choose import choose
 
     setup = load_ours(preferences, PATIENCE)
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())

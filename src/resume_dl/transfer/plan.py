@@ -8,11 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from resume_dl.caches.conda.lookup import verify_file
+from resume_dl.caches.link_or_copy import take
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import PlannedFile
 from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.store.staged import staged_path
 
 UNPACKED_FACTOR = 3
 """Packages unpack to about this many times their archive's size (pytorch 2.3, mkl 3.6, numpy 3.5): an estimate."""
@@ -35,55 +38,6 @@ def measured(artifact: Artifact, path: Path | None) -> Artifact:
         with suppress(OSError):
             return replace(artifact, size=path.stat().st_size)
     return artifact
-
-
-def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> list[Planned]:
-    """What conda's package caches have of ``artifacts`` already.
-
-    An entry under another mirror's URL is made one of the client's, unless ``touch`` is False (dry runs). A bare
-    archive counts once its digest was computed. Raises StoreError.
-    """
-    return [_planned(artifact, pkgs_dir, others, touch=touch) for artifact in artifacts]
-
-
-def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> Planned:
-    if artifact.digest is None:
-        return Planned(artifact, "missing")
-    # what a package cache holds is not needed for plain files
-    from resume_dl.caches.conda.lookup import find_entry, verify_file  # noqa: PLC0415 - see above
-    from resume_dl.caches.conda.publish import claim_for_client  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
-    entry = find_entry([pkgs_dir, *others], artifact)
-    if entry is not None and entry.extracted is not None:
-        if touch and not entry.is_for(artifact):
-            entry = claim_for_client(entry, artifact)
-        known = measured(artifact, entry.archive)
-        if known.size is None and entry.record is not None and isinstance(size := entry.record.get("size"), int):
-            known = replace(artifact, size=size)
-        return Planned(known, "cached", entry.archive or entry.extracted)
-    for archive in (pkgs_dir / artifact.filename, staged_path(pkgs_dir, artifact)):
-        if verify_file(archive, artifact.digest, artifact.size):
-            return Planned(measured(artifact, archive), "packed", archive)
-    return Planned(artifact, "missing")
-
-
-def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]:
-    """What rattler's package cache has already. Raises StoreError for a package whose name would lead elsewhere."""
-    # what rattler's cache holds is not needed for any other
-    from resume_dl.caches.conda.lookup import verify_file  # noqa: PLC0415 - see above
-    from resume_dl.caches.rattler import find_for_rattler, rattler_folder  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
-    planned = []
-    for artifact in artifacts:
-        place, staged, state = rattler_folder(pkgs_dir, artifact), staged_path(pkgs_dir, artifact), "missing"
-        if find_for_rattler(pkgs_dir, artifact) is not None:
-            state = "cached"
-        elif artifact.digest is not None and verify_file(staged, artifact.digest, artifact.size):
-            state = "packed"
-        planned.append(Planned(artifact, state, None if state == "missing" else place))
-    return planned
 
 
 def plan_folder(
@@ -114,9 +68,6 @@ def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch
         return False
     if not touch:
         return _is_verified(source, artifact)
-    from resume_dl.caches.link_or_copy import take  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
     return take(source, target, staged_path(folder, artifact), artifact)
 
 
@@ -125,8 +76,6 @@ def _is_verified(path: Path, artifact: Artifact) -> bool:
         path.stat()
     except (OSError, ValueError):
         return False
-    from resume_dl.caches.conda.lookup import verify_file  # noqa: PLC0415 - see above
-
     return artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
 
 

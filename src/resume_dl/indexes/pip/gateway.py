@@ -22,7 +22,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, final
 from urllib.parse import quote, unquote
 
 from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
@@ -38,6 +38,7 @@ _PATIENCE = 10.0
 """Seconds for a connection to this machine itself."""
 
 
+@final
 class Gateway:
     """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
 
@@ -66,7 +67,7 @@ class Gateway:
         self.left_out: dict[str, str] = {}
         """Files that are offered no more: address -> the Python that they turned out to need."""
 
-    def __enter__(self) -> Gateway:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Gateway:
         self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
         try:  # the resolver would only say that there is no such package
             socket.create_connection(("127.0.0.1", self._server.server_port), timeout=_PATIENCE).close()
