@@ -136,10 +136,10 @@ class FetchPip:
             self._begin()
         near = [] if self._request.bundle is None else [setup.paths.wheels]
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
-        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs)
+        options = "-o" if self._request.bundle is not None else "--wheel-dir"
+        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs, options=options)
         if not self._request.dry_run:
-            options = "-o" if self._request.bundle is not None else "--wheel-dir"
-            space.check(self._wheels.folder, options=options)
+            space.check()
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
