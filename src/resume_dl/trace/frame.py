@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from resume_dl.byte_units import unit_of
 from resume_dl.trace.story import File, Story
 from resume_dl.trace.svg import FAINT, Canvas
 
@@ -88,11 +89,10 @@ def round_step(least: float) -> float:
 
 
 def bytes_text(count: float) -> str:
-    """As people read it, powers of ten."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}" if count < 999.5 * size else f"{count / size:.0f} {unit}"
-    return f"{count:.0f} B"
+    """As people read it, in three figures: ``5 MB``, ``1.25 GB``."""
+    unit, scale = unit_of(count)
+    scaled = count / scale
+    return f"{scaled:.3g} {unit}" if 1 <= scaled < 999.5 else f"{scaled:.0f} {unit}"
 
 
 def seconds_text(seconds: float) -> str:

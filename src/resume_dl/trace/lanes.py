@@ -121,8 +121,8 @@ _MODES = {"write": "asked for", "hold": "duplicate, in memory:", "compare": "com
 
 def _range(one: Connection) -> str:
     """What it was asked for, before anything was cut off."""
-    stop = "end" if one.asked_end is None else f"{one.asked_end / 1e6:.1f}"
-    return f"{one.start / 1e6:.1f}–{stop} MB"
+    stop = "end" if one.asked_end is None else bytes_text(one.asked_end)
+    return f"{bytes_text(one.start)}–{stop}"
 
 
 def _extent(frame: Frame, mark: Mark) -> Extent:
