@@ -12,6 +12,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.fs import try_lock
 
 _PAUSE = 0.05
 _MOST_NOTE = 4096
@@ -38,7 +39,7 @@ class FileLock:
         while True:
             fd = fs.open_regular(self.path, os.O_RDWR | os.O_CREAT)
             try:
-                got = fs.try_lock(fd)
+                got = try_lock(fd)
             except OSError as error:
                 os.close(fd)
                 raise StoreError(
