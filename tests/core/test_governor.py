@@ -70,7 +70,7 @@ def test_several_hosts_on_one_line() -> None:
 def test_no_host_has_two() -> None:
     """There is nothing to try."""
     governor, hosts = Governor(POLICY), [Host(limit=1, active=1), Host(active=1)]
-    hosts[1].obey = lambda: None  # type: ignore[method-assign]
+    hosts[1].obey = lambda: None
     assert set(drive(governor, hosts, 0, 100, line=1.0 * MIB, each=9.0 * MIB)) == {2}
     assert [host.allowed for host in hosts] == [None, None]
 
@@ -78,7 +78,7 @@ def test_no_host_has_two() -> None:
 def test_a_request_that_does_not_end() -> None:
     """A trial that cannot begin is given up."""
     governor, hosts = Governor(POLICY), [Host()]
-    hosts[0].obey = lambda: None  # type: ignore[method-assign]
+    hosts[0].obey = lambda: None
     drive(governor, hosts, 0, 45, line=1.0 * MIB, each=9.0 * MIB)
     assert hosts[0].allowed == 1
     drive(governor, hosts, 45, 70, line=1.0 * MIB, each=9.0 * MIB)

@@ -18,14 +18,14 @@ import pytest
 
 from faults.behaviours import Headers, NeverAnswer, NotModified, Redirect, Status
 from faults.server import FaultServer
-from resume_dl.app.index_ahead import Brought, fetch_indexes_ahead
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import PackageSpec, build_channel, write_repodata
+from resume_dl.indexes.client_channels import Brought, fetch_indexes_ahead
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
+from resume_dl.transfer.setup import TransferOptions, load_setup
 
 AUTHORITY, EVIL, GOOD, FINE = range(4)
 PORTS = {"evil": EVIL, "good": GOOD, "fine": FINE}

@@ -33,13 +33,13 @@ from faults.behaviours import (
 )
 from faults.server import FaultServer
 from resume_dl.app.get import GetRequest, get
-from resume_dl.app.report import ArtifactResult, RunResult
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.core.policy import Policy
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec, write_package
 from resume_dl.errors import DigestMismatchError
 from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.transfer.report import ArtifactResult, RunResult
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.fetching import User
 from support.own_time import own_time
 

@@ -10,10 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from resume_dl.app.destination import refuse_others_link
-from resume_dl.app.plan import Planned, measured, plan_folder, planned_files, space_for
-from resume_dl.app.report import ArtifactResult, RunResult
-from resume_dl.app.setup import Setup, engine_for
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     ConfigurationError,
@@ -30,6 +26,10 @@ from resume_dl.model.units import show_bytes
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.ports import ArtifactProgress, Reporter
 from resume_dl.store.part import FOLDER, PartStore, hash_file
+from resume_dl.transfer.destination import refuse_others_link
+from resume_dl.transfer.plan import Planned, measured, plan_folder, planned_files, space_for
+from resume_dl.transfer.report import ArtifactResult, RunResult
+from resume_dl.transfer.setup import Setup, engine_for
 
 FIRST_WORD = 0.8
 """Seconds without an answer until that is said: the engine tells of each file once a second at least."""

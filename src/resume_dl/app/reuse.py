@@ -2,7 +2,7 @@
 
 Two steps, because the first is cheap and mostly finds nothing to do. ``survey`` lists folders and reads small
 records; it hashes nothing and changes nothing. ``prepare`` verifies one find and brings it where the client can take
-it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``store.condacache`` defines
+it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``caches.conda.publish`` defines
 it, a file by hashing the whole of it.
 
 No network, no solver and no progress bars: the conda plugin runs this inside conda.
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
+from resume_dl.caches.conda.lookup import Entry, is_whole, look, stem, verify_file
+from resume_dl.caches.conda.partial import duplicate
+from resume_dl.caches.conda.record import client_url
+from resume_dl.caches.conda.urls import add_url
 from resume_dl.errors import StoreError
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.cache_partial import duplicate
-from resume_dl.store.cache_record import client_url
-from resume_dl.store.cache_urls import add_url
-from resume_dl.store.condacache import Entry, is_unpacking, is_whole, look, stem, sweep, verify_file
 from resume_dl.store.journal import Contents
 from resume_dl.store.journal_file import read_journal
 from resume_dl.store.part import FOLDER, PartStore

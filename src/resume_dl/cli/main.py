@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stderr is None or sys.stdout is None:
             _open_missing_streams()
-        from resume_dl.cli.outcome import outcome  # noqa: PLC0415 - see the module's first line
+        from resume_dl.cli.outcome import outcome
 
         return outcome(given)
     except KeyboardInterrupt:

@@ -54,7 +54,7 @@ def _refuse_other_encodings(given: Sequence[str]) -> None:
 
 def _shown(caught: click.ClickException) -> ConfigurationError:
     """Print click's own words, config.toml named where the value came from there."""
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - not needed for --help
+    from resume_dl.settings.paths import find_paths
 
     where = ""
     if isinstance(caught, click.BadParameter) and caught.ctx is not None and caught.param is not None:
@@ -89,7 +89,7 @@ def _command_of(given: Sequence[str]) -> str:
 
 def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
     """The object of a run that came to nothing; of what downloads nothing only the part that all have in common."""
-    from resume_dl.app.report import RunResult, error_json  # noqa: PLC0415 - not needed for --help
+    from resume_dl.transfer.report import RunResult, error_json
 
     if command.startswith("bundle ") and command != "bundle create":
         common = {"schema": 1, "command": command, "ok": False, "exit_code": error.exit_code}
@@ -104,8 +104,8 @@ def _wants_json(given: Sequence[str]) -> bool:
     variable = os.environ.get("RESUME_DL_JSON")
     if variable is not None:
         return variable.strip().lower() in _TRUE
-    from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415
+    from resume_dl.settings.config import load_config
+    from resume_dl.settings.paths import find_paths
 
     try:
         return load_config(find_paths(os.environ).config_file).get("json") is True

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from conda import CondaError
 from conda.common.configuration import PrimitiveParameter
 from conda.plugins import hookimpl
 from conda.plugins.types import (
@@ -65,7 +67,7 @@ def conda_subcommands() -> Iterator[CondaSubcommand]:
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_health_checks() -> Iterator[CondaHealthCheck]:
     """What ``conda doctor`` says of the package caches; no other command asks."""
-    from resume_dl.conda_plugin.doctor import health_check  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.doctor import health_check
 
     yield health_check()
 
@@ -73,7 +75,7 @@ def conda_health_checks() -> Iterator[CondaHealthCheck]:
 @hookimpl(optionalhook=True)  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
 def conda_error_hints(error: Any) -> Iterator[Any]:
     """What goes on after conda's own error; condas before 26 do not know this hook, and do not ask."""
-    from resume_dl.conda_plugin.hints import hints  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.hints import hints
 
     yield from hints(error)
 
@@ -81,18 +83,17 @@ def conda_error_hints(error: Any) -> Iterator[Any]:
 def _before_command(command: str) -> None:
     """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
     from conda.base.context import context  # noqa: PLC0415 - only when it is called
-    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
 
     try:
         arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
         if command in {"search", "env_create"}:
-            from resume_dl.conda_plugin.solver_indexes import fetch_for_command  # noqa: PLC0415 - as below
+            from resume_dl.conda_plugin.solver_indexes import fetch_for_command
 
             fetch_for_command(command, arguments)
             return
         named = " ".join(arguments.get("packages") or ())
         if arguments.get("file") or ".conda" in named or ".tar.bz2" in named:
-            from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415 - only when it is called
+            from resume_dl.conda_plugin.explicit import before_command
 
             before_command(command)
     except CondaError:
@@ -108,7 +109,7 @@ def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
     try:
         if context.plugins.resume_dl_index == "never":
             return
-        from resume_dl.conda_plugin.solver_indexes import fetch_for_solver  # noqa: PLC0415 - only when it is called
+        from resume_dl.conda_plugin.solver_indexes import fetch_for_solver
 
         fetch_for_solver(specs_to_add, specs_to_remove)
     except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
@@ -125,13 +126,12 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
     if not link_precs:
         return
     from conda.base.context import context  # noqa: PLC0415 - only when it is called
-    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
 
     try:
-        from resume_dl.conda_plugin.glance import unsettled  # noqa: PLC0415 - only when it is called
+        from resume_dl.conda_plugin.glance import unsettled
 
         if records := unsettled(link_precs, context.pkgs_dirs):
-            from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415 - only when it is called
+            from resume_dl.conda_plugin.post_solve import after_solve
 
             after_solve(records)
     except CondaError:
@@ -141,14 +141,12 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
 
 
 def _command_line(arguments: tuple[str, ...]) -> int:
-    from resume_dl.conda_plugin.subcommand import run  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.subcommand import run
 
     return run(arguments)
 
 
 def _say_left_to_conda(error: Exception) -> None:
-    from contextlib import suppress  # noqa: PLC0415 - only when it is called
-
     with suppress(Exception):  # an installation that is broken has not even this
         from resume_dl.conda_plugin.saying import in_one_line, say_failure  # noqa: PLC0415 - only when it is called
 

@@ -26,13 +26,15 @@ from conda.base.context import context
 from conda.common.path import expand, url_to_path
 from conda.common.url import is_url, join_url, path_to_url
 from conda.core.package_cache_data import PackageCacheData
+from conda.core.subdir_data import SubdirData
 from conda.exceptions import CondaError
+from conda.models.channel import Channel
 from conda.models.records import PackageCacheRecord, PackageRecord
 
+from resume_dl.caches.conda.record import channel_of, client_url, without_credentials
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.explicit import MARK
-from resume_dl.store.cache_record import channel_of, client_url, without_credentials
 
 _ENV_UPDATE = "env_update"
 
@@ -276,9 +278,6 @@ def _pattern() -> re.Pattern[str]:
 
 def channels_with_login() -> dict[str, str]:
     """Address without the login -> with it, of every channel's platform folder that conda has read an index of."""
-    from conda.core.subdir_data import SubdirData  # noqa: PLC0415 - only where something is downloaded
-    from conda.models.channel import Channel  # noqa: PLC0415 - as above
-
     read = (key[0] for key in getattr(SubdirData, "_cache_", {}) if isinstance(key, tuple) and key[0])
     named = (url for channel in context.channels for url in Channel(channel).urls(with_credentials=True))
     found = ((without_credentials(url), url) for url in (*named, *read))
@@ -301,8 +300,8 @@ class SessionRequest:
 
 def session_request(url: str) -> SessionRequest:
     """What conda would send for ``url``; plugins are asked, and may raise anything."""
-    from conda.gateways.connection.session import CondaHttpAuth, get_session  # noqa: PLC0415 - as above
-    from requests import Request  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - conda's, not ours
+    from conda.gateways.connection.session import CondaHttpAuth, get_session
+    from requests import Request  # type: ignore[import-untyped,unused-ignore]
 
     session = get_session(url)
     prepared = session.prepare_request(Request("GET", url))

@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 
 
 class CondaIndex:
-    """``app.index_ahead.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
+    """``indexes.client_channels.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
 
     ``sharded``: whether the solver asks for an index of shards before it asks for the whole index.
     """
@@ -118,7 +118,7 @@ class CondaIndex:
         It counts as fresh until the solve has read it, as one that was brought: its shards may take a while.
         """
         from resume_dl import fs  # noqa: PLC0415 - not where all is fresh
-        from resume_dl.indexes.shards.index import LARGEST_INDEX  # noqa: PLC0415 - as above
+        from resume_dl.indexes.shards.index import LARGEST_INDEX
 
         cache = self._fetch.repo_cache
         self._load(cache)  # conda makes a new one each time
@@ -296,7 +296,7 @@ def _check_object(path: Path, form: str) -> None:
 def _nominal_key() -> str:
     """The name by which conda notes the digest of the JSON; empty where this conda keeps none (26)."""
     try:
-        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH  # noqa: PLC0415 - gone in 26; wants jsonpatch
+        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH
     except ImportError:
         return ""
     return str(NOMINAL_HASH)
@@ -306,7 +306,7 @@ def _content_digests(path: Path) -> dict[str, str]:
     """What conda before 26 wants of a JSON beside its ETag, or it asks without the ETag (BLAKE2b, 32 bytes)."""
     if not _nominal_key():
         return {}
-    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH  # noqa: PLC0415 - as above
+    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH
 
     digest = blake2b(digest_size=32)
     with path.open("rb") as file:

@@ -15,14 +15,14 @@ from typing import Any
 from conda.common.path import url_to_path
 from conda.exceptions import CondaError
 
+from resume_dl.caches.conda.lookup import look
+from resume_dl.caches.conda.record import INDEX
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.saying import say
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.console import presentable
-from resume_dl.store.cache_record import INDEX
-from resume_dl.store.condacache import look
 from resume_dl.store.part import hash_file
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resume_dl.app.shards_ahead import ClientShard
+    from resume_dl.resolution.client_shards import ClientShard
 
 _ADDRESS = re.compile(r".*/([0-9a-f]{64})\.msgpack\.zst")
 _AT_ONCE = 500
@@ -24,7 +24,7 @@ _AT_ONCE = 500
 
 
 class CondaShards:
-    """``app.shards_ahead.ShardDatabase`` for conda. Raises ImportError where this conda has none that is known here."""
+    """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError where this conda has no such modules."""
 
     def __init__(self) -> None:
         import conda.gateways.shards  # noqa: F401, PLC0415 - since 26.7; it loads the private modules in their order

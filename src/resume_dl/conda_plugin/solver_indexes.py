@@ -28,10 +28,10 @@ from resume_dl.conda_plugin.index_hold import hold_brought
 from resume_dl.conda_plugin.solver import Closure, root_names, running_solver, takes_shards
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
-    from resume_dl.app.index_ahead import Brought
-    from resume_dl.app.mirrored_ahead import Mirrored, Missed
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
+    from resume_dl.indexes.client_channels import Brought
+    from resume_dl.indexes.client_mirrors import Mirrored, Missed
 
 TWO = 2
 """Operators that have to agree."""
@@ -81,8 +81,8 @@ def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
 
 def _channels_of_file(arguments: Mapping[str, Any]) -> list[str]:
     """What ``env create`` before 26 asks for: an environment file's channels, then the configured ones."""
-    from resume_dl.resolve.environment_file import read_environment_file  # noqa: PLC0415 - for this command only
-    from resume_dl.settings.channels import NODEFAULTS  # noqa: PLC0415 - as above
+    from resume_dl.resolve.environment_file import read_environment_file
+    from resume_dl.settings.channels import NODEFAULTS
 
     file = Path(str(arguments.get("file") or ""))
     if not file.is_file():
@@ -113,7 +113,7 @@ def _fetch(
     if NEVER in {preferences.prefetch, preferences.index}:
         return
     _tried.update(index.key for index in stale)
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
 
     stop = Stop()
@@ -136,15 +136,15 @@ def _bring(  # noqa: PLR0917  one command's whole work
 ) -> None:
     from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
     from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+    from resume_dl.progress.choose import choose
 
     brought: Brought | None = None
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
     try:
         with stop.listening():
             if stale:
-                from resume_dl.app.index_ahead import fetch_indexes_ahead  # noqa: PLC0415 - as above
-                from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
+                from resume_dl.conda_plugin.ahead import load_ours
+                from resume_dl.indexes.client_channels import fetch_indexes_ahead
 
                 setup = load_ours(preferences, PATIENCE)
                 brought = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled, names=names)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from conda.base.context import context
 
-from resume_dl.app.shards_ahead import ClosureOptions, fetch_shards_ahead
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.index_cache import CondaIndex
 from resume_dl.conda_plugin.saying import in_one_line, say
@@ -21,11 +20,11 @@ from resume_dl.conda_plugin.shard_database import CondaShards
 from resume_dl.settings.paths import find_paths
 
 if TYPE_CHECKING:
-    from resume_dl.app.setup import Setup
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
     from resume_dl.conda_plugin.solver import Closure
     from resume_dl.ports import Reporter
+    from resume_dl.transfer.setup import Setup
 
 PATIENCE = 45.0
 """Seconds without progress after which conda asks by itself, as for indexes."""
@@ -39,7 +38,7 @@ def bring_shards(
     """Bring what can be brought. Raises nothing but KeyboardInterrupt."""
 
     def setup() -> Setup:
-        from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - only where there is something to fetch
+        from resume_dl.conda_plugin.ahead import load_ours
 
         return load_ours(preferences, PATIENCE)
 
@@ -50,6 +49,8 @@ def bring_shards(
         if not names or key in _done:
             return
         _done.add(key)
+        from resume_dl.resolution.client_shards import ClosureOptions, fetch_shards_ahead
+
         options = ClosureOptions(names, closure.follow, add_pip=bool(context.add_pip_as_python_dependency))
         refused = fetch_shards_ahead(
             sharded,

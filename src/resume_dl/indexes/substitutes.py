@@ -15,9 +15,10 @@ from pathlib import Path
 from resume_dl.errors import IntegrityError
 from resume_dl.indexes.merged_index import MirrorCopy, write_merged
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
-from resume_dl.indexes.trust import Standing, Vouched
+from resume_dl.indexes.trust import Standing
 from resume_dl.indexes.whole import Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.artifact import Source
+from resume_dl.model.index_report import Vouched
 from resume_dl.model.mirror import MirrorTable
 
 TWO = 2

@@ -28,8 +28,8 @@ from resume_dl.model.http import CacheHeaders
 from resume_dl.model.units import show_age
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.transfer.places import Places
-from resume_dl.transfer.watching import WatchedEngine
+from resume_dl.transfer.source_places import Places
+from resume_dl.transfer.watched_engine import WatchedEngine
 
 FORMATS = ("repodata.json.zst", "repodata.json")
 """Asked for in this order; the packed one is an eighth of the other."""
