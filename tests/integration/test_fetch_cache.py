@@ -11,9 +11,9 @@ import threading
 import time
 
 import pytest
+import zstandard
 
 from faults.behaviours import Flip, Latency, Ok, Stall, Status
-from resume_dl.demo.zstd import raw_frame
 from resume_dl.store.part import PartStore
 from support.channels import build_pytorch_channels
 from support.conda_cache import Offer
@@ -384,7 +384,7 @@ def write_index(channel, document):
     data = json.dumps(document).encode()
     for name in ("repodata.json", "current_repodata.json"):
         (channel / name).write_bytes(data)
-        (channel / f"{name}.zst").write_bytes(raw_frame(data))
+        (channel / f"{name}.zst").write_bytes(zstandard.compress(data))
 
 
 def older_copy(offer, root, change):

@@ -253,7 +253,7 @@ class _Create:
         return found
 
     def _requirements(self, path: Path) -> Asked:
-        from resume_dl.resolution.pip_resolution import read_request
+        from resume_dl.resolution.pip_request_files import read_request
 
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
 

@@ -51,7 +51,7 @@ def fetch_ahead(
 
     Raises OutOfSpaceError, ConfigurationError or StoreError.
     """
-    plan.space.check(plan.pkgs_dir)
+    plan.space.check()
     artifacts = [each.artifact for each in plan.planned]
     with engine_for(setup, reporter, cancelled) as engine:
         transfer = Transfer(plan.pkgs_dir, engine, reporter, cancelled, in_cache=True, offline=False)

@@ -50,7 +50,7 @@ class CondaIndex:
     @property
     def channel(self) -> str:
         """The channel's name, for people."""
-        from resume_dl.model.url import redact  # noqa: PLC0415 - not where all is fresh
+        from resume_dl.model.url import redact
 
         return redact(str(self._data.channel.canonical_name))
 
@@ -67,7 +67,7 @@ class CondaIndex:
     @property
     def base(self) -> RedactedUrl:
         """Where conda asks for the files of this index, login included."""
-        from resume_dl.model.url import RedactedUrl  # noqa: PLC0415 - as above
+        from resume_dl.model.url import RedactedUrl
 
         return RedactedUrl(self._fetch.url_w_credentials)
 
@@ -117,7 +117,7 @@ class CondaIndex:
 
         It counts as fresh until the solve has read it, as one that was brought: its shards may take a while.
         """
-        from resume_dl import fs  # noqa: PLC0415 - not where all is fresh
+        from resume_dl import fs
         from resume_dl.indexes.shards.index import LARGEST_INDEX
 
         cache = self._fetch.repo_cache
@@ -159,8 +159,8 @@ class CondaIndex:
 
     def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
         """Put ``path``, a file as it was served, into the cache. Raises IntegrityError, OSError and CondaError."""
-        from resume_dl.resolve.repodata import LARGEST, unpack_zst  # noqa: PLC0415 - not where all is fresh
-        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+        from resume_dl.resolve.repodata import LARGEST, unpack_zst
+        from resume_dl.store.platform import sync_file
 
         cache = self._fetch.repo_cache
         self._load(cache)
@@ -198,7 +198,7 @@ class CondaIndex:
         It gets no validator, so conda asks its server for the whole the next time, and ``index_hold`` puts back what
         was there before. A solver that reads shards takes it as it takes any whole index.
         """
-        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+        from resume_dl.store.platform import sync_file
 
         cache = self._fetch.repo_cache
         self._load(cache)
@@ -287,7 +287,7 @@ def _check_object(path: Path, form: str) -> None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1024))
         last = file.read().rstrip()[-1:]
-    from resume_dl.errors import IntegrityError  # noqa: PLC0415 - not where all is fresh
+    from resume_dl.errors import IntegrityError
 
     if first != b"{" or last != b"}":
         raise IntegrityError(f"{form} is not a JSON object", hint="ask the channel's owner")

@@ -24,7 +24,7 @@ _AT_ONCE = 500
 
 
 class CondaShards:
-    """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError where this conda has no such modules."""
+    """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError where conda has no known database."""
 
     def __init__(self) -> None:
         import conda.gateways.shards  # noqa: F401, PLC0415 - since 26.7; it loads the private modules in their order

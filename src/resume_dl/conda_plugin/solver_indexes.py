@@ -109,14 +109,14 @@ def _fetch(
     stale = [index for index in indexes if index.key not in _tried and not index.is_fresh()]
     if not stale and (shards is None or not any(index.has_shards() for index in indexes)):
         return
-    from resume_dl.conda_plugin.preferences import NEVER, read_preferences  # noqa: PLC0415 - not where all is fresh
+    from resume_dl.conda_plugin.preferences import NEVER, read_preferences
 
     preferences = read_preferences()
     if NEVER in {preferences.prefetch, preferences.index}:
         return
     _tried.update(index.key for index in stale)
     from resume_dl.cli.run import Stop
-    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle
 
     stop = Stop()
     try:
@@ -136,8 +136,8 @@ def _bring(  # noqa: PLR0917  one command's whole work
     preferences: Preferences,
     stop: Stop,
 ) -> None:
-    from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin import compat
+    from resume_dl.conda_plugin.saying import say, say_failure
     from resume_dl.progress.choose import choose
 
     @cache
@@ -200,7 +200,7 @@ def _describe_contradicted(files: Sequence[str]) -> str:
 
 def _describe(missed: Sequence[Missed]) -> str:
     """One line, whatever number failed."""
-    from resume_dl.conda_plugin.saying import in_one_line  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import in_one_line
 
     first = missed[0]
     more = f", and {len(missed) - 1} more," if missed[1:] else ""

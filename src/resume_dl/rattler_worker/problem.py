@@ -60,6 +60,10 @@ class Problem:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._open.close()
 
+    def keep(self, opened: ExitStack) -> None:
+        """Close ``opened`` with this problem."""
+        self._open.enter_context(opened)
+
     def candidates(self, name: str, *, channel: str | None = None) -> list[Any]:
         """All records of a name, of one channel's base or of all."""
         selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
@@ -122,7 +126,7 @@ def load(args: Mapping[str, Any]) -> Problem:
             free=frozenset(args["free"]),
         )
         problem.specs += [_spec(problem, spec) for spec in args["specs"]]
-        problem._open = opened.pop_all()  # noqa: SLF001 - handed over once everything is loaded
+        problem.keep(opened.pop_all())  # once everything is loaded
     return problem
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,8 @@ from resume_dl.store.staged import staged_path
 
 UNPACKED_FACTOR = 3
 """Packages unpack to about this many times their archive's size (pytorch 2.3, mkl 3.6, numpy 3.5): an estimate."""
+ANY_FOLDER = "--pkgs-dir (or --wheel-dir, --dest)"
+"""The options of ``fetch`` that choose where files go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,9 @@ def _is_verified(path: Path, artifact: Artifact) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a run needs, in bytes."""
+    """What a run needs on the disk of ``folder``, in bytes."""
 
+    folder: Path
     download: int
     """Not on disk yet."""
     unpacked: int
@@ -89,7 +92,9 @@ class Space:
     packed: int = 0
     """For all files once more, in a tar."""
     unknown: int = 0
-    """How many files are to be downloaded whose size nobody has told; in none of the sums."""
+    """How many files are to be downloaded whose size is unknown; in none of the sums."""
+    options: str = ANY_FOLDER
+    """The options that choose another folder, for messages."""
 
     def describe(self) -> str:
         """All the numbers, for people."""
@@ -99,26 +104,28 @@ class Space:
         unpacked = f"about {show_bytes(self.unpacked)} unpacked, " if self.unpacked else ""
         return f"{download} to download, {unpacked}{show_bytes(self.free)} free"
 
-    def check(self, folder: Path, *, options: str = "--pkgs-dir (or --wheel-dir, --dest)") -> None:
-        """Raise OutOfSpaceError with the numbers where it will not fit; ``options`` choose another folder."""
+    def check(self) -> None:
+        """Raise OutOfSpaceError with the numbers where it will not fit."""
         needed = self.download + self.unpacked + self.packed
         later = f" and about {show_bytes(self.unpacked)} unpacked" if self.unpacked else ""
         later = f" and about {show_bytes(self.packed)} in the tar" if self.packed else later
         if needed > self.free:
             raise OutOfSpaceError(
-                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download{later}), but "
+                f"{self.folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download{later}), but "
                 f"only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
-                hint=f"free some space, or choose a folder on another disk with {options}"
+                hint=f"free some space, or choose a folder on another disk with {self.options}"
                 + ("; --no-extract needs less: conda unpacks later" if self.unpacked else ""),
             )
 
 
-def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False) -> Space:
+def space_for(
+    planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False, options: str = ANY_FOLDER
+) -> Space:
     """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already.
 
-    ``pack``: all files go into a tar in the end, beside them.
+    ``pack``: all files go into a tar in the end, beside them. ``options`` as in ``Space``.
     """
     download = unpacked = unknown = 0
     for each, file in zip(planned, planned_files(planned, folder), strict=True):
@@ -131,7 +138,7 @@ def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: b
     while not place.exists() and place != place.parent:
         place = place.parent
     packed = sum(each.artifact.size or 0 for each in planned) if pack else 0
-    return Space(download, unpacked, shutil.disk_usage(place).free, packed, unknown)
+    return Space(folder, download, unpacked, shutil.disk_usage(place).free, packed, unknown, options)
 
 
 def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]:
@@ -148,3 +155,18 @@ def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]
             size = part.size if artifact.size is None else artifact.size
             files.append(PlannedFile(replace(artifact, size=size), part.done if size is None else min(part.done, size)))
     return files
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done for ``Wanted``; ``left_out`` is not fetched, because the target machine has it."""
+
+    planned: Sequence[Planned]
+    left_out: Sequence[Artifact]
+    spaces: Sequence[Space]
+    thorough: Container[str] = ()
+
+    def check(self) -> None:
+        """Raise OutOfSpaceError where a disk is too small. Reads nothing: call it as early as it helps."""
+        for space in self.spaces:
+            space.check()
