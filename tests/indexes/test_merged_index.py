@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,52 @@ def test_a_stop_ends_it_in_the_middle(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         write_merged(copies, target, "linux-64", cancelled=cancelled)
     assert 0 < target.read_text().count('"version"') < 5000
+
+
+def peak(folder: Path, *indexes: bytes) -> tuple[int, str]:
+    """Most memory in bytes that a merge took besides maps of files, and its error."""
+    copies = []
+    for number, text in enumerate(indexes):
+        (folder / f"{number}.json").write_bytes(text)
+        copies.append(MirrorCopy(f"m{number}", frozenset("abc"[number]), folder / f"{number}.json"))
+    said = ""
+    tracemalloc.start()
+    try:
+        write_merged(copies, folder / "merged.json", "linux-64")
+    except IntegrityError as error:
+        said = error.message
+    finally:
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return most, said
+
+
+@pytest.mark.parametrize("value", [b"0", b"[]", b'""', b"null"])
+def test_what_is_no_record_is_refused_at_the_first(tmp_path: Path, value: bytes) -> None:
+    """And not once a million of them are in memory."""
+    junk = b",".join(b'"%d.conda":%s' % (number, value) for number in range(500_000))
+    most, said = peak(tmp_path, b'{"packages.conda":{' + junk + b"}}")
+    assert "m0" in said
+    assert most < 8 << 20
+
+
+def test_too_many_records_are_refused_before_they_take_memory(tmp_path: Path) -> None:
+    for inside in (b'"1.conda":{},' * 2_000_001, b'"1.conda":{"a":[' + b"{}," * 2_000_001 + b"{}]},"):
+        most, said = peak(tmp_path, b'{"packages.conda":{' + inside[:-1] + b"}}")
+        assert "2,000,000" in said
+        assert most < 8 << 20
+
+
+def test_a_record_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """It is left out, and the others are there."""
+    record = {**BASE, "license": "x" * (32 << 20)}
+    index = json.dumps({"packages.conda": {"app-2.0-0.conda": record, FILE: BASE}}).encode()
+    most, said = peak(tmp_path, index, index)
+    assert said == ""
+    assert most < 8 << 20
+    assert [*json.loads((tmp_path / "merged.json").read_bytes())["packages.conda"]] == [FILE]
+
+
+def test_a_file_name_longer_than_any_file_systems_makes_its_index_unreadable(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="m0"):
+        merge(tmp_path, {"a" * 250 + ".conda": BASE}, {FILE: BASE})

@@ -28,9 +28,11 @@ _NOWHERE = RedactedUrl("")
 _DIGESTS = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}")}
 _INTEGERS = ("build_number", "size", "timestamp")
 """What clients read as integers: a file with another type there is unreadable for some."""
-_ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$")]
-_Records = Annotated[dict[_ArchiveName, msgspec.Raw], msgspec.Meta(max_length=2_000_000)]
+_ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$", max_length=255)]
+_MOST_OBJECTS = 2_000_000
+"""In one section: its records, and objects within them; the largest real one has 700,000."""
 _LARGEST_RECORD = 1 << 20
+_PIECE = 1 << 20
 _ASK_EVERY = 1000
 """Records; so many are compared in a hundredth of a second."""
 _LINKED = ("noarch", "python_site_packages_path", "size", "subdir")
@@ -44,6 +46,10 @@ class _Sections(msgspec.Struct, rename={"conda": "packages.conda"}):
     conda: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Record(msgspec.Struct, gc=False):
+    """Any object, of which nothing is kept."""
+
+
 class _Identity(msgspec.Struct):
     """What every record must have in its right type."""
 
@@ -55,6 +61,8 @@ class _Identity(msgspec.Struct):
     size: int | None = None
 
 
+_check_records = msgspec.json.Decoder(dict[_ArchiveName, _Record]).decode
+_as_records = msgspec.json.Decoder(dict[_ArchiveName, msgspec.Raw]).decode
 _as_identity = msgspec.json.Decoder(_Identity).decode
 
 
@@ -132,10 +140,22 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
         with copy.path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that is in it
         sections = msgspec.json.decode(data, type=_Sections)
-        decode = msgspec.json.Decoder(_Records).decode
-        return decode(sections.packages), decode(sections.conda)
+        return _records(sections.packages), _records(sections.conda)
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
+
+
+def _records(section: msgspec.Raw) -> _Table:
+    """The records of a section. Raises ValueError or MsgspecError.
+
+    Memory is bounded before it is spent: an object begins with a brace, so there are no more records than braces, and
+    decoding ends at the first value that is no object.
+    """
+    text = memoryview(section)
+    if sum(bytes(text[at : at + _PIECE]).count(b"{") for at in range(0, len(text), _PIECE)) > _MOST_OBJECTS:
+        raise ValueError(f"a section has more than {_MOST_OBJECTS:,} objects")
+    _check_records(section)
+    return _as_records(section)
 
 
 def _write_section(
@@ -145,7 +165,7 @@ def _write_section(
     for done, filename in enumerate(_filenames(tables)):
         if done % _ASK_EVERY == 0 and cancelled():
             raise Interrupted("stopped while indexes of mirrors were compared")
-        found = [(number, bytes(table[filename])) for number, table in enumerate(tables) if filename in table]
+        found = [(number, _text(table[filename])) for number, table in enumerate(tables) if filename in table]
         names, verdict, record = _stated(found, pairs)
         count.seen |= names & count.names
         if verdict is Stated.ALIKE and _is_safe(filename):
@@ -157,6 +177,11 @@ def _write_section(
             count.unstated += 1
             if verdict is Stated.OTHERWISE:
                 count.contradicted.append(filename)
+
+
+def _text(record: msgspec.Raw) -> bytes:
+    """The record as it stands in the file; one that is too large has no text, and so no identity."""
+    return bytes(record) if len(memoryview(record)) <= _LARGEST_RECORD else b""
 
 
 def _filenames(tables: Sequence[_Table]) -> Iterator[str]:
@@ -195,9 +220,9 @@ def _identity(text: bytes) -> _Identity | None:
 
 def _compared(own: bytes, theirs: bytes) -> tuple[Stated, bytes]:
     """Two mirrors' records of one file, and what both of them say."""
-    if max(len(own), len(theirs)) > _LARGEST_RECORD:
-        return Stated.ABSENT, b""
     try:
+        if own == theirs:  # as mirrors have nearly every record
+            return _stated_alike(_lowered(msgspec.json.decode(own)))
         return _compared_values(_lowered(msgspec.json.decode(own)), _lowered(msgspec.json.decode(theirs)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return Stated.ABSENT, b""
@@ -210,7 +235,11 @@ def _compared_values(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[State
     same = all(_is_same(own.get(key) or None, theirs.get(key) or None) for key in _EXACT)
     if verdicts != {Stated.ALIKE} or not same or not _is_same(own.get("build_number"), theirs.get("build_number")):
         return Stated.ABSENT, b""
-    both = {key: value for key, value in own.items() if key in theirs and _is_same(theirs[key], value)}
+    return _stated_alike({key: own[key] for key in own if key in theirs and _is_same(theirs[key], own[key])})
+
+
+def _stated_alike(both: dict[str, Any]) -> tuple[Stated, bytes]:
+    """What of a record that two mirrors state is given to clients, which expect the right types."""
     for key in _INTEGERS:
         if key in both and type(both[key]) is not int:
             if key == "build_number":
@@ -234,7 +263,7 @@ def _lowered(record: dict[str, Any]) -> dict[str, Any]:
 
 def _artifact(record: Mapping[str, Any]) -> Artifact:
     known = {key: record.get(key) for key in ("name", "version", "build", "sha256", "md5", "size")}
-    return Artifact(kind="conda", filename="record", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]
+    return Artifact(kind="conda", filename="record-", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]
 
 
 def _is_safe(filename: str) -> bool:
