@@ -278,6 +278,19 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
     assert len(brought.missed) == 2
 
 
+def test_a_platform_that_a_mirror_lacks_by_another_ones_word_is_not_empty(world: World) -> None:
+    """A redirect to a 404 is the word of both operators."""
+    for name in ("repodata.json.zst", "repodata.json"):
+        path = f"/honest/lab/linux-64/{name}"
+        world.server.always(FINE, Redirect(f"{world.server.base(GOOD)}{path}"), path=path)
+        world.server.always(GOOD, Status(404), path=path)
+    world.server.always(AUTHORITY, Status(500))
+    brought, client, noarch = world.bring(("good", "fine"))
+    assert client.mirrors == []
+    assert [each.index for each in brought.missed] == [client]
+    assert noarch.records == {}
+
+
 def validators(world: World, path: str) -> dict[str, str | None]:
     """Anybody can read them."""
     with urllib.request.urlopen(world.server.base(GOOD) + path) as answer:
