@@ -54,6 +54,9 @@ OTHERWISE = {
 """What conda can choose from, where that is not all that is honest."""
 
 
+PLACES = [(place, subdir) for place in ("honest", "rolled-back") for subdir in ("linux-64", "noarch")]
+
+
 @dataclass
 class Client:
     """One index of a client that asks for the packed file first."""
@@ -226,6 +229,25 @@ def test_mirrors_without_the_current_index_give_the_whole(world: World) -> None:
     _, client, noarch = world.bring(("good", "fine"), filename="current_repodata.json")
     assert {*client.records} == HONEST
     assert noarch.records == {}
+
+
+@pytest.mark.parametrize("subdir", ["linux-64", "noarch"])
+def test_a_third_mirror_is_asked_for_a_dependency_that_one_alone_states(world: World, subdir: str) -> None:
+    """In another index of the channel too; and not for a package that the request does not come to."""
+    app = {**world.records["app-1.0-0.conda"], "depends": ["lib >=1"]}
+    lib = {**app, "name": "lib", "depends": [], "sha256": "a" * 64, "md5": "b" * 32}
+    records = {f"/{place}/lab/{each}": {"app-1.0-0.conda": app} if each == "linux-64" else {} for place, each in PLACES}
+    records[f"/honest/lab/{subdir}"]["lib-1.0-0.conda"] = lib
+    for path, each in records.items():
+        world.server.put(f"{path}/repodata.json", json.dumps({"packages": {}, "packages.conda": each}).encode())
+    world.server.always(None, Status(404), path="*.zst")
+    world.server.always(AUTHORITY, Status(500))
+    _, client, noarch = world.bring(NAMES["first"], "rolled back", names=("other",))
+    assert {*client.records, *noarch.records} == {"app-1.0-0.conda"}
+    assert world.asked("fine") == []
+    _, client, noarch = world.bring(NAMES["first"], "rolled back")
+    assert {*client.records, *noarch.records} == {"app-1.0-0.conda", "lib-1.0-0.conda"}
+    assert all(f"/{subdir}/" in path for path in world.asked("fine"))
 
 
 def test_a_platform_that_two_mirrors_lack_is_empty_and_noarch_never(world: World) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -19,8 +20,10 @@ import msgspec
 
 from resume_dl.errors import IntegrityError, Interrupted
 from resume_dl.indexes.operators import Operators
+from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.trust import Stated, compare
 from resume_dl.model.artifact import Artifact, safe_filename
+from resume_dl.model.spec_name import name_of
 from resume_dl.model.url import RedactedUrl
 
 _SECTIONS = ("packages", "packages.conda")
@@ -61,6 +64,11 @@ class _Identity(msgspec.Struct):
     size: int | None = None
 
 
+class _Dependent(msgspec.Struct):
+    depends: list[str] = []
+
+
+_as_dependent = msgspec.json.Decoder(_Dependent).decode
 _check_records = msgspec.json.Decoder(dict[_ArchiveName, _Record]).decode
 _as_records = msgspec.json.Decoder(dict[_ArchiveName, msgspec.Raw]).decode
 _as_identity = msgspec.json.Decoder(_Identity).decode
@@ -84,15 +92,31 @@ class Merged:
     """Records that no second operator states alike."""
     contradicted: tuple[str, ...]
     """Files for which two mirrors state different digests."""
-    lacking: frozenset[str]
-    """Of the names that were asked for, those of which a mirror has records and the merged index has none."""
+    alone: frozenset[str]
+    """Names of packages of which a mirror has records and the merged index has none."""
+    depends: Mapping[str, Collection[str]]
+    """For each name of the merged index, those that its records depend on."""
+
+
+def lacking(merged: Collection[Merged], names: Iterable[str]) -> frozenset[str]:
+    """Of ``names``, and of all that they lead to in indexes that are used together, those that one operator has."""
+    stated = frozenset(name for each in merged for name in each.depends)
+    closure = Closure()
+    found: set[str] = set()
+    left = [*closure.add(names)]
+    while left:
+        name = left.pop()
+        if name not in stated and any(name in each.alone for each in merged):
+            found.add(name)
+        for each in merged:
+            left += closure.add(each.depends.get(name, ()))
+    return frozenset(found)
 
 
 def write_merged(
     copies: Sequence[MirrorCopy],
     target: Path,
     subdir: str,
-    names: Collection[str] = (),
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Merged:
@@ -106,7 +130,7 @@ def write_merged(
     """
     tables = [_tables(copy) for copy in copies]
     pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
-    count = _Count(frozenset(names))
+    count = _Count()
     with target.open("wb") as file:
         file.write(b'{"info":' + json.dumps({"subdir": subdir}).encode())
         for number, section in enumerate(_SECTIONS):
@@ -114,19 +138,36 @@ def write_merged(
             _write_section([table[number] for table in tables], pairs, file, count, cancelled)
             file.write(b"}")
         file.write(b',"removed":[],"repodata_version":1}')
-    return Merged(count.records, count.unstated, tuple(count.contradicted), frozenset(count.seen - count.stated))
+    alone = frozenset(count.seen - count.depends.keys())
+    return Merged(count.records, count.unstated, tuple(count.contradicted), alone, count.depends)
 
 
 @dataclass(slots=True)
 class _Count:
-    """What is counted while sections are written; ``seen`` and ``stated`` are those of ``names`` that have records."""
+    """What is counted while sections are written; ``seen`` are the names that have records in any copy."""
 
-    names: frozenset[str]
     records: int = 0
     unstated: int = 0
     contradicted: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    stated: set[str] = field(default_factory=set)
+    depends: dict[str, set[str]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    """Spec -> its name: most records share theirs."""
+
+    def add(self, names: Iterable[str], record: bytes) -> None:
+        """Count a record that is written, of packages of these names."""
+        self.records += 1
+        try:
+            specs = _as_dependent(record).depends
+        except msgspec.MsgspecError:
+            specs = []  # no client can read it
+        mentioned = {self._names.setdefault(spec, "") or self._named(spec) for spec in specs}
+        for name in names:
+            self.depends.setdefault(name.lower(), set()).update(mentioned)
+
+    def _named(self, spec: str) -> str:
+        name = self._names[spec] = sys.intern(name_of(spec))
+        return name
 
 
 _Table = Mapping[str, msgspec.Raw]
@@ -167,12 +208,11 @@ def _write_section(
             raise Interrupted("stopped while indexes of mirrors were compared")
         found = [(number, _text(table[filename])) for number, table in enumerate(tables) if filename in table]
         names, verdict, record = _stated(found, pairs)
-        count.seen |= names & count.names
+        count.seen.update(name.lower() for name in names)
         if verdict is Stated.ALIKE and _is_safe(filename):
             file.write((b"" if first else b",") + json.dumps(filename).encode() + b":" + record)
             first = False
-            count.records += 1
-            count.stated |= names & count.names
+            count.add(names, record)
         else:
             count.unstated += 1
             if verdict is Stated.OTHERWISE:
