@@ -370,6 +370,7 @@ class Download:
     def _on_failure(self, one: Connection, failure: Failure, now: float) -> None:
         index = one.source
         source = self.sources[index]
+        source.answered_by |= {failure.answered_by} - {""}
         if failure.kind is not FailureKind.UNCHANGED:
             self._out.append(act.NoteFailure(index, failure))
         if failure.kind is FailureKind.LOCAL:

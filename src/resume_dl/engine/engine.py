@@ -31,6 +31,8 @@ from resume_dl.engine.writer import Writer
 from resume_dl.errors import LockedError
 from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
+STOP_SECONDS = 10.0
+"""How long a run that an exception ends waits for its connections to close."""
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_ALL_EVERY = 1.0
@@ -134,6 +136,10 @@ class Engine:
             self._trace_begin(job)
         try:
             self._loop(session)
+        except BaseException:
+            with suppress(Exception):  # what ended the run is what the caller has to learn
+                self._stop(session)
+            raise
         finally:
             for running in self._running.values():
                 for worker in list(running.workers.values()):
@@ -180,6 +186,22 @@ class Engine:
                 shown_at = now
                 for each in self._running.values():  # a line that stands still must look so
                     self._teller.show(each, now)
+
+    def _stop(self, session: Session) -> None:
+        """End every download as a user's stop does: a part file that stayed open would keep its lock.
+
+        Takes ``STOP_SECONDS`` at most: an action that was cut off may have no answer.
+        """
+        until = self._clock.now() + STOP_SECONDS
+        self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+        while not session.over and (now := self._clock.now()) < until:
+            for key, event in self._wait(SLICE):
+                if key in self._running:
+                    if isinstance(event, ev.ConnectionClosed):
+                        self._running[key].workers.pop(event.connection, None)
+                    self._perform(session.handle(key, event, now))
+            if session.next_deadline() <= now:
+                self._perform(session.tick(now))
 
     def _wait(self, seconds: float) -> list[_Told]:
         """The next event, if one comes in time."""
