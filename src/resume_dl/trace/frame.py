@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from resume_dl.byte_units import unit_of
-from resume_dl.trace.story import File, Story
 from resume_dl.trace.svg import FAINT, Canvas
+from resume_dl.trace.timeline import File, Timeline
 
 WIDTH, LEFT, RIGHT = 1200.0, 112.0, 24.0
 EARLIER = "#c9ced6"
@@ -38,13 +38,13 @@ class Source:
 class Frame:
     """Places times on the picture and names sources."""
 
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.seconds = max(story.end, 0.001)
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.seconds = max(timeline.end, 0.001)
         self._names: dict[tuple[str, int], str] = {}
         self.sources: dict[str, Source] = {}
         hosts: dict[str, set[str]] = {}
-        for file in story.files:
+        for file in timeline.files:
             for index, name in enumerate(_told_apart(file)):
                 self._names[file.key, index] = name
                 hosts.setdefault(name, set()).update(file.hosts.get(index, ()))
