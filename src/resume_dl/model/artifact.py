@@ -21,7 +21,7 @@ def safe_filename(name: str) -> str:
     Refuses what a hostile index could use to write elsewhere: separators, ``..``, drive letters, NUL, control
     characters, and names that Windows would trim or redirect (trailing dot or space, ``CON``, ``NUL``, ...).
     """
-    if _PLAIN.fullmatch(name):
+    if _PLAIN.fullmatch(name) and len(name) <= 255:
         return name
     if unsafe_name(name):
         raise ValueError(f"unsafe file name: {name!r}")
