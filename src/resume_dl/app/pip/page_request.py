@@ -7,8 +7,8 @@ import re
 from resume_dl.app.pip.kept import KeptPage
 from resume_dl.app.pip.metadata import SILENT
 from resume_dl.app.pip.page_sources import PageSources
-from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.small_requests import TRIES
 from resume_dl.indexes.small_answers import Body, Refused, Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source, safe_filename
