@@ -10,8 +10,8 @@ from dataclasses import replace
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.leasing import NO_END
 from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic, gives_ranges
+from resume_dl.core.scheduling.leases import NO_END
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source

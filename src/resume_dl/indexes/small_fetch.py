@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, TypeVar
 
-from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import check_head, check_length
+from resume_dl.core.small_requests import TRIES
 from resume_dl.indexes.small_answers import Body, Part, Refused
 from resume_dl.indexes.small_attempts import Attempts
 from resume_dl.indexes.small_body import MOST, ByteCount, joined
