@@ -303,7 +303,7 @@ def _lowered(record: dict[str, Any]) -> dict[str, Any]:
 
 def _artifact(record: Mapping[str, Any]) -> Artifact:
     known = {key: record.get(key) for key in ("name", "version", "build", "sha256", "md5", "size")}
-    return Artifact(kind="conda", filename="record-", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]
+    return Artifact(kind="conda", filename="record-", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]  # checked before
 
 
 def _is_safe(filename: str) -> bool:

@@ -1,4 +1,4 @@
-"""What happened in a run, told from its trace: files, connections, failures. Times in seconds, counts in bytes."""
+"""What happened in a run, from its trace: files, connections, failures. Times in seconds, counts in bytes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Mark:
 
 @dataclass(slots=True)
 class File:
-    """One file's story. ``gained``: (from, to, source, bytes) of each report that brought something new."""
+    """One file of a run. ``gained``: (from, to, source, bytes) of each report that brought something new."""
 
     key: str
     name: str
@@ -104,7 +104,7 @@ class File:
 
 
 @dataclass(slots=True)
-class Story:
+class Timeline:
     """A whole run. ``whole``: the trace has its end; ``unread``: lines that could not be understood."""
 
     version: str = ""
