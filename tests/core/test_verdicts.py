@@ -8,11 +8,11 @@ from core.line import Line
 from core.world import SMALL, Server, World
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.download import State
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, MIB, Policy
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
+from resume_dl.core.transitions import State
 
 ONE = Policy(per_host=1)
 WRONG = ev.DigestChecked(matches=False, expected="good", actual="bad")
@@ -111,7 +111,7 @@ def test_a_guess_between_two_is_taken_back() -> None:
 def test_a_liar_is_distrusted_for_other_files() -> None:
     """A host that lied is asked for another file only where nobody else has it."""
     budget = Budget(Policy())
-    budget.host("a").lied = True
+    budget.host("a").distrusted = True
     other = Line(size=MIB, hosts="ab", budget=budget)
     assert [order.source for order in other.of(act.OpenRange)] == [1]
     alone = Line(size=MIB, hosts="a", budget=budget)
