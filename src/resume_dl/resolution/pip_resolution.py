@@ -116,10 +116,10 @@ def resolve_pip(
 
 @contextmanager
 def _reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
-    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load
+    from resume_dl.transport.client import HttpTransport  # noqa: PLC0415 - httpx is slow to load
 
     network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
-    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         yield reader

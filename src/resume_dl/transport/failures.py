@@ -1,6 +1,6 @@
-"""Every exception of httpx and of what stands below it, as one of ours.
+"""Every exception of httpcore and of what stands below it, as a SourceError.
 
-A message names the host and the trouble and nothing of a URL or a foreign text that may hold a secret.
+A message names the host and the failure, and quotes neither a URL nor a foreign text, which may hold a secret.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
+import httpcore
 
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.abortable_stream import ENDED_IN_BODY
+from resume_dl.transport.request_address import InvalidAddressError
 
 FOREIGN = (
-    httpx.HTTPError,
-    httpx.InvalidURL,
-    httpx.CookieConflict,
-    httpx.StreamError,
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.UnsupportedProtocol,
+    httpcore.ConnectionNotAvailable,
     OSError,
-    ValueError,  # what httpx and the standard library say to addresses and header values that they cannot encode
+    ValueError,  # addresses that cannot be requested, header values that cannot be encoded
 )
-"""What a request may raise, apart from errors of our own making."""
+"""What sending a request and reading its answer may raise, apart from our own SourceErrors."""
 
 _NO_ROUTE = frozenset(
     {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 )
-_RETRY_CANNOT_HELP = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.CookieConflict)
 _TLS_HINT = (
     "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc "
     "(cert in pip.conf for pip's packages); "
@@ -70,12 +73,12 @@ def to_ours(
 
 
 def _is_unresolved(error: Exception) -> bool:
-    return isinstance(error, httpx.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
+    return isinstance(error, httpcore.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
 
 
 def _has_no_route(error: Exception, url: str) -> bool:
     """Whether the system says that nothing answers at a literal IP address; a name may have other addresses."""
-    root = _root_cause(error) if isinstance(error, httpx.ConnectError) else None
+    root = _root_cause(error) if isinstance(error, httpcore.ConnectError) else None
     if root is None or root.errno not in _NO_ROUTE:
         return False
     try:
@@ -90,31 +93,31 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
     root = _root_cause(error)
     if isinstance(root, ssl.SSLCertVerificationError):
         return _Meaning(f"its certificate is not trusted ({root.verify_message})", retryable=False, hint=_TLS_HINT)
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, httpcore.ConnectTimeout):
         return _Meaning(f"no connection{through} within {network.connect_timeout:g} s", reached=False)
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, httpcore.TimeoutException):
         return _Meaning(f"no answer{through} within {network.first_byte_timeout:g} s", stalled=True)
-    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+    if isinstance(error, (InvalidAddressError, httpcore.UnsupportedProtocol)):
         return _Meaning(
             "this address cannot be requested",
             retryable=False,
             hint="Addresses begin with http://, https:// or file://.",
         )
-    if proxy and isinstance(error, httpx.ProxyError):
+    if proxy and isinstance(error, httpcore.ProxyError):
         return _Meaning(
             f"refused by the proxy {proxy}", hint="Check the proxy's address, login and rules.", reached=False
         )
-    if isinstance(error, httpx.RemoteProtocolError):
+    if isinstance(error, httpcore.RemoteProtocolError):
         return _Meaning(f"{_protocol_trouble(error)}{through}")
-    if isinstance(error, _RETRY_CANNOT_HELP) or (isinstance(error, ValueError) and root is None):
+    if isinstance(error, httpcore.LocalProtocolError) or (isinstance(error, ValueError) and root is None):
         return _Meaning(
             "this request cannot be written as HTTP", retryable=False, hint="Check the address for odd characters."
         )
     if _is_unresolved(error):
         return _Meaning(f"cannot resolve host name{through}", reached=False)
-    if isinstance(error, httpx.ConnectError):
+    if isinstance(error, httpcore.ConnectError):
         return _Meaning(f"cannot connect{through} ({_system_reason(root)})", reached=False)
-    if isinstance(error, (httpx.NetworkError, OSError)):
+    if isinstance(error, (httpcore.NetworkError, OSError)):
         return _Meaning(f"the connection broke{through} ({_system_reason(root)})")
     return _Meaning(f"the exchange failed{through} ({type(error).__name__})")
 
@@ -123,7 +126,7 @@ def _root_cause(error: BaseException) -> OSError | None:
     """The system's own error below the wrappers, the deepest one."""
     found: OSError | None = None
     step: BaseException | None = error
-    for _ in range(10):  # a chain that bites its own tail has been seen
+    for _ in range(10):  # libraries have raised an error from itself
         if step is None:
             break
         if isinstance(step, OSError):
@@ -144,11 +147,11 @@ def _system_reason(root: OSError | None) -> str:
     return (root.strerror or type(root).__name__).lower()
 
 
-def _protocol_trouble(error: httpx.RemoteProtocolError) -> str:
+def _protocol_trouble(error: httpcore.RemoteProtocolError) -> str:
     """In our words: the library's text may quote what the server sent."""
     text = str(error)
-    if "without sending complete message body" in text or "incomplete chunked read" in text:
-        return "the connection ended before the body did"
+    if text == ENDED_IN_BODY or "without sending complete message body" in text or "incomplete chunked read" in text:
+        return ENDED_IN_BODY
     if "without sending a response" in text:
         return "closed the connection without an answer"
     return "does not answer in HTTP/1.1"
