@@ -323,7 +323,7 @@ def test_without_our_plugin(target: Target, channel: ChannelInfo, tmp_path: Path
         (["-p", "venv", "--platform", "win-64"], PYTHON, 2, "it has linux-64"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_started(  # noqa: PLR0917 - by name
+def test_what_cannot_be_done_is_said_before_anything_is_started(
     wheels: list[BuiltFile],
     test_conda: TestConda,
     tmp_path: Path,

@@ -120,7 +120,7 @@ def test_a_folder_that_leads_elsewhere_or_is_open_is_refused(common: Path, home:
     code, told = get(ALICE, common, home)
     assert code == 5, told
     expected = {
-        "link": "is a link: what is written into it would be written where the link leads",
+        "link": "is a link: files written to it would land where the link leads",
         "file": "is not a folder",
         "writable": "can be written to by every user of this machine",
         "writable by a group": f"can be written to by group {GROUP}",

@@ -9,7 +9,6 @@ import pytest
 
 from faults.server import FaultServer
 from support.conda_cache import Offer, build_offer
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 from support.fetching import User
 
 

@@ -152,7 +152,7 @@ class _Create:
     def run(self) -> CreateResult:
         if self.request.fetch.dry_run:
             return self._fetch()
-        from resume_dl.bundle_creation.contents import path_of  # noqa: PLC0415 - not for what is refused or only looked at
+        from resume_dl.bundle_creation.contents import path_of
 
         with self.folder.working():
             result = self._fetch()
@@ -213,7 +213,7 @@ class _Create:
                 f"{self.output} is there, and no bundle", hint="choose another file with -o, or remove it"
             )
         if request.split is not None:
-            from resume_dl.bundle.parts import check_parts  # noqa: PLC0415 - a script of its own, for parts alone
+            from resume_dl.bundle.parts import check_parts
 
             check_parts(self.output.parent, self.output.name)
         for parent in self.output.resolve().parents:
@@ -253,7 +253,7 @@ class _Create:
         return found
 
     def _requirements(self, path: Path) -> Asked:
-        from resume_dl.resolution.pip_resolution import read_request  # noqa: PLC0415 - most bundles are of conda's packages alone
+        from resume_dl.resolution.pip_request_files import read_request
 
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
 
@@ -297,7 +297,7 @@ class _Create:
         return result
 
     def _contents(self, result: CreateResult) -> Contents:
-        from resume_dl.bundle_creation.contents import contents_of  # noqa: PLC0415 - see run
+        from resume_dl.bundle_creation.contents import contents_of
 
         with self.worker as worker:
 
@@ -338,7 +338,7 @@ class _Create:
         )
 
     def _write_files(self, contents: Contents) -> Iterator[BundleFile]:
-        from resume_dl.bundle_creation.generated import generated  # noqa: PLC0415 - loads CycloneDX's library
+        from resume_dl.bundle_creation.generated import generated
 
         manifest = self._manifest(contents)
         epoch = self.mtime if self.setup.env.get("SOURCE_DATE_EPOCH") else None
@@ -366,7 +366,7 @@ class _Create:
         if self.request.split is None:
             write_tar(members, self.output, mtime=self.mtime, cancelled=self.cancelled)
             return ()
-        from resume_dl.bundle.parts import split_members  # noqa: PLC0415 - see _check
+        from resume_dl.bundle.parts import split_members
 
         parts = split_members(
             members,

@@ -25,10 +25,11 @@ from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
 from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.part import FOLDER
+from resume_dl.transfer.cache_plan import plan_cache, plan_rattler
 from resume_dl.transfer.destination import channel_path, check_folder, check_lock, clash, refuse_others_link, write_list
 from resume_dl.transfer.outdated_records import disputes, is_stale, merged, renamed
 from resume_dl.transfer.package_transfer import Transfer
-from resume_dl.transfer.plan import plan_cache, plan_folder, plan_rattler, planned_files, space_for
+from resume_dl.transfer.plan import ANY_FOLDER, plan_folder, planned_files, space_for
 from resume_dl.transfer.report import ArtifactResult, Resolved, RunResult
 from resume_dl.transfer.setup import Setup, engine_for
 from resume_dl.transfer.watched_engine import WatchedEngine
@@ -60,7 +61,7 @@ def fetch(
     parts = tuple(path for path in request.files if has_pip_part(path))
     pip: FetchPip | None = None
     if of_pip or parts or request.pip.requirements:
-        from resume_dl.app.pip_fetch import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
+        from resume_dl.app.pip_fetch import FetchPip
 
         of_pips = changed(request, files=of_pip + parts)
         pip = FetchPip(of_pips, setup, reporter, cancelled, leave_out=leave_out, begin=begin)
@@ -242,7 +243,8 @@ class _Fetch:
             near = [] if self.request.bundle is None else self.setup.conda.pkgs_dirs
             touch = not self.request.dry_run
             planned = plan_folder(artifacts, self.folder, place=self._place, near=near, touch=touch)
-        space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs)
+        options = ANY_FOLDER if self.request.bundle is None else "-o"
+        space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs, options=options)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
         now = {each.artifact.key for each in planned}
         self.reporter.plan(planned_files(planned, self.folder), replaces=self._planned - now)
@@ -255,10 +257,7 @@ class _Fetch:
                 for each in planned
             ] + left
             return result
-        if self.request.bundle is not None:
-            space.check(self.folder, options="-o")
-        else:
-            space.check(self.folder)
+        space.check()
         began = time.monotonic()
         moved = self.transfer.run(planned, unpack=unpack, thorough=thorough, worker=self._worker)
         result.artifacts = moved + left

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from resume_dl.errors import ConfigurationError, ResumeDLError
+from resume_dl.errors import ConfigurationError, ResumeDLError, required
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
@@ -19,7 +19,8 @@ from resume_dl.ports import Reporter
 from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import Asked
-from resume_dl.resolution.pip_resolution import read_request, resolve_pip
+from resume_dl.resolution.pip_request_files import read_request
+from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
@@ -135,15 +136,14 @@ class FetchPip:
             self._begin()
         near = [] if self._request.bundle is None else [setup.paths.wheels]
         self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
-        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs)
+        options = "-o" if self._request.bundle is not None else "--wheel-dir"
+        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs, options=options)
         if not self._request.dry_run:
-            options = "-o" if self._request.bundle is not None else "--wheel-dir"
-            space.check(self._wheels.folder, options=options)
+            space.check()
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
-        wanted = self._asked
-        assert wanted is not None  # noqa: S101 - resolve comes first
+        wanted = required(self._asked, "what resolve found")
         hashes = wanted.wanted.hashes
 
         def line(text: str) -> str:
@@ -208,8 +208,8 @@ class FetchPip:
         offline = setup.options.offline or setup.conda.offline
         if not traced:  # one file holds the story of one engine, and conda's has it
             setup = changed(setup, options=changed(setup.options, debug_trace=None))
-        assert self._asked is not None  # noqa: S101 - resolve comes first
-        network = pip_network(load_network(setup.env, setup.conda), self._settings, self._asked.indexes)
+        indexes = required(self._asked, "what resolve found").indexes
+        network = pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
         with engine_for(setup, self._reporter, self._cancelled, network=network) as engine:
             return self._wheels.fetch(planned, engine, offline=offline)
 

@@ -13,10 +13,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as changed
+from importlib.util import find_spec
 from pathlib import Path
 
 from resume_dl.app.pip_fetch import FetchPip, index_notes
-from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError
+from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError, required
 from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
@@ -159,8 +160,6 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
     """The command that installs into ``python``; an environment without a pip gets ours (pip's ``--python``)."""
     if python.has_pip:
         return python.pip
-    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
-
     if find_spec("pip") is None:
         raise ConfigurationError(f"{python.executable} has no pip", hint=f"{python.executable} -m ensurepip makes one")
     return (sys.executable, *module_arguments("pip"), "--python", str(python.executable))
@@ -189,8 +188,7 @@ def _link(result: ArtifactResult) -> str:
 
     Raises StoreError for a file whose digest could not be taken.
     """
-    path, digest = result.path, result.artifact.sha256
-    assert path is not None  # noqa: S101 - pip is only run where all files are here
+    path, digest = required(result.path, "the path of a fetched file"), result.artifact.sha256
     if digest is None:
         raise StoreError(f"{path} cannot be read", hint="run the same command again")
     return f'<a href="{html.escape(path.as_uri())}#sha256={digest}">{html.escape(path.name)}</a>'

@@ -10,8 +10,9 @@ from pathlib import Path
 from resume_dl.caches.conda.partial import SUFFIX
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
+from resume_dl.transfer.cache_plan import plan_cache
 from resume_dl.transfer.package_transfer import Transfer
-from resume_dl.transfer.plan import Planned, Space, plan_cache, planned_files, space_for
+from resume_dl.transfer.plan import Planned, Space, planned_files, space_for
 from resume_dl.transfer.report import ArtifactResult
 from resume_dl.transfer.setup import Setup, engine_for
 
@@ -50,7 +51,7 @@ def fetch_ahead(
 
     Raises OutOfSpaceError, ConfigurationError or StoreError.
     """
-    plan.space.check(plan.pkgs_dir)
+    plan.space.check()
     artifacts = [each.artifact for each in plan.planned]
     with engine_for(setup, reporter, cancelled) as engine:
         transfer = Transfer(plan.pkgs_dir, engine, reporter, cancelled, in_cache=True, offline=False)

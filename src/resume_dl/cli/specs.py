@@ -82,7 +82,7 @@ def check_specs(options: Mapping[str, Any], specs: tuple[str, ...], *, hint: str
 
 def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchRequest:
     """What they ask for; where it goes is said by other options. Raises ConfigurationError."""
-    from resume_dl.resolution.fetch_request import FetchRequest  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from resume_dl.resolution.fetch_request import FetchRequest
 
     return FetchRequest(
         specs=specs,
@@ -103,8 +103,8 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
 
 def _pip_options(options: Mapping[str, Any]) -> PipOptions:
     """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
-    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415 - see above
-    from resume_dl.resolution.fetch_request import PipOptions  # noqa: PLC0415 - see above
+    from resume_dl.model.pip import PipIndexes, index_from, place_from
+    from resume_dl.resolution.fetch_request import PipOptions
 
     here = Path.cwd()
     index = options["index_url"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resume_dl.core.governor import Governor
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
 
@@ -17,8 +16,6 @@ class HostState:
     final: str
     """Who answers for it after redirects: connections are counted there."""
     active: int = 0
-    allowed: int | None = None
-    """Fewer than ``limit`` while one more has been found to bring nothing."""
     not_before: float = 0.0
     reached: bool = False
     silent: bool = False
@@ -48,7 +45,6 @@ class Budget:
         self._policy = policy
         self._hosts: dict[str, HostState] = {}
         self._active = 0
-        self._governor = Governor(policy)
 
     def host(self, name: str, connections: int | None = None) -> HostState:
         """The host's state, made on first mention; ``connections`` is its mirror's own limit, if it has one."""
@@ -66,9 +62,7 @@ class Budget:
     def has_room(self, name: str, now: float) -> bool:
         """Whether the host itself would take one more connection now."""
         host = self.host(name)
-        limit = host.limit if host.allowed is None else host.allowed
-        if self.is_ill(host, now) or self.is_fast(host):
-            limit = 1
+        limit = 1 if self.is_ill(host, now) or self.is_fast(host) else host.limit
         return host.not_before <= now and self._at(host.final) < limit
 
     def may_take(self, name: str, now: float) -> bool:
@@ -98,11 +92,6 @@ class Budget:
         self.network.answered(name)
         host.latency = latency
         host.final = final or name
-
-    def came(self, count: int, now: float) -> None:
-        """``count`` body bytes came over some connection of the run: see whether one more than needed is open."""
-        self._governor.came(count, now)
-        self._governor.decide(self._hosts.values(), now)
 
     def note_speed(self, name: str, speed: float, *, steady: bool = False) -> None:
         """A connection to this host has measured ``speed`` bytes a second; ``steady``: it is past its start."""

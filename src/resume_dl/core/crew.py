@@ -205,10 +205,12 @@ class Crew:
     def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
         """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order.
 
-        One that was tried and has never answered comes after those that have.
+        One that was tried and has never answered comes after those that have. A further connection to a host counts
+        for half of the last one: where a server limits all of a client's connections together, it brings nothing, and
+        an idle host of the same speed brings as much again.
         """
         host = self._budget.host(source.host)
-        speed = math.inf if host.speed is None else host.speed
+        speed = math.inf if host.speed is None else host.speed / (1 + host.active)
         speed = 0.0 if host.speed is None and (host.active or host.keeps_silent) else speed
         failing = source.failures_in_a_row >= self._policy.solo_failures
         return (not self._budget.is_ill(host, now), not failing, speed, -host.active, -self._sources.index(source))
@@ -286,7 +288,8 @@ class Crew:
     def _make_place(self, allowed: Sequence[SourceState], now: float) -> None:
         """With every connection of the run in use, give up a slow one of ours where a much faster host waits."""
         waiting = [s for s in allowed if s.not_before <= now and self._budget.has_room(s.host, now)]
-        better = max((self._budget.host(source.host).steady or 0.0 for source in waiting), default=0.0)
+        hosts = [self._budget.host(source.host) for source in waiting]
+        better = max((host.steady or host.speed or 0.0 for host in hosts), default=0.0)
         if any(one.closing for one in self.live.values()):
             return  # a place is being made already
         number = to_give_up(self.live, better, now, self._policy)
@@ -300,7 +303,6 @@ class Crew:
         one.last_byte_at = now
         one.doubted_at = None
         one.meter.add(count, now)
-        self._budget.came(count, now)
         speed = one.meter.speed
         if speed is None:
             return

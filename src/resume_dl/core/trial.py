@@ -67,6 +67,8 @@ class Trial:
         """The sources whose answers the guess rests on."""
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
+        self._outvoted: set[int] = set()
+        """Sources found to have lied by votes: wrong where most others lie, each in its own way."""
         self._copies: dict[str, set[int]] = {}
 
     @property
@@ -146,6 +148,7 @@ class Trial:
             for owner in verdict.owners:
                 if owner >= 0:
                     self._quarantine(owner, proven=verdict.proven)
+                    self._outvoted |= {owner} if verdict.proven else set()
                     self._guess = None if verdict.proven else owner
                     self._voters = inquiry.voters
             # without ranges they lied only as witnesses
@@ -194,6 +197,11 @@ class Trial:
             return Ruling(restart=True)
         if not self._thorough:  # a newer record may know these bytes, and is asked for sooner than all is thrown away
             return Ruling(reason="disputed", agreeing=tuple(owners))
+        if self._outvoted - self._solo_tried:  # a majority of sources that lie, each in its own way, is no proof
+            for index in {*owners, *here} - self._outvoted:
+                self._quarantine(index)
+            self.next_solo()
+            return Ruling(restart=True)
         return Ruling(forget=suspects, reason="single" if len(self._sources) == 1 else "digest")
 
     def _quarantine(self, index: int, *, proven: bool = True) -> None:
@@ -220,18 +228,28 @@ class Trial:
     def next_solo(self) -> bool:
         """Let the next single source have the file to itself, with a clean sheet; False where none is left.
 
-        Those that have never answered come last.
+        Those that have never answered come late, and those that votes were against come last.
         """
         if self.solo is not None:
             self._solo_tried.add(self.solo)
         self.solo = None
-        for index, source in sorted(enumerate(self._sources), key=lambda each: self._keeps_silent(each[1])):
-            if index not in self._solo_tried and self._may_have_it(source):
+        able = [i for i, source in enumerate(self._sources) if self._may_have_it(source) or i in self._outvoted]
+        for index in sorted(able, key=lambda i: (i in self._outvoted, self._keeps_silent(self._sources[i]))):
+            source = self._sources[index]
+            if index not in self._solo_tried:
+                if index in self._outvoted:
+                    self._acquit(source)
                 source.dropped = None
                 source.failures_in_a_row = 0
                 self.solo = index
                 return True
         return False
+
+    def _acquit(self, source: SourceState) -> None:
+        """Believe that it has not lied, until its whole copy is wrong."""
+        source.quarantined = False
+        source.failures.pop(FailureKind.LIED.value, None)
+        self._budget.host(source.host).lied = False
 
     def _keeps_silent(self, source: SourceState) -> bool:
         return self._budget.host(source.host).keeps_silent

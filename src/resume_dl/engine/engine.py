@@ -246,7 +246,7 @@ class Engine:
         elif isinstance(action, act.Publish):
             self._in_pool(self._storing, key, lambda: self._publish(running, part), publish=True)
         else:
-            raise AssertionError(f"nobody knows how to do {action}")  # noqa: TRY004 - a bug of ours
+            raise TypeError(f"unknown action: {action}")
 
     def _record(self, key: str, running: Running, part: PartFile, mark: int) -> None:
         """In the pool, for it syncs the journal; one after the other, and before whatever else ends their meaning."""
@@ -275,7 +275,7 @@ class Engine:
         elif isinstance(worker, Holder):
             worker.write(action.gaps)
         else:
-            raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
+            raise TypeError(f"{action} for a worker that holds no bytes")
 
     def _in_pool(
         self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False, publish: bool = False

@@ -38,7 +38,7 @@ def index_sizes(
     enough to be used without a request, or unchanged, which is noted. All are asked at once, and each authority once;
     no other source, as none may give the index. Raises Interrupted.
     """
-    from resume_dl.transport.client import HttpTransport  # noqa: PLC0415 - httpx is slow to load
+    from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
     network = load_network(setup.env, setup.conda)

@@ -8,7 +8,7 @@ import sys
 def lock(fd: int) -> bool:
     """Lock an open file until it is closed; False where another process has. File systems without locks have none."""
     if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 - Windows alone has it
+        import msvcrt
 
         os.lseek(fd, 1 << 62, os.SEEK_SET)  # beyond the data: what is locked there nobody else can read
         try:
@@ -17,7 +17,7 @@ def lock(fd: int) -> bool:
             return False
         os.lseek(fd, 0, os.SEEK_SET)
     else:
-        import fcntl  # noqa: PLC0415 - Windows has it not
+        import fcntl
 
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

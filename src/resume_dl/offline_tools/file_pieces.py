@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator
 
+from resume_dl import fs
 from resume_dl.offline_tools.console import show_size
 
 _BLOCK = 1 << 20
@@ -89,7 +90,7 @@ def blocks(file: BinaryIO) -> Iterator[memoryview]:
 
 def native(path: Path) -> Path:
     """The path as this system takes it, longer than 260 letters too on Windows."""
-    whole = os.path.abspath(str(path))  # noqa: PTH100 - resolve() fails on loops of links
+    whole = str(fs.absolute(str(path)))
     if os.name == "nt" and not whole.startswith("\\\\?\\"):
         whole = "\\\\?\\UNC" + whole[1:] if whole.startswith("\\\\") else "\\\\?\\" + whole
     return Path(whole)

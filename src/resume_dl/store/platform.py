@@ -157,7 +157,7 @@ def sync_file_system(fd: int) -> bool:
     """
     if sys.platform != "linux":
         return False
-    import ctypes  # noqa: PLC0415 - a quarter of this module's time to load, and only publishing needs it
+    import ctypes
 
     try:
         syncfs = ctypes.CDLL(None, use_errno=True).syncfs
@@ -256,7 +256,7 @@ def try_lock(fd: int) -> bool:
     has no locks.
     """
     if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 - exists on Windows only
+        import msvcrt
 
         os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
         try:
@@ -265,7 +265,7 @@ def try_lock(fd: int) -> bool:
             return False
         return True
     else:  # noqa: RET505 - so that a type checker sees one platform at a time
-        import fcntl  # noqa: PLC0415 - exists on POSIX only
+        import fcntl
 
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -295,7 +295,7 @@ def _sync_tree(folder: Path) -> None:
 def _flush_drive(fd: int) -> bool:
     """F_FULLFSYNC of macOS, which empties the drive's own cache too; False where there is none."""
     if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - exists on POSIX only
+        import fcntl
 
         with suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -306,8 +306,8 @@ def _flush_drive(fd: int) -> bool:
 def _set_sparse(fd: int) -> None:
     """FSCTL_SET_SPARSE, else Windows fills a hole with zeros on the disk; a refusal (FAT, network) is no error."""
     if sys.platform == "win32":
-        import ctypes  # noqa: PLC0415 - needed on Windows only
-        import msvcrt  # noqa: PLC0415
+        import ctypes
+        import msvcrt
 
         fsctl_set_sparse = 0x000900C4
         handle, returned = ctypes.c_void_p(msvcrt.get_osfhandle(fd)), ctypes.c_ulong(0)

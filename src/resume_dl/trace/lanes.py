@@ -122,7 +122,7 @@ _MODES = {"write": "asked for", "hold": "duplicate, in memory:", "compare": "com
 def _range(one: Connection) -> str:
     """What it was asked for, before anything was cut off."""
     stop = "end" if one.asked_end is None else f"{one.asked_end / 1e6:.1f}"
-    return f"{one.start / 1e6:.1f}–{stop} MB"  # noqa: RUF001 - a range
+    return f"{one.start / 1e6:.1f}–{stop} MB"
 
 
 def _extent(frame: Frame, mark: Mark) -> Extent:

@@ -142,17 +142,8 @@ class Transfer:
         artifact = outcome.artifact
         path = self._place(artifact)
         arrived = self._job(artifact).destination if outcome.error is None else None
-        result = ArtifactResult(
-            measured(artifact, arrived),
-            outcome.status,
-            path if outcome.error is None else None,
-            downloaded=outcome.downloaded,
-            resumed=outcome.resumed,
-            wasted=outcome.wasted,
-            sources=outcome.sources,
-            error=outcome.error,
-            reason=outcome.reason,
-        )
+        result = ArtifactResult.of(outcome, path)
+        result.artifact = measured(artifact, arrived)
         if outcome.error is None and extractor is not None:
             extractor.submit(artifact)
         elif outcome.error is None and self._in_cache:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resume_dl.engine.job import SourceReport
+from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
 
@@ -40,6 +40,21 @@ class ArtifactResult:
 
     waits: bool = False
     """Whether its archive is whole, verified and kept, and only its unpacking is left for the next run."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, path: Path) -> ArtifactResult:
+        """How the engine's job ended; ``path`` is where the file lies if it ended well."""
+        return cls(
+            outcome.artifact,
+            outcome.status,
+            path if outcome.error is None else None,
+            downloaded=outcome.downloaded,
+            resumed=outcome.resumed,
+            wasted=outcome.wasted,
+            sources=outcome.sources,
+            error=outcome.error,
+            reason=outcome.reason,
+        )
 
     @property
     def outcome(self) -> str:

@@ -139,7 +139,7 @@ def engine_for(
 
     ``network``: others than conda's (pip's, by ``settings.pip_network``).
     """
-    from resume_dl.transport.client import HttpTransport  # noqa: PLC0415 - httpx is slow to load, dry looks need it not
+    from resume_dl.transport.client import HttpTransport
 
     network = network or load_network(setup.env, setup.conda)
     tracer: TraceWriter | None = None

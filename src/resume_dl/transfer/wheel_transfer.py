@@ -120,17 +120,7 @@ class WheelDir:
 
     def _settle(self, outcome: Outcome) -> ArtifactResult:
         artifact = outcome.artifact
-        result = ArtifactResult(
-            artifact,
-            outcome.status,
-            self.folder / artifact.filename if outcome.error is None else None,
-            downloaded=outcome.downloaded,
-            resumed=outcome.resumed,
-            wasted=outcome.wasted,
-            sources=outcome.sources,
-            error=outcome.error,
-            reason=outcome.reason,
-        )
+        result = ArtifactResult.of(outcome, self.folder / artifact.filename)
         if outcome.error is None and artifact.digest is None:
             return self._settle_unknown(result)
         if isinstance(outcome.error, DigestMismatchError) and artifact.key in self._pinned:

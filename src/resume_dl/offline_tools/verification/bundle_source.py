@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from resume_dl import fs
 from resume_dl.offline_tools.console import show_size
 from resume_dl.offline_tools.file_pieces import blocks, native, piece
 from resume_dl.offline_tools.verification.findings import Report
@@ -86,7 +87,7 @@ class FolderSource(Source):
         while waiting:
             below = waiting.pop()
             try:
-                names = sorted(os.listdir(self._path(below)))  # noqa: PTH208 - names are wanted
+                names = sorted(fs.names_in(self._path(below)))
             except OSError as error:
                 report.add_unreadable(below or str(folder), error)
                 self.odd.add(below)

@@ -96,8 +96,8 @@ def _wrong_in_zip(file: BinaryIO) -> str:
 
 def _wrong_in_tar(file: BinaryIO) -> str:
     """By unpacking it to nowhere. Sparse files are refused: a few bytes of those fill any disk."""
-    import bz2  # noqa: PLC0415 - a Python may lack it, and only looking inside needs it
-    import gzip  # noqa: PLC0415 - as above
+    import bz2
+    import gzip
 
     packed = file.read(2) == b"BZ"
     file.seek(0)
