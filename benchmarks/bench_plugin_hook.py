@@ -65,7 +65,7 @@ for url in [url for channel in solver.channels for url in channel.urls(with_cred
 start = time.perf_counter()
 solver.solve_for_transaction()
 before = time.perf_counter() - start
-print(ours * 1000, theirs * 1000, before * 1000, "httpcore" in sys.modules)
+print(ours * 1000, theirs * 1000, before * 1000, "httpx" in sys.modules)
 """
 
 

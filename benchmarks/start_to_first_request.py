@@ -1,4 +1,4 @@
-"""From the start of the process to its first request: `resume-dl get` and `fetch`, beside Python alone and httpcore.
+"""From the start of the process to its first request: `resume-dl get` and `fetch`, beside Python alone and httpx.
 
     python benchmarks/start_to_first_request.py [runs]
 
@@ -59,7 +59,7 @@ def main(runs: int) -> int:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed programs have their byte code
         ways = {
             "python": lambda: whole_process("-c", ""),
-            "import httpcore": lambda: whole_process("-c", "import httpcore"),
+            "import httpx": lambda: whole_process("-c", "import httpx"),
             "get": lambda: to_first_request(environment, tempfile.mkdtemp(dir=folder)),
             "fetch": lambda: to_first_request(environment, tempfile.mkdtemp(dir=folder), FETCH),
         }

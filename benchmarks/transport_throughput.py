@@ -6,7 +6,7 @@ Each way is a process of its own, one after another in every round; medians of w
 measures inside the process, from before the request to after the last byte, the second whole processes, start-up
 included. ``--sizes`` measures our transport with other sizes of a read, past h11 and through it, in place of that.
 ``--tls`` goes through TLS (nginx with a certificate of our own), where a read brings one record of 16 KiB at most.
-Fails where our transport needs more wall time than 0.6 of httpcore's.
+Fails where our transport needs more wall time than 0.6 of httpx's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpcore
+import httpx
 import trustme
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -62,13 +63,13 @@ def raw(url: str) -> Bodies:
 
 
 def bare(url: str) -> Bodies:
-    """httpcore as it is."""
+    """httpx as it is."""
     context = ssl.create_default_context(cafile=os.environ.get("BENCH_CA"))
     with (
-        httpcore.ConnectionPool(context) as pool,
-        pool.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+        httpx.Client(verify=context, trust_env=False, headers={"Accept-Encoding": "identity"}) as client,
+        client.stream("GET", url) as answer,
     ):
-        yield from answer.iter_stream()
+        yield from answer.iter_raw()
 
 
 def ours(url: str) -> Bodies:
@@ -88,7 +89,7 @@ def parsed(url: str) -> Bodies:
     yield from ours(url)
 
 
-WAYS: dict[str, Callable[[str], Bodies]] = {"socket": raw, "httpcore": bare, "through h11": parsed, "transport": ours}
+WAYS: dict[str, Callable[[str], Bodies]] = {"socket": raw, "httpx": bare, "through h11": parsed, "transport": ours}
 
 
 def inside(way: str, url: str, out: str) -> None:
@@ -157,7 +158,7 @@ def ways_of(
         return {f"{way}, {kib} KiB": ([*me, way], {"BENCH_MOST": str(kib << 10)}) for way in two for kib in sizes}
     file = str(folder / "copy")
     found = {way: ([*me, way], {}) for way in WAYS if not (args.tls and way == "socket")}
-    found |= {f"{way} to a file": ([*me, way, "--out", file], {}) for way in ("httpcore", "transport")}
+    found |= {f"{way} to a file": ([*me, way, "--out", file], {}) for way in ("httpx", "transport")}
     if not args.tls:
         more = [[*me, "transport", "--out", file, "--connections", str(count)] for count in (2, 4)]
         found |= {f"transport to a file, {each[-1]} connections": (each, {}) for each in more}
@@ -206,10 +207,10 @@ def conclude(runs: dict[str, list[tuple[float, float, float]]]) -> int:
         spread = f"{min(row[0] for row in runs[way]):.2f} to {max(row[0] for row in runs[way]):.2f}"
         mean = f"  {kib:.0f} KiB a chunk" if kib else ""
         print(f"{way:36}  wall {wall:.2f} s ({spread})  CPU {cpu:.2f} s{mean}")
-    if "httpcore" not in runs:
+    if "httpx" not in runs:
         return 0
-    ratio = statistics.median(a[0] / b[0] for a, b in zip(runs["transport"], runs["httpcore"], strict=True))
-    print(f"transport / httpcore: wall {ratio:.2f} (bound {BOUND})")
+    ratio = statistics.median(a[0] / b[0] for a, b in zip(runs["transport"], runs["httpx"], strict=True))
+    print(f"transport / httpx: wall {ratio:.2f} (bound {BOUND})")
     return int(ratio > BOUND)
 
 

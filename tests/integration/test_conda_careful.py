@@ -280,7 +280,7 @@ PROBE = """
 
 @pytest.mark.parametrize("state", ["another mirror", "by hand", "part", "nothing"])
 def test_reusing_loads_no_network_library(test_conda, offer, served, tmp_path, state):
-    """Inside the real conda our hook loads neither httpcore nor tqdm nor rattler, nor does the plugin module alone."""
+    """Inside the real conda our hook loads neither httpx nor tqdm nor rattler, nor does the plugin module alone."""
     test_conda.add_plugin("probe", entry="probe = probe", source=PROBE)
     test_conda.configure(channels=offer.urls(served.base(1)))
     for key in offer.wanted:
@@ -296,4 +296,4 @@ def test_reusing_loads_no_network_library(test_conda, offer, served, tmp_path, s
     assert {name for name in before if name.split(".")[0] == "resume_dl"} == {"resume_dl", "resume_dl.conda_plugin"}
     loaded = {name.split(".")[0] for name in after - before}
     assert "resume_dl" in loaded
-    assert not loaded & {"httpcore", "tqdm", "rattler", "click", "yaml", "platformdirs"}
+    assert not loaded & {"httpx", "httpcore", "tqdm", "rattler", "click", "yaml", "platformdirs"}

@@ -93,7 +93,7 @@ def test_it_says_what_pyproject_says(rendered, project):
 def test_dependencies_are_those_of_pyproject(rendered, project):
     """Names and bounds, in both directions; conda is the one that is declared in the recipe alone."""
     run = set().union(*map(as_conda, project["project"]["dependencies"]))
-    assert "socksio 1.*" in run  # httpcore's extra: nothing misses it before a SOCKS proxy is used
+    assert "socksio 1.*" in run  # httpx's extra: nobody would miss it before a SOCKS proxy is used
     assert set(rendered["requirements"]["run"]) == run | {f"python >={PYTHON}", "conda >=24.7"}
     build = set().union(*map(as_conda, project["build-system"]["requires"]))
     assert set(rendered["requirements"]["host"]) == build | {f"python {PYTHON}.*", "pip"}

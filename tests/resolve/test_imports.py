@@ -7,12 +7,11 @@ import sys
 
 
 def test_resolve_loads_nothing_heavy():
-    """All of resolve, imported: py-rattler, httpcore, asyncio, yaml and the worker's own modules stay out."""
+    """All of resolve, imported: py-rattler, httpx, asyncio, yaml and the worker's own modules stay out."""
     program = (
         "import sys\n"
         "from resume_dl.resolve import conda_solver, environment_file, explicit, installed, repodata, solve, worker\n"
-        "print([name for name in sys.modules if name.split('.')[0] "
-        "in {'rattler', 'httpcore', 'asyncio', 'yaml', 'tqdm'} "
+        "print([name for name in sys.modules if name.split('.')[0] in {'rattler', 'httpx', 'asyncio', 'yaml', 'tqdm'} "
         "or name.startswith('resume_dl.rattler_worker')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

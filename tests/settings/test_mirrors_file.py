@@ -145,11 +145,10 @@ def test_shipped_file_is_the_project_s() -> None:
 
 
 def test_import_is_light() -> None:
-    """The conda plugin's fast path loads the table without platformdirs, yaml, click, httpcore or a child process."""
+    """The conda plugin's fast path loads the table without platformdirs, yaml, click, httpx or a child process."""
     code = (
         "import sys; from resume_dl.settings.mirrors import load_mirrors; load_mirrors();"
-        "print(*sorted({'platformdirs', 'yaml', 'click', 'httpcore', 'tqdm', 'rattler', 'subprocess'} "
-        "& set(sys.modules)))"
+        "print(*sorted({'platformdirs', 'yaml', 'click', 'httpx', 'tqdm', 'rattler', 'subprocess'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -5,39 +5,105 @@ from __future__ import annotations
 import inspect
 import socket
 import ssl
+from types import ModuleType
 
 import httpcore
+import httpx
 import pytest
 
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.abortable_stream import AbortableBackend
 from resume_dl.transport.failures import FOREIGN, to_ours
-from resume_dl.transport.request_address import InvalidAddressError
+from resume_dl.transport.pooled_transport import TRANSLATIONS, PooledTransport, translated
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyServer, answer
 
 SECRET = "hush-hush"
-HTTPCORE_ERRORS = sorted(
-    (one for _, one in inspect.getmembers(httpcore, inspect.isclass) if issubclass(one, Exception)),
-    key=lambda one: one.__name__,
-)
+
+
+def exceptions_of(library: ModuleType) -> list[type[Exception]]:
+    """Public ones."""
+    found = (one for _, one in inspect.getmembers(library, inspect.isclass) if issubclass(one, Exception))
+    return sorted(found, key=lambda one: one.__name__)
+
+
+HTTPX_ERRORS = exceptions_of(httpx)
+HTTPCORE_ERRORS = exceptions_of(httpcore)
+
+
+def example(kind: type[Exception]) -> Exception:
+    request = httpx.Request("GET", "http://h/f")
+    if kind is httpx.HTTPStatusError:
+        return kind(SECRET, request=request, response=httpx.Response(500, request=request))
+    if kind in {httpx.StreamConsumed, httpx.ResponseNotRead, httpx.RequestNotRead, httpx.StreamClosed}:
+        return kind()
+    return kind(SECRET)
 
 
 def ours(error: Exception, proxy: str = "") -> SourceError:
     return to_ours(error, host="h", source="http://h/f", network=NetworkSettings(), proxy=proxy)
 
 
-def test_httpcore_has_the_classes_that_we_think_it_has():
-    """The walk below is not empty."""
+def test_the_libraries_have_the_classes_that_we_think_they_have():
+    """The walks below are not empty."""
+    assert len(HTTPX_ERRORS) > 20
     assert len(HTTPCORE_ERRORS) >= 15
 
 
+@pytest.mark.parametrize("kind", HTTPCORE_ERRORS)
+def test_each_exception_of_httpcore_becomes_one_of_httpx(kind):
+    """The one of the same name; its text stays, as messages are chosen by it, and it stays the cause."""
+    with pytest.raises(httpx.TransportError, match=SECRET) as caught, translated():
+        raise kind(SECRET)
+    assert type(caught.value) is TRANSLATIONS[kind]
+    assert type(caught.value).__name__ in {kind.__name__, "TransportError"}
+    assert isinstance(caught.value.__cause__, kind)
+    assert {base.__name__ for base in kind.__mro__ if base in HTTPCORE_ERRORS} <= {
+        base.__name__ for base in type(caught.value).__mro__
+    } | {"ConnectionNotAvailable"}
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError, UnicodeError])
+@pytest.mark.parametrize("proxied", [False, True])
+def test_errors_of_the_system_pass_the_transport(kind, proxied):
+    with pytest.raises(kind) as caught, translated(proxied=proxied):
+        raise kind(SECRET)
+    assert type(caught.value) is kind
+
+
+def test_what_a_parser_of_socks_raises_is_the_proxys_failure():
+    """Its answers are parsed with assertions and indices; without a proxy such an error is a bug, and stays one."""
+    with pytest.raises(httpx.ProxyError, match="cannot be read"), translated(proxied=True):
+        raise IndexError(SECRET)
+    with pytest.raises(IndexError), translated():
+        raise IndexError(SECRET)
+
+
+def test_the_transport_is_one_that_httpx_takes(run):
+    """By httpx's own client: GET and POST, the announced length, a whole and an empty body."""
+
+    def served(conn: socket.socket, request: Request) -> None:
+        conn.sendall(answer(b"x" * 100_000 if request.line.startswith("GET ") else b""))
+
+    server = run(TinyServer(served))
+    transport = PooledTransport(httpcore.ConnectionPool(network_backend=AbortableBackend(10)))
+    with httpx.Client(transport=transport) as client:
+        for _ in range(2):
+            got = client.get(f"{server.base}/f")
+            assert got.content == b"x" * 100_000
+            assert got.headers["content-length"] == "100000"
+            assert client.post(f"{server.base}/f").content == b""
+        with pytest.raises(httpx.ConnectError):
+            client.get("http://127.0.0.1:1/")
+
+
 @pytest.mark.parametrize("proxy", ["", "http://proxy:1"])
-@pytest.mark.parametrize("kind", [*HTTPCORE_ERRORS, InvalidAddressError, UnicodeError, OSError])
-def test_each_exception_of_httpcore_is_mapped(kind, proxy):
+@pytest.mark.parametrize("kind", HTTPX_ERRORS)
+def test_each_exception_of_httpx_is_mapped(kind, proxy):
     """It is caught where requests are sent, becomes a SourceError, and its own text is not shown."""
     assert issubclass(kind, FOREIGN)
-    mapped = ours(kind(SECRET), proxy)
+    mapped = ours(example(kind), proxy)
     assert isinstance(mapped, SourceError)
     assert mapped.source == "http://h/f"
     assert mapped.message.startswith("h: ")
@@ -47,13 +113,13 @@ def test_each_exception_of_httpcore_is_mapped(kind, proxy):
 @pytest.mark.parametrize(
     ("error", "kind", "retryable", "reached"),
     [
-        (httpcore.ConnectTimeout("x"), NetworkError, True, False),
-        (httpcore.ConnectError("x"), NetworkError, True, False),
-        (httpcore.ReadError("x"), NetworkError, True, True),
-        (httpcore.RemoteProtocolError("x"), NetworkError, True, True),
-        (httpcore.LocalProtocolError("x"), NetworkError, False, True),
-        (InvalidAddressError("x"), NetworkError, False, True),
-        (httpcore.UnsupportedProtocol("x"), NetworkError, False, True),
+        (httpx.ConnectTimeout("x"), NetworkError, True, False),
+        (httpx.ConnectError("x"), NetworkError, True, False),
+        (httpx.ReadError("x"), NetworkError, True, True),
+        (httpx.RemoteProtocolError("x"), NetworkError, True, True),
+        (httpx.LocalProtocolError("x"), NetworkError, False, True),
+        (httpx.InvalidURL("x"), NetworkError, False, True),
+        (httpx.UnsupportedProtocol("x"), NetworkError, False, True),
         (ConnectionResetError(104, "reset"), NetworkError, True, True),
         (UnicodeEncodeError("ascii", "é", 0, 1, "x"), NetworkError, False, True),
     ],
@@ -65,7 +131,7 @@ def test_what_trying_again_can_mend_is_retryable(error, kind, retryable, reached
     assert (mapped.retryable, mapped.reached) == (retryable, reached)
 
 
-@pytest.mark.parametrize("kind", [httpcore.ReadTimeout, httpcore.WriteTimeout, httpcore.PoolTimeout])
+@pytest.mark.parametrize("kind", [httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout])
 def test_waiting_too_long_is_a_stall(kind):
     """Time-outs after the connect are StalledErrors."""
     assert type(ours(kind("x"))) is StalledError
@@ -75,8 +141,8 @@ def test_the_systems_own_reason_is_found_below_the_wrappers():
     """A name that DNS does not know, a TLS alert and a certificate are told apart."""
 
     def wrapped(cause: Exception) -> Exception:
-        error = httpcore.ConnectError("x")
-        error.__cause__ = httpcore.NetworkError("y")
+        error = httpx.ConnectError("x")
+        error.__cause__ = httpx.NetworkError("y")
         error.__cause__.__context__ = cause
         return error
 

@@ -6,14 +6,13 @@ import errno
 import socket
 import ssl
 
-import httpcore
+import httpx
 import pytest
 
 from resume_dl.engine.worker import failure_of
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.failures import to_ours
-from resume_dl.transport.request_address import InvalidAddressError
 from transport.asking import body_of
 from transport.tiny import TinyServer, answer
 
@@ -38,30 +37,30 @@ def alert(kind: type[ssl.SSLError], reason: str | None) -> ssl.SSLError:
 
 
 TOLD = [
-    (httpcore.ConnectTimeout("x"), "no connection{} within 5 s"),
-    (httpcore.ReadTimeout("x"), "no answer{} within 60 s"),
-    (because(httpcore.ConnectError("x"), UNRESOLVED), "cannot resolve host name{}"),
+    (httpx.ConnectTimeout("x"), "no connection{} within 5 s"),
+    (httpx.ReadTimeout("x"), "no answer{} within 60 s"),
+    (because(httpx.ConnectError("x"), UNRESOLVED), "cannot resolve host name{}"),
     (
-        because(httpcore.ConnectError("x"), ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")),
+        because(httpx.ConnectError("x"), ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")),
         "cannot connect{} (connection refused)",
     ),
-    (httpcore.ConnectError("x"), "cannot connect{} (closed)"),
+    (httpx.ConnectError("x"), "cannot connect{} (closed)"),
     (
-        because(httpcore.ConnectError("x"), alert(ssl.SSLEOFError, "EOF")),
+        because(httpx.ConnectError("x"), alert(ssl.SSLEOFError, "EOF")),
         "cannot connect{} (it ended in the TLS handshake)",
     ),
-    (because(httpcore.ConnectError("x"), alert(ssl.SSLError, None)), "cannot connect{} (TLS: failed)"),
-    (because(httpcore.ReadError("x"), OSError(errno.ECONNRESET, "x")), "the connection broke{} (reset)"),
+    (because(httpx.ConnectError("x"), alert(ssl.SSLError, None)), "cannot connect{} (TLS: failed)"),
+    (because(httpx.ReadError("x"), OSError(errno.ECONNRESET, "x")), "the connection broke{} (reset)"),
     (
-        because(httpcore.ReadError("x"), OSError(errno.EHOSTUNREACH, "No route")),
+        because(httpx.ReadError("x"), OSError(errno.EHOSTUNREACH, "No route")),
         "the connection broke{} (no route)",
     ),
-    (because(httpcore.ReadError("x"), UNRESOLVED), "the connection broke{} (name or service not known)"),
+    (because(httpx.ReadError("x"), UNRESOLVED), "the connection broke{} (name or service not known)"),
     (OSError("without a number"), "the connection broke{} (oserror)"),
-    (httpcore.ReadError("x"), "the connection broke{} (closed)"),
-    (httpcore.ConnectionNotAvailable("x"), "the exchange failed{} (ConnectionNotAvailable)"),
+    (httpx.ReadError("x"), "the connection broke{} (closed)"),
+    (httpx.DecodingError("x"), "the exchange failed{} (DecodingError)"),
     (because(ValueError("x"), OSError(errno.EIO, "x")), "the exchange failed{} (ValueError)"),
-    (httpcore.RemoteProtocolError("illegal status line"), "does not answer in HTTP/1.1{}"),
+    (httpx.RemoteProtocolError("illegal status line"), "does not answer in HTTP/1.1{}"),
 ]
 
 
@@ -77,9 +76,9 @@ def test_what_is_told(error, text):
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (httpcore.UnsupportedProtocol("x"), "begin with http"),
-        (httpcore.LocalProtocolError("x"), "odd characters"),
-        (because(httpcore.ConnectError("x"), ssl.SSLCertVerificationError(1, "x")), "ssl_verify"),
+        (httpx.UnsupportedProtocol("x"), "begin with http"),
+        (httpx.LocalProtocolError("x"), "odd characters"),
+        (because(httpx.ConnectError("x"), ssl.SSLCertVerificationError(1, "x")), "ssl_verify"),
     ],
 )
 def test_what_trying_again_cannot_mend_has_a_hint(error, hint):
@@ -96,47 +95,47 @@ def test_what_trying_again_cannot_mend_has_a_hint(error, hint):
 
 def test_a_proxys_refusal_is_its_own():
     """It was not the source that was reached; without a proxy there is nothing to name."""
-    refused = ours(httpcore.ProxyError("407"), proxy=PROXY)
+    refused = ours(httpx.ProxyError("407"), proxy=PROXY)
     assert refused.message == f"h: refused by the proxy {PROXY}"
     assert not refused.reached
     assert "login" in refused.hint
-    assert ours(httpcore.ProxyError("x")).message == "h: the exchange failed (ProxyError)"
+    assert ours(httpx.ProxyError("x")).message == "h: the exchange failed (ProxyError)"
 
 
 @pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH])
 def test_a_literal_address_without_a_route(number):
     """The system's own word, of an address that was asked for or its proxy's; a name may have other addresses."""
-    error = because(httpcore.ConnectError("x"), OSError(number, "no"))
+    error = because(httpx.ConnectError("x"), OSError(number, "no"))
     for host in ("192.0.2.1", "192.0.2.1:8080", "[2001:db8::1]:8080"):
         assert failure_of(ours(error, host=host)).no_route
         assert not ours(error, host=host, asked=False).no_route
         assert not ours(error, host=host, proxy=PROXY).no_route
     assert ours(error, proxy="http://192.0.2.1:3128").no_route
     assert not ours(error, host="localhost:80").no_route
-    assert not ours(because(httpcore.ConnectError("x"), OSError(errno.ETIMEDOUT, "no")), host="192.0.2.1").no_route
-    assert not ours(httpcore.ConnectTimeout("x"), host="192.0.2.1").no_route
+    assert not ours(because(httpx.ConnectError("x"), OSError(errno.ETIMEDOUT, "no")), host="192.0.2.1").no_route
+    assert not ours(httpx.ConnectTimeout("x"), host="192.0.2.1").no_route
 
 
 def test_an_unresolved_name_is_that_of_the_host_asked_for():
     """Or of the proxy that stands for it; a host that a redirect led to says nothing of the network."""
-    error = because(httpcore.ConnectError("x"), UNRESOLVED)
+    error = because(httpx.ConnectError("x"), UNRESOLVED)
     assert ours(error).unresolved == "h"
     assert ours(error, proxy=PROXY).unresolved == "proxy.example"
     assert ours(error, proxy="proxy").unresolved == "proxy"
     assert ours(error, asked=False).unresolved == ""
-    assert ours(httpcore.ConnectError("x")).unresolved == ""
-    assert ours(because(httpcore.ReadError("x"), UNRESOLVED)).unresolved == ""
+    assert ours(httpx.ConnectError("x")).unresolved == ""
+    assert ours(because(httpx.ReadError("x"), UNRESOLVED)).unresolved == ""
     assert not ours(error).reached
 
 
 def test_without_a_host_the_trouble_alone_is_told():
     """An address that cannot be read has none."""
-    assert ours(InvalidAddressError("x"), host="").message == "this address cannot be requested"
+    assert ours(httpx.InvalidURL("x"), host="").message == "this address cannot be requested"
 
 
 def test_a_chain_of_causes_that_leads_back_ends():
     """Libraries have raised an error from itself."""
-    error, cause = httpcore.ReadError("x"), OSError(errno.ECONNRESET, "x")
+    error, cause = httpx.ReadError("x"), OSError(errno.ECONNRESET, "x")
     error.__context__, cause.__context__ = cause, error
     assert ours(error).message == "h: the connection broke (reset)"
 
@@ -170,7 +169,7 @@ def test_the_cause_is_kept_where_it_can_quote_no_secret(run, transport):
     server = run(TinyServer(lambda conn, _: conn.close()))
     with pytest.raises(NetworkError, match="without an answer") as broken:
         body_of(transport(), f"{server.base}/f")
-    assert isinstance(broken.value.__cause__, httpcore.RemoteProtocolError)
+    assert isinstance(broken.value.__cause__, httpx.RemoteProtocolError)
     with pytest.raises(NetworkError, match="cannot be written as HTTP") as refused:
         body_of(transport(), f"{server.base}/f", headers={"X-Token": "hush\r\nX-Evil: 1"})
     assert refused.value.__cause__ is None

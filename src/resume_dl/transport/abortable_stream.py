@@ -71,7 +71,7 @@ class AbortableStream(httpcore.NetworkStream):
             return self.body.head(lambda: self._receive(max_bytes, timeout))
         return self._receive(max_bytes, timeout)
 
-    def read_body(self, timeout: float) -> bytes:
+    def read_body(self, timeout: float | None) -> bytes:
         """The next bytes of a body that httpcore does not see; b"" at its end or if there is none.
 
         Raises httpcore.RemoteProtocolError if the connection ends before the body, ReadTimeout and ReadError.

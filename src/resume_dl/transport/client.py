@@ -20,11 +20,12 @@ from resume_dl.transport.tls_contexts import tls_context, unverified_context
 
 
 class HttpTransport:
-    """``ports.Transport`` over HTTP/1.1 by httpcore, and over ``file://``; may be used from any number of threads.
+    """``ports.Transport`` over HTTP/1.1 by httpx, and over ``file://``; may be used from any number of threads.
 
-    The environment is not read: everything comes from ``network``. ``warn`` gets a line for each setting that is wrong
-    and does not stop a run; the default is this module's logger. Raises ConfigurationError (at the first https request
-    or proxy) for certificates or proxies that cannot be used.
+    httpx's transport interface is used and not its Client, which would log whole URLs with their tokens, keep cookies
+    and follow redirects by its own rules. The environment is not read: everything comes from ``network``. ``warn``
+    gets a line for each setting that is wrong and does not stop a run; the default is this module's logger. Raises
+    ConfigurationError (at the first https request or proxy) for certificates or proxies that cannot be used.
     """
 
     def __init__(self, network: NetworkSettings, *, warn: Callable[[str], None] | None = None) -> None:
@@ -74,7 +75,7 @@ class HttpTransport:
             exchange.abort()
         for route in routes:
             with contextlib.suppress(Exception):  # it complains about answers in flight; those are stopped
-                route.pool.close()
+                route.transport.close()
 
     def _tls(self, *, skip_verify: bool = False) -> ssl.SSLContext:
         if skip_verify not in self._contexts:

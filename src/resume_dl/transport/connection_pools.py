@@ -1,19 +1,19 @@
-"""httpcore's pools of kept-alive connections: one for each proxy and each way of checking certificates."""
+"""Pools of kept-alive connections: one for each proxy and each way of checking certificates."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import httpcore
+import httpx
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.url import redact
 from resume_dl.transport import request_address
 from resume_dl.transport.abortable_stream import AbortableBackend
-from resume_dl.transport.request_address import InvalidAddressError
+from resume_dl.transport.pooled_transport import PooledTransport
 
 MAX_IDLE = 20
 """Connections. How many are used at once is decided by the core."""
@@ -24,9 +24,9 @@ _PROXIES = request_address.SCHEMES | _SOCKS
 
 
 class Route(NamedTuple):
-    """How a request leaves this machine: the pool, and its proxy, redacted (empty: direct)."""
+    """How a request leaves this machine: by a pool, and through its proxy, redacted (empty: direct)."""
 
-    pool: httpcore.ConnectionPool
+    transport: httpx.BaseTransport
     proxy: str
 
 
@@ -40,32 +40,30 @@ def open_route(
     """
     backend = AbortableBackend(patience)
     if proxy is None:
-        return Route(
-            httpcore.ConnectionPool(
-                tls,
-                max_connections=None,
-                max_keepalive_connections=MAX_IDLE,
-                keepalive_expiry=IDLE_SECONDS,
-                network_backend=backend,
-            ),
-            "",
+        direct = httpcore.ConnectionPool(
+            tls,
+            max_connections=None,
+            max_keepalive_connections=MAX_IDLE,
+            keepalive_expiry=IDLE_SECONDS,
+            network_backend=backend,
         )
+        return Route(PooledTransport(direct), "")
     address = proxy if "://" in proxy else f"http://{proxy}"
     shown = redact(address)
     try:
-        parts = request_address.split(address)
-        url = request_address.proxy_address_of(parts, _PROXIES)
-        login = (unquote(parts.username or "").encode(), unquote(parts.password or "").encode())
-    except (InvalidAddressError, UnicodeEncodeError):
+        url = request_address.parse(address, _PROXIES)
+        login = (url.username.encode(), url.password.encode())
+    except (httpx.InvalidURL, UnicodeEncodeError):
         # The password may be in the error's own text.
         raise ConfigurationError(
             f"the proxy {shown} cannot be used",
             hint="Write it as http://host:port; https, socks5 and socks5h proxies work too.",
         ) from None
     auth = login if any(login) else None
-    if url.scheme.decode() in _SOCKS:  # both alike: the proxy resolves the names
+    server = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
+    if url.scheme in _SOCKS:  # both alike: the proxy resolves the names
         pool: httpcore.ConnectionPool = httpcore.SOCKSProxy(
-            url,
+            server,
             proxy_auth=auth,
             ssl_context=tls,
             max_connections=None,
@@ -75,13 +73,13 @@ def open_route(
         )
     else:
         pool = httpcore.HTTPProxy(
-            url,
+            server,
             proxy_auth=auth,
             ssl_context=tls,
-            proxy_ssl_context=proxy_tls() if url.scheme == b"https" else None,
+            proxy_ssl_context=proxy_tls() if url.scheme == "https" else None,
             max_connections=None,
             max_keepalive_connections=MAX_IDLE,
             keepalive_expiry=IDLE_SECONDS,
             network_backend=backend,
         )
-    return Route(pool, shown)
+    return Route(PooledTransport(pool, proxied=True), shown)

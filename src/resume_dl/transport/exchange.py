@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import httpcore
+import httpx
 
 from resume_dl.errors import NetworkError, SourceError
 from resume_dl.model.http import RangeRequest
@@ -19,7 +19,7 @@ from resume_dl.transport.cancel_handle import CancelHandle
 from resume_dl.transport.connection_pools import Route
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
-from resume_dl.transport.request_address import address_of, host_header
+from resume_dl.transport.request_address import address_of, request_to
 from resume_dl.transport.response import HttpResponse
 
 _DRAINED = 64 * 1024
@@ -130,9 +130,9 @@ class HttpExchange:
                 proxy = route.proxy
                 self._proxied = bool(proxy)
                 self._handle.public_only = bool(self._led_by) and not proxy
-                request = _request(url, headers, timeouts)
+                request = request_to(address_of(url), headers, timeouts)
                 with self._handle.attached():
-                    response = _answer(route, request)
+                    response = route.transport.handle_request(request)
             except FOREIGN as error:
                 if self._handle.stream is not None:
                     self._handle.stream.close()  # httpcore leaves it open where a SOCKS handshake fails
@@ -146,7 +146,7 @@ class HttpExchange:
                     raise (ours if is_news else self._stopped()) from None
                 if self._handle.met_private:
                     raise self._refused(self._led_by, redirects.private_refused(_host(url))) from None
-                if isinstance(error, (httpcore.ReadError, httpcore.RemoteProtocolError)) and self._handle.went_stale:
+                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._handle.went_stale:
                     continue  # ends: each time round one idle connection leaves the pool
                 # The foreign text of a bad address may quote a password in it.
                 raise ours from (error if ours.retryable else None)
@@ -171,26 +171,6 @@ def _hurried(network: NetworkSettings, patience: float) -> NetworkSettings:
         first_byte_timeout=min(network.first_byte_timeout, patience),
         read_timeout=min(network.read_timeout, patience),
     )
-
-
-def _request(url: str, headers: dict[str, str], timeouts: dict[str, float | None]) -> httpcore.Request:
-    """Raises InvalidAddressError, and UnicodeEncodeError for a header's value that is not ASCII."""
-    address = address_of(url)
-    sent = [(b"Host", host_header(address))]
-    sent += [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
-    return httpcore.Request(b"GET", address, headers=sent, extensions={"timeout": timeouts})
-
-
-def _answer(route: Route, request: httpcore.Request) -> httpcore.Response:
-    try:
-        return route.pool.handle_request(request)
-    except FOREIGN:
-        raise
-    except Exception as error:
-        if not route.proxy:
-            raise
-        # A SOCKS proxy's answer is parsed with assertions and indices: a malformed one may raise any exception.
-        raise httpcore.ProxyError("its answer cannot be read") from error
 
 
 def _host(url: str) -> str:

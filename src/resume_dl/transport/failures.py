@@ -1,4 +1,4 @@
-"""Every exception of httpcore and of what stands below it, as a SourceError.
+"""Every exception of httpx and of what stands below it, as a SourceError.
 
 A message names the host and the failure, and quotes neither a URL nor a foreign text, which may hold a secret.
 """
@@ -12,28 +12,26 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import httpcore
+import httpx
 
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.abortable_stream import ENDED_IN_BODY
-from resume_dl.transport.request_address import InvalidAddressError
 
 FOREIGN = (
-    httpcore.TimeoutException,
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.ProxyError,
-    httpcore.UnsupportedProtocol,
-    httpcore.ConnectionNotAvailable,
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    httpx.CookieConflict,
+    httpx.StreamError,
     OSError,
-    ValueError,  # addresses that cannot be requested, header values that cannot be encoded
+    ValueError,  # header values that cannot be encoded
 )
 """What sending a request and reading its answer may raise, apart from our own SourceErrors."""
 
 _NO_ROUTE = frozenset(
     {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 )
+_CANNOT_BE_WRITTEN = (httpx.LocalProtocolError, httpx.CookieConflict)
 _TLS_HINT = (
     "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc "
     "(cert in pip.conf for pip's packages); "
@@ -73,12 +71,12 @@ def to_ours(
 
 
 def _is_unresolved(error: Exception) -> bool:
-    return isinstance(error, httpcore.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
+    return isinstance(error, httpx.ConnectError) and isinstance(_root_cause(error), socket.gaierror)
 
 
 def _has_no_route(error: Exception, url: str) -> bool:
     """Whether the system says that nothing answers at a literal IP address; a name may have other addresses."""
-    root = _root_cause(error) if isinstance(error, httpcore.ConnectError) else None
+    root = _root_cause(error) if isinstance(error, httpx.ConnectError) else None
     if root is None or root.errno not in _NO_ROUTE:
         return False
     try:
@@ -93,31 +91,31 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
     root = _root_cause(error)
     if isinstance(root, ssl.SSLCertVerificationError):
         return _Meaning(f"its certificate is not trusted ({root.verify_message})", retryable=False, hint=_TLS_HINT)
-    if isinstance(error, httpcore.ConnectTimeout):
+    if isinstance(error, httpx.ConnectTimeout):
         return _Meaning(f"no connection{through} within {network.connect_timeout:g} s", reached=False)
-    if isinstance(error, httpcore.TimeoutException):
+    if isinstance(error, httpx.TimeoutException):
         return _Meaning(f"no answer{through} within {network.first_byte_timeout:g} s", stalled=True)
-    if isinstance(error, (InvalidAddressError, httpcore.UnsupportedProtocol)):
+    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
         return _Meaning(
             "this address cannot be requested",
             retryable=False,
             hint="Addresses begin with http://, https:// or file://.",
         )
-    if proxy and isinstance(error, httpcore.ProxyError):
+    if proxy and isinstance(error, httpx.ProxyError):
         return _Meaning(
             f"refused by the proxy {proxy}", hint="Check the proxy's address, login and rules.", reached=False
         )
-    if isinstance(error, httpcore.RemoteProtocolError):
+    if isinstance(error, httpx.RemoteProtocolError):
         return _Meaning(f"{_protocol_trouble(error)}{through}")
-    if isinstance(error, httpcore.LocalProtocolError) or (isinstance(error, ValueError) and root is None):
+    if isinstance(error, _CANNOT_BE_WRITTEN) or (isinstance(error, ValueError) and root is None):
         return _Meaning(
             "this request cannot be written as HTTP", retryable=False, hint="Check the address for odd characters."
         )
     if _is_unresolved(error):
         return _Meaning(f"cannot resolve host name{through}", reached=False)
-    if isinstance(error, httpcore.ConnectError):
+    if isinstance(error, httpx.ConnectError):
         return _Meaning(f"cannot connect{through} ({_system_reason(root)})", reached=False)
-    if isinstance(error, (httpcore.NetworkError, OSError)):
+    if isinstance(error, (httpx.NetworkError, OSError)):
         return _Meaning(f"the connection broke{through} ({_system_reason(root)})")
     return _Meaning(f"the exchange failed{through} ({type(error).__name__})")
 
@@ -147,7 +145,7 @@ def _system_reason(root: OSError | None) -> str:
     return (root.strerror or type(root).__name__).lower()
 
 
-def _protocol_trouble(error: httpcore.RemoteProtocolError) -> str:
+def _protocol_trouble(error: httpx.RemoteProtocolError) -> str:
     """In our words: the library's text may quote what the server sent."""
     text = str(error)
     if text == ENDED_IN_BODY or "without sending complete message body" in text or "incomplete chunked read" in text:

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import replace
 from pathlib import Path
 
-import certifi
+import httpx
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.network import NetworkSettings
@@ -36,7 +36,7 @@ def _verifying(network: NetworkSettings) -> ssl.SSLContext:
         return _context_of_path(network.verify)
     if network.system_store:
         return _context_of_system()
-    return ssl.create_default_context(cafile=certifi.where())
+    return httpx.create_ssl_context(verify=True, trust_env=False)
 
 
 def _context_of_path(path: Path) -> ssl.SSLContext:
