@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.policy import Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 

@@ -18,10 +18,10 @@ from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core import policy as module
 from resume_dl.core.awake_time import AwakeTime
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import KIB, MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 
@@ -194,7 +194,7 @@ def grain(policy: Policy) -> bool:
 
 
 def room_after_an_answer(policy: Policy) -> int:
-    """Connections that an ill host may have once new bytes came from it."""
+    """Connections that an unhealthy host may have once new bytes came from it."""
     budget, taken = Budget(policy), 0
     for _ in range(3):
         budget.failed("a", 0.0, rests_until=0.0)
@@ -477,7 +477,7 @@ CASES: dict[str, Case] = {
     "files_in_flight": Case(begun, 12, MANY, 20),
     "files_ahead": Case(begun, 12, 0, 8),
     "fast_connection": Case(kept_by_a_fast_host, 1, math.inf, 2, changed(QUIET, per_host=2)),
-    "ill_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
+    "unhealthy_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
     "health_half_life": Case(lambda p: room_after_failures(p, later=1200.0), 2, math.inf, 1, Policy()),
     "recovery": Case(room_after_an_answer, 2, 1.0, 1, Policy()),
     "piece_size": Case(first_leases, [(0, 2 * MIB)], 1, [(0, MIB + 1)], changed(QUIET, first_segment=MIB + 1)),

@@ -24,9 +24,9 @@ from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
 from resume_dl.transfer.plan import Planned, planned_files, space_for

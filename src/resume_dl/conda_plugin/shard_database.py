@@ -27,10 +27,10 @@ class CondaShards:
     """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError where conda has no known database."""
 
     def __init__(self) -> None:
-        import conda.gateways.shards  # noqa: F401, PLC0415 - since 26.7; it loads the private modules in their order
-        from conda._private.shards.cache import AnnotatedRawShard, ShardCache  # noqa: PLC0415 - as above
-        from conda._private.shards.shards import Shards  # noqa: PLC0415 - as above
-        from conda.gateways.repodata import create_cache_dir  # noqa: PLC0415 - as above
+        import conda.gateways.shards  # noqa: F401 - since 26.7; it loads the private modules in their order
+        from conda._private.shards.cache import AnnotatedRawShard, ShardCache
+        from conda._private.shards.shards import Shards
+        from conda.gateways.repodata import create_cache_dir
 
         self._row, self._cache, self._index = AnnotatedRawShard, ShardCache, Shards
         self._folder = Path(create_cache_dir())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
     from resume_dl.conda_plugin.preferences import Preferences
     from resume_dl.indexes.client_channels import Brought
     from resume_dl.indexes.client_mirrors import Mirrored, Missed
+    from resume_dl.transfer.setup import Setup
 
 TWO = 2
 """Operators that have to agree."""
@@ -138,20 +140,24 @@ def _bring(  # noqa: PLR0917  one command's whole work
     from resume_dl.conda_plugin.saying import say, say_failure
     from resume_dl.progress.choose import choose
 
+    @cache
+    def setup() -> Setup:
+        from resume_dl.conda_plugin.ahead import load_ours
+
+        return load_ours(preferences, PATIENCE)
+
     brought: Brought | None = None
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
     try:
         with stop.listening():
             if stale:
-                from resume_dl.conda_plugin.ahead import load_ours
                 from resume_dl.indexes.client_channels import fetch_indexes_ahead
 
-                setup = load_ours(preferences, PATIENCE)
-                brought = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled, names=names)
+                brought = fetch_indexes_ahead(stale, setup(), reporter, cancelled=stop.cancelled, names=names)
             if shards is not None and not stop.cancelled():
                 from resume_dl.conda_plugin.solver_shards import bring_shards
 
-                bring_shards(indexes, shards, preferences, reporter, stop)
+                bring_shards(indexes, shards, setup, reporter, stop)
     finally:
         reporter.close()
         hold_brought()

@@ -8,7 +8,7 @@ missing here for any reason conda asks for by itself; the reason is told with ``
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from conda.base.context import context
@@ -17,32 +17,25 @@ from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.index_cache import CondaIndex
 from resume_dl.conda_plugin.saying import in_one_line, say
 from resume_dl.conda_plugin.shard_database import CondaShards
-from resume_dl.resolution.client_shards import ClosureOptions, fetch_shards_ahead  # noqa: TID253  loaded late itself
 from resume_dl.settings.paths import find_paths
 
 if TYPE_CHECKING:
     from resume_dl.cli.run import Stop
-    from resume_dl.conda_plugin.preferences import Preferences
     from resume_dl.conda_plugin.solver import Closure
     from resume_dl.ports import Reporter
     from resume_dl.transfer.setup import Setup
 
-PATIENCE = 45.0
-"""Seconds without progress after which conda asks by itself, as for indexes."""
 _done: set[tuple[frozenset[tuple[str, str]], frozenset[str]]] = set()
 """Indexes and names that this conda was brought the shards of: a solver may solve once more."""
 
 
 def bring_shards(
-    indexes: Sequence[CondaIndex], closure: Closure, preferences: Preferences, reporter: Reporter, stop: Stop
+    indexes: Sequence[CondaIndex], closure: Closure, setup: Callable[[], Setup], reporter: Reporter, stop: Stop
 ) -> None:
-    """Bring what can be brought. Raises nothing but KeyboardInterrupt."""
+    """Bring what can be brought; ``setup`` is called only where something has to be fetched.
 
-    def setup() -> Setup:
-        from resume_dl.conda_plugin.ahead import load_ours
-
-        return load_ours(preferences, PATIENCE)
-
+    Raises KeyboardInterrupt only.
+    """
     try:
         sharded = [index for index in indexes if index.has_shards()]
         names = frozenset(closure.names()) if sharded else frozenset()
@@ -50,6 +43,8 @@ def bring_shards(
         if not names or key in _done:
             return
         _done.add(key)
+        from resume_dl.resolution.client_shards import ClosureOptions, fetch_shards_ahead
+
         options = ClosureOptions(names, closure.follow, add_pip=bool(context.add_pip_as_python_dependency))
         refused = fetch_shards_ahead(
             sharded,

@@ -25,12 +25,12 @@ class Policy:
     fast_connection: float = 48 * MIB
     """A host whose one connection brings this much a second keeps one: what limits then is this process, and a second
     connection only costs it time (600 MB over loopback: 1.0 s with one, 1.5 s with two)."""
-    ill_from: float = 3.0
-    """A host with so much illness (failures, fading) is asked over one connection at a time, and after all others."""
+    unhealthy_from: float = 3.0
+    """A host whose failures, fading with time, reach this is unhealthy: one connection at a time, after all others."""
     recovery: float = 0.5
-    """New bytes from an ill host leave it so much of its illness: two or three good answers make it well."""
+    """New bytes multiply the failures by this: after two or three good answers an unhealthy host is healthy again."""
     health_half_life: float = 600.0
-    """What a host did wrong is half forgotten after ten minutes: mirrors recover."""
+    """A failure counts for half after ten minutes: mirrors recover."""
 
     piece_size: int = MIB
     """Leases end on multiples of this, so that ranges stay few."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Iterator
 
 from resume_dl import fs
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 
 _BLOCK = 1 << 20
 _LONGEST_DIRECTORY = 64 << 20
@@ -58,7 +58,7 @@ class _Window(io.RawIOBase):
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
         if wanted > _LONGEST_DIRECTORY:
-            raise zipfile.BadZipFile(f"asks for {show_size(wanted)} at once")
+            raise zipfile.BadZipFile(f"asks for {show_bytes(wanted)} at once")
         return super().read(wanted) or b""
 
     def close(self) -> None:

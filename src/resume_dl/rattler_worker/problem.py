@@ -11,8 +11,8 @@ from typing import Any, final
 
 from resume_dl.errors import IntegrityError, InvalidSpecError
 from resume_dl.rattler_worker import adapter
+from resume_dl.rattler_worker.match_specs import Spec, parse_spec
 from resume_dl.rattler_worker.rawrepodata import RawRepodata
-from resume_dl.rattler_worker.specs import Spec, parse_spec
 
 
 def channel_base(index: int) -> str:

@@ -16,9 +16,9 @@ from resume_dl.ports import Reporter
 from resume_dl.resolution.pip_request import Asked, asked
 from resume_dl.resolve.requirements import read_requirements
 from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 
 

@@ -45,8 +45,8 @@ from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.target import ASSUMED_GLIBC, tags_for, tags_of, takes
 from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, lock
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import TargetPython, find_python
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ def draw_legend(canvas: Canvas, frame: Frame, top: float) -> float:
     """Returns where it ends."""
     kept, received, requests = Counter[str](), Counter[str](), Counter[str]()
     failures: dict[str, Counter[str]] = {}
-    for file in frame.story.files:
+    for file in frame.timeline.files:
         for index, count in file.kept.items():
             kept[frame.source(file, index).name] += count
         for index, count in file.received.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from resume_dl import fs
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.file_pieces import blocks, native, piece
 from resume_dl.offline_tools.verification.findings import Report
 from resume_dl.offline_tools.verification.layout import (
@@ -67,7 +67,7 @@ def read_whole(source: Source, path: str, longest: int, report: Report) -> bytes
     elif size == 0:
         report.add(path, "truncated", "is empty", COPY_AGAIN)
     elif size > longest:
-        report.add(path, "unsafe", f"is larger than any bundle's, {show_size(size)}", REMAKE)
+        report.add(path, "unsafe", f"is larger than any bundle's, {show_bytes(size)}", REMAKE)
     else:
         try:
             with source.open(path) as file:

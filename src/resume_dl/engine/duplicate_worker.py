@@ -11,7 +11,7 @@ from resume_dl.engine.recording import Recorder
 from resume_dl.engine.worker import Worker
 
 
-class Holder(Worker):
+class DuplicateWorker(Worker):
     """Mode.HOLD; ``label`` names the source in the journal. Holds at most what the order asks for."""
 
     def __init__(self, order: OpenRange, *, label: str, **more: Any) -> None:
