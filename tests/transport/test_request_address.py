@@ -18,7 +18,7 @@ PIECES = st.sampled_from(
         *("a b", "ä", "a+b", "x!1", "a;b", "?q=1", "#f", "@", ":"),
     ]
 )
-HOSTS = st.sampled_from(["host.example", "h:8080", "[::1]:81", "u:p@h", "xn--a"])
+HOSTS = st.sampled_from(["host.example", "h:8080", "[::1]:81", "u:p@h", "a@b@h", "xn--a"])
 
 Sent = tuple[bytes, bytes, int | None, bytes, bytes]
 
@@ -76,7 +76,7 @@ def test_paths_and_queries(path: str, target: bytes) -> None:
     [
         *("", "/a", "nothing", "http://", "http:///a", "ftp://h/a", "ws://h/a", "file:///a"),
         *("http://h:99999/", "http://h:x/", "http://[::1/", "http://[::g]/", "http://[v1.a]/", "http://999.1.1.1/"),
-        *("http://h:+81/", "http://h:\u0663/", "http://a@b@c/", " http://h/", "http://h\\/a"),
+        *("http://h:+81/", "http://h:\u0663/", " http://h/", "http://h\\/a"),
         *("http://a b/", "http://a%41/", "http://\uff11\uff12\uff17.0.0.1/", "http://ä..b/"),
         *("http://h/a\r\nX: 1", "http://h/\ta", "http://h\n/", "http://h/\ud800", f"http://h/{'a' * 65536}"),
     ],
