@@ -139,11 +139,11 @@ def engine_for(
 
     ``network``: others than conda's (pip's, by ``settings.pip_network``).
     """
-    from resume_dl.transport.client import HttpxTransport
+    from resume_dl.transport.client import HttpTransport
 
     network = network or load_network(setup.env, setup.conda)
     tracer: TraceWriter | None = None
-    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:
         tracer = TraceWriter(setup.options.debug_trace) if setup.options.debug_trace else None
         engine = Engine(
