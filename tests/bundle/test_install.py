@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
-from support.conda_env import TestConda, test_conda
+from support.conda_env import TestConda
 from support.fetching import TIMEOUT
 from support.hand_bundle import bundle_tar
 from support.installable import (
@@ -33,7 +33,6 @@ from support.installable import (
 )
 from support.pip_index import BuiltFile, build_wheel
 
-__all__ = ["test_conda"]
 pytestmark = [pytest.mark.conda, pytest.mark.skipif(not is_linux(), reason="the package python is a script for bash")]
 
 

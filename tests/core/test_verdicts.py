@@ -8,10 +8,10 @@ from core.line import Line
 from core.world import SMALL, Server, World
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import State
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
 
 ONE = Policy(per_host=1)
@@ -53,7 +53,7 @@ def compare(line: Line, connection: int, differing: tuple[tuple[int, int], ...] 
 
 def compare_all(line: Line, *, same: bool) -> None:
     """Every comparison comes to its end, with the same bytes everywhere or nowhere."""
-    while line.download.state is State.INQUIRING:
+    while line.download.state is State.COMPARING:
         number, one = next(iter(line.download.connections.items()))
         compare(line, number, () if same else one.lease.gaps)
 
@@ -116,7 +116,7 @@ def test_liars_that_contradict_each_other_are_no_majority(length: int, honest: i
     assert end_of(world) == act.Finish()
     sources = world.files["file0"].download.sources
     assert [source.quarantined for source in sources] == [number != honest for number in range(3)]
-    assert not world.budget.host("abc"[honest]).lied
+    assert not world.budget.host("abc"[honest]).distrusted
 
 
 def test_each_outvoted_source_is_asked_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_each_outvoted_source_is_asked_alone_once(monkeypatch: pytest.MonkeyPatc
 def test_a_liar_is_distrusted_for_other_files() -> None:
     """A host that lied is asked for another file only where nobody else has it."""
     budget = Budget(Policy())
-    budget.host("a").lied = True
+    budget.host("a").distrusted = True
     other = Line(size=MIB, hosts="ab", budget=budget)
     assert [order.source for order in other.of(act.OpenRange)] == [1]
     alone = Line(size=MIB, hosts="a", budget=budget)
@@ -285,7 +285,7 @@ def test_who_lies_only_as_a_witness_is_left_out() -> None:
     line = Line(size=2 * MIB, hosts="abc")
     line.close(0, 2 * MIB)
     wrong(line)
-    while line.download.state is State.INQUIRING:
+    while line.download.state is State.COMPARING:
         number, one = next(iter(line.download.connections.items()))
         line.tell(ev.RangeCompared(number, one.position, 0))  # nothing new yet
         compare(line, number, one.lease.gaps if one.source == 1 else ())

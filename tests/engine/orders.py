@@ -14,7 +14,7 @@ from resume_dl.core.actions import Mode, OpenRange
 from resume_dl.core.events import Event
 from resume_dl.engine.clock import MonotonicClock
 from resume_dl.engine.comparer import Comparer
-from resume_dl.engine.holder import Holder
+from resume_dl.engine.duplicate_worker import DuplicateWorker
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
 from resume_dl.model.network import NetworkSettings
@@ -67,7 +67,7 @@ class Orders:
         if mode is Mode.COMPARE:
             worker: Worker = Comparer(order, block=block, **more)
         else:
-            worker = (Holder if mode is Mode.HOLD else Writer)(order, label=self.label, **more)
+            worker = (DuplicateWorker if mode is Mode.HOLD else Writer)(order, label=self.label, **more)
         self._workers.append(worker)
         self._threads.append(threading.Thread(target=worker.run, daemon=True))
         self._threads[-1].start()

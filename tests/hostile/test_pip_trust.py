@@ -327,6 +327,16 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
     assert "evil and twin, which answer for it, are one operator's" in caught.value.message
 
 
+def test_nor_for_a_page_that_is_not_there(world: World) -> None:
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/other/"), path="/twin/other/")
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    with pytest.raises(ChannelUnavailableError) as caught:
+        Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/other/"))
+    assert caught.value.exit_code == 6
+
+
 def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, "demo", "1.0")
     world.server.put(f"/evil/f/{wheel.filename}", wheel.path.read_bytes())

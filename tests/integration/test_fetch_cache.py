@@ -11,9 +11,9 @@ import threading
 import time
 
 import pytest
+import zstandard
 
 from faults.behaviours import Flip, Latency, Ok, Stall, Status
-from resume_dl.demo.zstd import raw_frame
 from resume_dl.store.part import PartStore
 from support.channels import build_pytorch_channels
 from support.conda_cache import Offer
@@ -214,16 +214,6 @@ def test_a_disk_that_fills_up(user, big, nginx_mirrors):
 # --- bytes that cannot be trusted --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def faulty(tmp_path, offer, fault_server):
-    """A fault server with the same channels at two mirrors, and its user."""
-    server = fault_server(ports=2)
-    server.mount(offer.root)
-    user = User(tmp_path / "user")
-    user.mirrors(one=server.base(0), two=server.base(1))
-    return server, user
-
-
 def test_wrong_digest_everywhere(faulty, offer):
     """Both mirrors have wrong bytes of one file: exit 4, both were tried, it is never published; the others are."""
     server, user = faulty
@@ -384,7 +374,7 @@ def write_index(channel, document):
     data = json.dumps(document).encode()
     for name in ("repodata.json", "current_repodata.json"):
         (channel / name).write_bytes(data)
-        (channel / f"{name}.zst").write_bytes(raw_frame(data))
+        (channel / f"{name}.zst").write_bytes(zstandard.compress(data))
 
 
 def older_copy(offer, root, change):

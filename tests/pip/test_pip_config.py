@@ -19,8 +19,8 @@ from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.pip import PipIndexes
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.mirrors import load_mirrors
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup, TransferOptions, load_setup
 from settings.users_machine import Machine
 from support.fetching import User

@@ -14,10 +14,11 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.settings import pip_config, pip_find
-from resume_dl.settings.pip_config import load_pip_settings, pip_files
+from resume_dl.settings import pip_find
+from resume_dl.settings import pip_settings as pip_config
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings, pip_files
 from settings.users_machine import Machine
 
 PIP_SAYS = """

@@ -144,7 +144,7 @@ class _Create:
             self.reporter.message(f"removed: {len(paths) - _NAMED} more of them", level="warning")
 
     def _requirements(self, path: Path) -> Asked:
-        from resume_dl.resolution.pip_resolution import read_request
+        from resume_dl.resolution.pip_request_files import read_request
 
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
 

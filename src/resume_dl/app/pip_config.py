@@ -22,9 +22,9 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, PageError, parse_page
 from resume_dl.resolve.uv import find_uv
 from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.settings.pip_write import write_setting
 from resume_dl.transfer.setup import Setup
 

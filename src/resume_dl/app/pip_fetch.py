@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from resume_dl.app.pipeline import Batch
-from resume_dl.errors import ConfigurationError, ResumeDLError
+from resume_dl.errors import ConfigurationError, ResumeDLError, required
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import NetworkSettings
@@ -20,13 +20,14 @@ from resume_dl.ports import Reporter
 from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import Asked
-from resume_dl.resolution.pip_resolution import read_request, resolve_pip
+from resume_dl.resolution.pip_request_files import read_request
+from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
 from resume_dl.transfer.plan import Plan, Wanted
@@ -110,9 +111,8 @@ class FetchPip(Batch):
     @property
     def network(self) -> NetworkSettings:
         """pip's, over conda's."""
-        assert self._asked is not None  # noqa: S101 - nothing is transferred before it is resolved
-        setup = self.setup
-        return pip_network(load_network(setup.env, setup.conda), self._settings, self._asked.indexes)
+        setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
+        return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
 
     def read(self) -> Asked:
         """What the request comes to with its files read. Raises what ``read_request`` does."""
@@ -153,8 +153,7 @@ class FetchPip(Batch):
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
-        wanted = self._asked
-        assert wanted is not None  # noqa: S101 - resolve comes first
+        wanted = required(self._asked, "what resolve found")
         hashes = wanted.wanted.hashes
 
         def line(text: str) -> str:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from resume_dl.app.pip_fetch import FetchPip, index_notes
-from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError
+from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError, required
 from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
@@ -190,8 +190,7 @@ def _link(result: ArtifactResult) -> str:
 
     Raises StoreError for a file whose digest could not be taken.
     """
-    path, digest = result.path, result.artifact.sha256
-    assert path is not None  # noqa: S101 - pip is only run where all files are here
+    path, digest = required(result.path, "the path of a fetched file"), result.artifact.sha256
     if digest is None:
         raise StoreError(f"{path} cannot be read", hint="run the same command again")
     return f'<a href="{html.escape(path.as_uri())}#sha256={digest}">{html.escape(path.name)}</a>'

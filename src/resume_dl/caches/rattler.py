@@ -27,7 +27,7 @@ from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import NotWritableError, StoreError
 from resume_dl.model.artifact import Artifact, safe_filename
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory, try_lock, write_durably
+from resume_dl.store.platform import replace, sync_directory, write_durably
 from resume_dl.store.work_folder import make_work_folder
 
 _GLOBAL_LOCK = ".cache.lock"
@@ -135,7 +135,7 @@ def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
     """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
     fd = fs.open_regular(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT)
     try:
-        while not try_lock(fd):
+        while not fs.try_lock(fd):
             if cancelled():
                 raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler", hint="run the same command again")
             time.sleep(_PAUSE)

@@ -14,6 +14,7 @@ from resume_dl.cli.options import Size, option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
 from resume_dl.cli.specs import check_specs, request_of, spec_options
 from resume_dl.cli.summary import say_indexes, say_summary
+from resume_dl.errors import required
 from resume_dl.model.units import show_bytes
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
             return result
 
         def report(_: RunResult) -> None:
-            assert result is not None  # noqa: S101 - there is a report of what ``call`` gave only
-            _say_summary(result, options)
+            _say_summary(required(result, "what call gave"), options)
 
         return run("bundle create", options, call, empty=_empty, report=report)[1]
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
 from resume_dl.cli.group import COMMANDS, cli
 from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, stopped, tell
 from resume_dl.errors import ConfigurationError, ResumeDLError
@@ -81,6 +80,8 @@ def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
 def _command_of(given: Sequence[str]) -> str:
     """``fetch``, ``bundle split``: what its JSON object calls itself; empty where no word of ``given`` is one."""
     command = next((word for word in given if word in COMMANDS), "")
+    from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+
     if command != "bundle":
         return command
     later = given[given.index(command) + 1 :]

@@ -22,7 +22,7 @@ from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
 from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
 from resume_dl.conda_plugin.saying import in_one_line, say, say_failure, settle
-from resume_dl.errors import Interrupted
+from resume_dl.errors import Interrupted, required
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 
@@ -160,7 +160,6 @@ def _say_failures(results: Sequence[ArtifactResult]) -> None:
     if any(isinstance(result.error, Interrupted) for result in failed):
         say(f"stopped{kept}; the same conda command goes on from there")
         return
-    first = failed[0].error
-    assert first is not None  # noqa: S101 - it is among the failed
+    first = required(failed[0].error, "the error of a failed package")
     many = "" if len(failed) == 1 else f" ({len(failed)} of {len(results)} packages were not fetched)"
     say(f"{in_one_line(first)}{many}{kept}; conda goes on by itself")

@@ -6,10 +6,10 @@ States and what each waits for (invariant 4: never nothing)::
                  ^  |        ^     ^           |
                  |  v        |     +---------- | ------ damaged on disk: fetched again
                LOCKED        |                 v wrong digest
-                             +---- INQUIRING <- LOCATING
+                             +---- COMPARING <- LOCATING
     any state -> FAILED, once every connection is closed and no call of the store is under way (invariant 7)
 
-QUEUED waits for the session, PREPARING for the store, LOCKED for a timer, TRANSFERRING and INQUIRING for connections,
+QUEUED waits for the session, PREPARING for the store, LOCKED for a timer, TRANSFERRING and COMPARING for connections,
 back-off timers or the give-up timer, LOCATING, VERIFYING and PUBLISHING for the store.
 """
 
@@ -22,19 +22,19 @@ from enum import Enum, auto
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
-from resume_dl.core.connection import Connection
-from resume_dl.core.crew import Crew
+from resume_dl.core.byte_coverage import ByteCoverage
+from resume_dl.core.checkpointing import Checkpointing
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.holdings import Holdings
-from resume_dl.core.leasing import NO_END
-from resume_dl.core.patience import Patience
+from resume_dl.core.give_up_timer import GiveUpTimer
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.rate import SpeedMeter
+from resume_dl.core.scheduling.budget import Budget
+from resume_dl.core.scheduling.connection import Connection
+from resume_dl.core.scheduling.connection_scheduler import ConnectionScheduler
+from resume_dl.core.scheduling.leases import NO_END
 from resume_dl.core.sources import OF_THE_HOST, SourceState
-from resume_dl.core.trial import Ruling, Trial
-from resume_dl.core.upkeep import Upkeep
+from resume_dl.core.verification.repair import Repair, Ruling
 from resume_dl.model.http import CacheHeaders, by_validator
 
 _OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
@@ -49,7 +49,7 @@ class State(Enum):
     TRANSFERRING = auto()
     VERIFYING = auto()
     LOCATING = auto()
-    INQUIRING = auto()
+    COMPARING = auto()
     PUBLISHING = auto()
     DONE = auto()
     FAILED = auto()
@@ -89,24 +89,24 @@ class Download:
         self._policy = policy
         self._jitter = jitter
         self._out: list[act.Action] = []
-        self._holdings = Holdings()
-        self._crew = Crew(self.sources, budget, policy, self._holdings, self._out)
-        self._trial = Trial(
+        self._coverage = ByteCoverage()
+        self._scheduler = ConnectionScheduler(self.sources, budget, policy, self._coverage, self._out)
+        self._repair = Repair(
             self.sources,
             budget,
             policy,
-            self._holdings,
-            self._crew,
+            self._coverage,
+            self._scheduler,
             out=self._out,
             thorough=thorough,
             size_is_stated=size is not None,
         )
-        self._patience = Patience()
+        self._give_up = GiveUpTimer()
         self._replaceable = replaceable
         self._last_chance = last_chance
         self._came = False
         self._retry_lock_at = math.inf
-        self._upkeep = Upkeep(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
+        self._checkpointing = Checkpointing(policy, self._out, journaled=self._journaled, by_digest=bound_by_digest)
         self._validator: str | None = None
         self._said: CacheHeaders | None = None
         self._bound: int | None = None
@@ -122,12 +122,12 @@ class Download:
     @property
     def done(self) -> RangeSet:
         """What is on disk and believed."""
-        return self._holdings.done
+        return self._coverage.done
 
     @property
     def connections(self) -> dict[int, Connection]:
         """The requests in flight."""
-        return self._crew.live
+        return self._scheduler.live
 
     @property
     def over(self) -> bool:
@@ -137,7 +137,7 @@ class Download:
     @property
     def wants_room(self) -> bool:
         """Whether it has, or may soon want, connections."""
-        return self.state in {State.PREPARING, State.TRANSFERRING, State.INQUIRING}
+        return self.state in {State.PREPARING, State.TRANSFERRING, State.COMPARING}
 
     @property
     def complete(self) -> bool:
@@ -157,16 +157,16 @@ class Download:
     @property
     def resumed(self) -> int:
         """Bytes of earlier runs that are still believed."""
-        return self._holdings.resumed
+        return self._coverage.resumed
 
     @property
     def kept(self) -> int:
         """Body bytes received in this run and still believed."""
-        return self._holdings.kept
+        return self._coverage.kept
 
     def kept_of(self, source: int) -> int:
         """The same, of one source by its index."""
-        return self._holdings.kept_of(source)
+        return self._coverage.kept_of(source)
 
     @property
     def wasted(self) -> int:
@@ -176,7 +176,7 @@ class Download:
     def start(self, now: float) -> list[act.Action]:
         """The session lets this download begin."""
         self._now = now
-        self._patience.begin(now)
+        self._give_up.begin(now)
         self._prepare()
         return self._flush()
 
@@ -194,7 +194,7 @@ class Download:
         elif isinstance(event, ev.FoundPublished):
             self._end_well(another=True)
         elif isinstance(event, ev.DataSynced):
-            self._upkeep.synced(event.mark, now)
+            self._checkpointing.synced(event.mark, now)
         elif isinstance(event, ev.DigestAdvanced):
             self._on_digest_advanced(event, now)
         elif isinstance(event, ev.DigestChecked):
@@ -218,7 +218,7 @@ class Download:
 
     def fill(self, now: float, *, help_out: bool = False) -> list[act.Action]:
         """Use what connections the budget has room for; with ``help_out`` also to take over others' work."""
-        if self.state in {State.TRANSFERRING, State.INQUIRING}:
+        if self.state in {State.TRANSFERRING, State.COMPARING}:
             self._now = now
             self._advance(now, help_out=help_out)
         return self._flush()
@@ -228,11 +228,11 @@ class Download:
         if self.state is State.LOCKED:
             return self._retry_lock_at
         if self.state is State.TRANSFERRING and self._draining:
-            return min(self._crew.farewells(), default=math.inf) if self._ending is None else math.inf
-        if self.state not in {State.TRANSFERRING, State.INQUIRING} or self._ending is not None:
+            return min(self._scheduler.farewells(), default=math.inf) if self._ending is None else math.inf
+        if self.state not in {State.TRANSFERRING, State.COMPARING} or self._ending is not None:
             return math.inf
-        times = [self._give_up_at(), *self._crew.deadlines(self._now)]
-        times.append(self._upkeep.sync_deadline())
+        times = [self._give_up_at(), *self._scheduler.deadlines(self._now)]
+        times.append(self._checkpointing.sync_deadline())
         for source in self._allowed():
             ready_at = max(source.not_before, self._budget.host(source.host).not_before)
             if ready_at > self._now:  # what was ready by then has been considered already
@@ -243,8 +243,8 @@ class Download:
 
     def _on_prepared(self, event: ev.Prepared, now: float) -> None:
         self.state = State.TRANSFERRING
-        self._upkeep.begin(now)
-        self._patience.begin(now)
+        self._checkpointing.begin(now)
+        self._give_up.begin(now)
         labels = [source.label for source in self.sources]
         usable = self.size is None or event.size is None or event.size == self.size
         if not self._digest:
@@ -259,10 +259,10 @@ class Download:
             return
         if event.size is not None:
             self.size = event.size
-        self._holdings.resume(event.ranges, event.owners, labels)
+        self._coverage.resume(event.ranges, event.owners, labels)
         if self.size is not None:
-            self._holdings.forget([(self.size, NO_END)])
-        self._patience.begin(now, self.resumed)
+            self._coverage.forget([(self.size, NO_END)])
+        self._give_up.begin(now, self.resumed)
 
     def _on_lock_busy(self, event: ev.LockBusy, now: float) -> None:
         self.lock_owner = event.owner
@@ -287,24 +287,24 @@ class Download:
             one.lease = one.lease.until(event.end)
         elif isinstance(event, ev.RangeCompared):
             self._take_count(one, event.received, now)
-            if self._trial.compared(one, event.position, event.differing, last=False):
-                self._patience.begin(now, self.done.total)
+            if self._repair.compared(one, event.position, event.differing, last=False):
+                self._give_up.begin(now, self.done.total)
         elif isinstance(event, ev.BytesWritten):
             self._take_bytes(one, event.position, event.received, now)
         else:
             self._take_count(one, event.received, now)
             one.held = isinstance(event, ev.RangeHeld)
-        self._crew.settle_duplicates()
+        self._scheduler.settle_duplicates()
 
     def _on_closed(self, one: Connection, event: ev.ConnectionClosed, now: float) -> None:
         doubted = one.doubted_at is not None  # before its last bytes are counted, which it may have had for long
-        self._crew.forget(event.connection, event.received, now)
+        self._scheduler.forget(event.connection, event.received, now)
         if event.size is not None and self.size is None:
             self._fix_size(event.size, one.source)
         if one.mode is act.Mode.COMPARE:
             self._take_count(one, event.received, now)
             if one.position < one.end(self.size):  # else its last report was the end
-                self._trial.compared(one, one.position, (), last=True)
+                self._repair.compared(one, one.position, (), last=True)
         else:
             self._take_bytes(one, event.position, event.received, now)
         failure = event.failure
@@ -337,7 +337,7 @@ class Download:
 
     def _fix_size(self, size: int, source: int) -> None:
         self.size = size
-        self._holdings.forget([(size, NO_END)])
+        self._coverage.forget([(size, NO_END)])
         bound = None if self._digest else source
         self._out.append(act.FixSize(size, None if self._digest else self._validator, bound))
 
@@ -347,7 +347,7 @@ class Download:
         self.sources[one.source].received += came
         one.received = received
         if came > 0:
-            self._crew.came(one, came, now)
+            self._scheduler.came(one, came, now)
         return came
 
     def _take_bytes(self, one: Connection, position: int, received: int, now: float) -> None:
@@ -356,20 +356,21 @@ class Download:
         gained = 0
         if one.mode is act.Mode.WRITE or (one.writing and position >= one.end(self.size)):
             for start, end in one.lease.ranges(self.size):
-                gained += self._holdings.add(max(start, one.position), min(end, position), one.source)
+                gained += self._coverage.add(max(start, one.position), min(end, position), one.source)
         one.position = max(one.position, position)
         if gained:
-            self._upkeep.gained(gained)
+            self._checkpointing.gained(gained)
             source.progressed()
             self._budget.progressed(one.host)
         if came > 0 and not self._came:
             self._came = True
             self._budget.network.came(one.host)
-        self._patience.moved(now, done=self.done.total, came=came, position=position)
+        self._give_up.moved(now, done=self.done.total, came=came, position=position)
 
     def _on_failure(self, one: Connection, failure: Failure, now: float) -> None:
         index = one.source
         source = self.sources[index]
+        source.answered_by |= {failure.answered_by} - {""}
         if failure.kind is not FailureKind.UNCHANGED:
             self._out.append(act.NoteFailure(index, failure))
         if failure.kind is FailureKind.LOCAL:
@@ -405,15 +406,15 @@ class Download:
     def _must_restart(self, source: SourceState, failure: Failure) -> bool:
         """Without a digest: whether what we hold cannot, or should not, be continued from the source that binds it."""
         others = any(other.usable for other in self.sources if other is not source)
-        ill = source.failures_in_a_row >= self._policy.solo_failures and others
+        unhealthy = source.failures_in_a_row >= self._policy.solo_failures and others
         resumable = self._validator is not None and not source.one_stream and source.usable
-        return failure.kind is FailureKind.CHANGED or not self.done or not resumable or ill
+        return failure.kind is FailureKind.CHANGED or not self.done or not resumable or unhealthy
 
     def _on_local_failure(self, event: ev.LocalFailed) -> None:
         if event.sync:
-            self._upkeep.syncing = False
+            self._checkpointing.syncing = False
         if event.digest:
-            self._upkeep.digesting = False
+            self._checkpointing.digesting = False
         if self.state is State.PUBLISHING and not event.publish:
             return  # a late record of a journal that is about to go: only how publishing ends decides
         self.state = State.TRANSFERRING
@@ -421,9 +422,9 @@ class Download:
 
     def _on_awoke(self, event: ev.Awoke, now: float) -> None:
         """No progress was to be expected of a sleep: patience begins anew, and what was open may be dead."""
-        self._patience.begin(now, self.done.total)
+        self._give_up.begin(now, self.done.total)
         if event.seconds >= self._policy.stall_seconds:
-            self._crew.doubt(now)
+            self._scheduler.doubt(now)
 
     def _on_lost(self, index: int) -> None:
         """A connection has ended without a failure of its source, in our sleep perhaps: it is asked again at once.
@@ -438,10 +439,10 @@ class Download:
     def _on_timer(self, now: float) -> None:
         if self.state is State.LOCKED and now >= self._retry_lock_at:
             self._prepare()
-        if self.state not in {State.TRANSFERRING, State.INQUIRING}:
+        if self.state not in {State.TRANSFERRING, State.COMPARING}:
             return
         self._note_room(now)
-        self._crew.watch(now)
+        self._scheduler.watch(now)
         if now >= self._give_up_at():
             if self._is_hurried:
                 self._budget.network.give_up(self._hosts)
@@ -453,15 +454,15 @@ class Download:
     # ------------------------------------------------------------------ the digest
 
     def _on_digest_advanced(self, event: ev.DigestAdvanced, now: float) -> None:
-        self._upkeep.digesting = False
-        self._upkeep.digest_stands_at(event.position)
+        self._checkpointing.digesting = False
+        self._checkpointing.digest_stands_at(event.position)
         if event.damaged:
             if self.state is State.VERIFYING:
                 self.state = State.TRANSFERRING
             self._forget(event.damaged, now)
 
     def _on_digest(self, event: ev.DigestChecked, now: float) -> None:
-        self._upkeep.digesting = False
+        self._checkpointing.digesting = False
         if self.state is not State.VERIFYING:
             return  # something on this machine has failed meanwhile
         if event.matches:
@@ -471,40 +472,40 @@ class Download:
         self._digests = (event.expected, event.actual)
         if self._ending is not None:
             self.state = State.TRANSFERRING
-        elif self._trial.solo is not None:
+        elif self._repair.solo is not None:
             self.state = State.TRANSFERRING
-            self._carry_out(self._trial.solo_was_wrong(event.actual), now)
-        elif self._trial.has_begun:
-            self._trial.wrong_again(self.size or 0)
-            self._inquire(now)
+            self._carry_out(self._repair.solo_was_wrong(event.actual), now)
+        elif self._repair.has_begun:
+            self._repair.wrong_again(self.size or 0)
+            self._compare(now)
         else:
             self.state = State.LOCATING
-            self._upkeep.call_digest(act.LocateDamage())
+            self._checkpointing.call_digest(act.LocateDamage())
 
     # ------------------------------------------------------------------ wrong bytes: who lied?
 
     def _on_located(self, event: ev.DamageLocated, now: float) -> None:
-        self._upkeep.digesting = False
+        self._checkpointing.digesting = False
         if self.state is State.LOCATING:
-            self._trial.begin(event.suspects, self.size or 0)
-            self._inquire(now)
+            self._repair.begin(event.suspects, self.size or 0)
+            self._compare(now)
 
-    def _inquire(self, now: float) -> None:
-        self.state = State.INQUIRING
-        self._patience.begin(now, self.done.total)
-        self._trial.inquire(self.size or 0)
+    def _compare(self, now: float) -> None:
+        self.state = State.COMPARING
+        self._give_up.begin(now, self.done.total)
+        self._repair.inquire(self.size or 0)
 
-    def _go_on_inquiring(self, now: float) -> None:
+    def _go_on_comparing(self, now: float) -> None:
         """Go on comparing, or act on what has been found out."""
-        if self._ending is None and self._trial.goes_on(self.size or 0, now):
-            self._upkeep.sync_if_due(now)
+        if self._ending is None and self._repair.goes_on(self.size or 0, now):
+            self._checkpointing.sync_if_due(now)
             return
-        self._crew.close_all()
-        if self.connections or self._upkeep.syncing:
+        self._scheduler.close_all()
+        if self.connections or self._checkpointing.syncing:
             return
         self.state = State.TRANSFERRING
         if self._ending is None:
-            self._carry_out(self._trial.rule(self.size or 0), now)
+            self._carry_out(self._repair.rule(self.size or 0), now)
         self._advance(now)
 
     def _carry_out(self, ruling: Ruling, now: float) -> None:
@@ -513,11 +514,11 @@ class Download:
         elif ruling.forget:
             self._forget(ruling.forget, now)
         if ruling.further:
-            self._inquire(now)
+            self._compare(now)
         if ruling.reason:
             causes = () if ruling.agreeing else self._causes()
             self._end_for(ruling.reason, causes, ruling.agreeing)
-        self._patience.begin(now, self.done.total)
+        self._give_up.begin(now, self.done.total)
 
     def _end_for(self, reason: str, causes: tuple[tuple[int, Failure], ...], agreeing: tuple[int, ...] = ()) -> None:
         """End badly; the digests go with it where the bytes have been found wrong before."""
@@ -528,8 +529,8 @@ class Download:
 
     def _advance(self, now: float, *, help_out: bool = False) -> None:
         """Go on from where the last event left us."""
-        if self.state is State.INQUIRING:
-            self._go_on_inquiring(now)
+        if self.state is State.COMPARING:
+            self._go_on_comparing(now)
             return
         if self.state is not State.TRANSFERRING:
             if self._ending is not None and self.state in {State.QUEUED, State.LOCKED}:
@@ -537,10 +538,10 @@ class Download:
             return
         if self._draining:
             if self._ending is not None or self._discarding:
-                self._crew.close_all()
+                self._scheduler.close_all()
             else:
-                self._crew.dismiss_finished(self.size, now)
-            if self.connections or self._upkeep.syncing or self._upkeep.digesting:
+                self._scheduler.dismiss_finished(self.size, now)
+            if self.connections or self._checkpointing.syncing or self._checkpointing.digesting:
                 return  # invariant 7: nothing is judged, published or thrown away while a write may be under way
             if self._discarding:
                 self._discard()
@@ -549,8 +550,8 @@ class Download:
         elif self.complete:
             self._finish_transfer()
         else:
-            self._upkeep.sync_if_due(now)
-            self._crew.staff(
+            self._checkpointing.sync_if_due(now)
+            self._scheduler.fill(
                 self._allowed(),
                 self.size,
                 now,
@@ -558,7 +559,7 @@ class Download:
                 if_range=None if self._digest else self._validator,
                 help_out=help_out,
             )
-            self._upkeep.digest_if_due(self.done)  # after the requests: the line goes first
+            self._checkpointing.digest_if_due(self.done)  # after the requests: the line goes first
             self._note_room(now)
             if not self.connections and not self._allowed():
                 self._no_source_left(now)
@@ -571,14 +572,14 @@ class Download:
     def _finish_transfer(self) -> None:
         if self._digest:
             self.state = State.VERIFYING
-            self._upkeep.call_digest(act.CheckDigest())
+            self._checkpointing.call_digest(act.CheckDigest())
         else:
             self.state = State.PUBLISHING
             self._out.append(act.Publish())
 
     def _no_source_left(self, now: float) -> None:
-        if self._trial.solo is not None and self._trial.next_solo():
-            self._patience.begin(now)
+        if self._repair.solo is not None and self._repair.next_solo():
+            self._give_up.begin(now)
             self._restart()
             self._advance(now)
             return
@@ -591,17 +592,17 @@ class Download:
 
     def _allowed(self) -> list[SourceState]:
         """The sources that may be asked, now or later; of a host that has lied only where there is no other."""
-        if self._trial.solo is not None:
-            solo = self.sources[self._trial.solo]
+        if self._repair.solo is not None:
+            solo = self.sources[self._repair.solo]
             return [solo] if solo.usable and solo.failures_in_a_row < self._policy.solo_failures else []
         if self._bound is not None:
             return [self.sources[self._bound]]
         usable = [source for source in self.sources if source.usable]
-        return [source for source in usable if not self._budget.host(source.host).lied] or usable
+        return [source for source in usable if not self._budget.host(source.host).distrusted] or usable
 
     def _note_room(self, now: float) -> None:
         """Stop the give-up clock while others have the line: that is no failure of this file."""
-        self._patience.note_room(now, waits=not self.connections and self._waits_for_room(now))
+        self._give_up.note_room(now, waits=not self.connections and self._waits_for_room(now))
 
     def _waits_for_room(self, now: float) -> bool:
         """Whether others' connections are all that keeps us; not where they themselves get no answer."""
@@ -630,7 +631,7 @@ class Download:
         elif self._is_hurried:
             replaced = self._budget.network.is_given_up(self._hosts)
             patience = 0.0 if replaced else min(patience, self._policy.authority_give_up)
-        ends = self._patience.ends(patience)
+        ends = self._give_up.ends(patience)
         return min(ends, self._budget.network.ends(self._hosts, self._policy))
 
     @property
@@ -686,9 +687,9 @@ class Download:
         """Believe these bytes no more; they are fetched again."""
         gone = tuple(ranges)
         self._out.append(act.ForgetRanges(gone))
-        self._holdings.forget(gone)
-        self._upkeep.forgot(min(start for start, _ in gone))
-        self._patience.begin(now, self.done.total)
+        self._coverage.forget(gone)
+        self._checkpointing.forgot(min(start for start, _ in gone))
+        self._give_up.begin(now, self.done.total)
 
     def _restart(self) -> None:
         """Begin again from nothing, once every writer has stopped."""
@@ -697,8 +698,8 @@ class Download:
     def _discard(self) -> None:
         self._discarding = False
         self._out.append(act.DiscardPieces())
-        self._holdings.clear()
-        self._upkeep.discarded()
+        self._coverage.clear()
+        self._checkpointing.discarded()
         self._bound = self._validator = self._said = None
         self.size = self._stated_size
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.leasing import NO_END
 from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic, gives_ranges
+from resume_dl.core.scheduling.leases import NO_END
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
@@ -127,7 +128,7 @@ class Worker(ABC):
         try:
             verdict = check_head(self._request, response.head, self._order.size)
             if isinstance(verdict, Failure):
-                return verdict, None
+                return replace(verdict, answered_by=response.head.final_host), None
             too_long = check_length(verdict.size, self._largest)
             if too_long is not None:
                 return too_long, None

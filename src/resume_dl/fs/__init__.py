@@ -6,6 +6,7 @@ is checked before use, and links and junctions are reparse points with the name-
 privilege there, making junctions does not: a known gap.
 """
 
+from resume_dl.fs.lock import try_lock
 from resume_dl.fs.private import UntrustedFolderError, check_private, make_private, owner_of_unshared
 from resume_dl.fs.regular import (
     create_file,
@@ -19,17 +20,19 @@ from resume_dl.fs.regular import (
     write_file,
 )
 from resume_dl.fs.removal import remove
-from resume_dl.fs.system import WINDOWS, is_link
+from resume_dl.fs.system import WINDOWS, absolute, is_link, names_in
 
 __all__ = [
     "WINDOWS",
     "UntrustedFolderError",
+    "absolute",
     "check_private",
     "create_file",
     "is_link",
     "is_others_link",
     "is_regular",
     "make_private",
+    "names_in",
     "open_regular",
     "others_link_on",
     "owner_of_unshared",
@@ -37,5 +40,6 @@ __all__ = [
     "read_regular",
     "remove",
     "replace_below",
+    "try_lock",
     "write_file",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from resume_dl.resolution.pip_arguments import ANEW
-from resume_dl.settings.pip_config import load_pip_settings, parse_file
+from resume_dl.settings.pip_settings import load_pip_settings, parse_file
 
 _SECTIONS = ("install", "global")
 """The one with more say first."""

@@ -249,35 +249,6 @@ def make_folder(path: Path, make: Callable[[Path], object] = _make_with_parents)
             sync_directory(folder.parent)
 
 
-def try_lock(fd: int) -> bool:
-    """Take an exclusive lock on an open file, without waiting; False where another process has it.
-
-    It falls when the handle is closed or the process ends, however it ends. Raises OSError where the file system
-    has no locks.
-    """
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    else:  # noqa: RET505 - so that a type checker sees one platform at a time
-        import fcntl
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-
-_WINDOWS_LOCK_OFFSET = 1 << 20
-"""Locks are mandatory on Windows: a byte far behind the text leaves the owner's name readable."""
-
-
 def _sync_tree(folder: Path) -> None:
     """``fsync`` for each file and folder below ``folder``, and for itself: what stops at the drive's cache on macOS."""
     for name, _, names in os.walk(folder):

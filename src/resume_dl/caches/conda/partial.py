@@ -98,7 +98,7 @@ def withdraw_orphans(pkgs_dir: Path) -> None:
     if not is_trusted(pkgs_dir / FOLDER):
         return
     with suppress(OSError):
-        for name in os.listdir(pkgs_dir / FOLDER):  # noqa: PTH208 - names are all that is needed, and it is faster
+        for name in fs.names_in(pkgs_dir / FOLDER):
             found = _MARK.fullmatch(name)
             if found is None:
                 continue

@@ -203,8 +203,9 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the names are socketserver's
+    def handle_error(self, request: object, client_address: object) -> None:
         """Keep what went wrong in an answer; a client that went away is no trouble."""
+        del request, client_address
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, ConnectionError):
             self.gateway.errors.append(error)
@@ -240,7 +241,9 @@ class _Handler(BaseHTTPRequestHandler):
             with body:
                 self._send_file(kind, body)
 
-    do_HEAD = do_GET  # noqa: N815 - the name is http.server's
+    def do_HEAD(self) -> None:
+        """Answer as for GET, without the body."""
+        self.do_GET()
 
     def do_CONNECT(self) -> None:
         """Refuse to be a proxy."""
@@ -268,5 +271,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+    def log_message(self, *_: object) -> None:
         """Say nothing: what matters is in ``Gateway.errors``."""

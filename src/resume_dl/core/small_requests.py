@@ -93,7 +93,7 @@ def next_step(
     sources: Sequence[SourceState],
     under_way: Sequence[SmallRequest],
     now: float,
-    illness: Mapping[str, int],
+    rows: Mapping[str, int],
     *,
     ends: float = math.inf,
     network_ends: float = math.inf,
@@ -110,7 +110,7 @@ def next_step(
     """
     if now >= network_ends:
         return None
-    step = _next_step(sources, under_way, now, illness, ends=ends, tries=tries, hedged=hedged, best=best, policy=policy)
+    step = _next_step(sources, under_way, now, rows, ends=ends, tries=tries, hedged=hedged, best=best, policy=policy)
     return Rest(min(step.until, network_ends)) if isinstance(step, Rest) else step
 
 
@@ -118,7 +118,7 @@ def _next_step(
     sources: Sequence[SourceState],
     under_way: Sequence[SmallRequest],
     now: float,
-    illness: Mapping[str, int],
+    rows: Mapping[str, int],
     *,
     ends: float,
     tries: int,
@@ -127,10 +127,10 @@ def _next_step(
     policy: Policy,
 ) -> Ask | Rest | Drop | None:
     if not under_way:
-        return next_to_ask(sources, now, illness, ends=ends, tries=tries, policy=policy)
+        return next_to_ask(sources, now, rows, ends=ends, tries=tries, policy=policy)
     busy = {request.source for request in under_way}
     free = [number for number in range(len(sources)) if number not in busy]
-    step = next_to_ask([sources[number] for number in free], now, illness, ends=ends, tries=tries, policy=policy)
+    step = next_to_ask([sources[number] for number in free], now, rows, ends=ends, tries=tries, policy=policy)
     for request in under_way:
         request.look(now, policy, best)
         trouble = request.trouble(now, policy)
@@ -147,7 +147,7 @@ def _next_step(
 def next_to_ask(
     sources: Sequence[SourceState],
     now: float,
-    illness: Mapping[str, int],
+    rows: Mapping[str, int],
     *,
     ends: float = math.inf,
     tries: int = TRIES,
@@ -155,8 +155,8 @@ def next_to_ask(
 ) -> Ask | Rest | None:
     """The source that has failed least often, in their order; None where none is left that might answer.
 
-    ``illness``: host -> how often it has failed in a row, for whatever it was asked: one that is down is asked last.
-    ``ends``: when it is given up; whoever was not asked by then is asked still. ``tries``: fewer for what can be done
+    ``rows``: host -> its failures in a row, for whatever it was asked: one that is down is asked last.
+    ``ends``: when it is given up; a source not asked by then is asked still. ``tries``: fewer for what can be done
     without.
     """
     left = [number for number, source in enumerate(sources) if source.usable and source.failures_in_a_row < tries]
@@ -165,7 +165,7 @@ def next_to_ask(
         left = fresh
     ready = [number for number in left if sources[number].not_before <= now]
     if ready:
-        failed = [source.failures_in_a_row + illness.get(source.host, 0) for source in sources]
+        failed = [source.failures_in_a_row + rows.get(source.host, 0) for source in sources]
         chosen = min(ready, key=lambda number: failed[number])
         patience = (ends - now) / max(1, len(fresh))  # there has to be time for all of them
         if len(left) > 1 or tries < TRIES:

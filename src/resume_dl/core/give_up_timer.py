@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Patience:
+class GiveUpTimer:
     """Seconds on the injected clock. A file that changes at every request makes no progress, however much it moves."""
 
     def __init__(self) -> None:

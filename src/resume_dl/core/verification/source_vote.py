@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.ranges import RangeSet
 
-NOBODY = -(1 << 62)
+UNKNOWN_OWNER = -(1 << 62)
 """The owner of bytes that nobody is known to have brought."""
 
 
@@ -49,7 +49,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Liars:
+class CorruptSources:
     """These brought wrong bytes: forget ``ranges``, quarantine ``owners``.
 
     Without ``ranges`` only answers were wrong, and the digest need not be checked again. Not ``proven``: a guess
@@ -76,7 +76,7 @@ class Unknown:
     suspects: tuple[tuple[int, int], ...]
 
 
-Verdict = Liars | Agreement | Unknown
+Verdict = CorruptSources | Agreement | Unknown
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class _Handed:
     dispute: _Dispute | None = None
 
 
-class Inquiry:
+class SourceVote:
     """One search for liars, up to its first verdict; from then on nothing is handed out and reports are ignored.
 
     ``owners``: who delivered what, by source index; numbers below 0 are sources that this run does not have.
@@ -132,7 +132,7 @@ class Inquiry:
                 unowned.remove(*piece)
             self._owned[owner] = mine
         for piece in unowned:
-            self._owned.setdefault(NOBODY, RangeSet()).add(*piece)
+            self._owned.setdefault(UNKNOWN_OWNER, RangeSet()).add(*piece)
         self._todo = {owner: mine.copy() for owner, mine in self._owned.items() if mine}
         self._given = dict.fromkeys(self._todo, 0)
         self._alive = set(witnesses)
@@ -158,7 +158,7 @@ class Inquiry:
     def doubtful(self) -> RangeSet:
         """The suspect bytes that no second source, not proven a liar, has confirmed: suspects of a further inquiry."""
         found = self._verdict
-        liars = found.owners if isinstance(found, Liars) and found.proven else ()
+        liars = found.owners if isinstance(found, CorruptSources) and found.proven else ()
         return self._unconfirmed(self._suspects, liars)
 
     def next(self, source: int) -> Comparison | None:
@@ -284,9 +284,9 @@ class Inquiry:
                 left.remove(*piece)
         return left
 
-    def _blame(self, liars: set[int], *, proven: bool) -> Liars:
+    def _blame(self, liars: set[int], *, proven: bool) -> CorruptSources:
         wrong = RangeSet(p for x in liars for p in self._unconfirmed(self._owned.get(x, RangeSet()), liars))
-        return Liars(tuple(sorted(liars)), tuple(wrong), proven)
+        return CorruptSources(tuple(sorted(liars)), tuple(wrong), proven)
 
     def _judge(self) -> Verdict | None:
         for dispute in self._disputes:

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 
 from resume_dl.core import actions as act
-from resume_dl.core.balancing import Helper, falls_behind, to_abandon, to_duplicate, to_give_up, to_steal
-from resume_dl.core.budget import Budget
-from resume_dl.core.connection import Connection
-from resume_dl.core.holdings import Holdings
-from resume_dl.core.leasing import Lease, lone_lease, next_segment
+from resume_dl.core.byte_coverage import ByteCoverage
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.rate import SpeedMeter
+from resume_dl.core.scheduling.budget import Budget
+from resume_dl.core.scheduling.connection import Connection
+from resume_dl.core.scheduling.leases import Lease, lone_lease, next_segment
+from resume_dl.core.scheduling.rebalance import Helper, falls_behind, to_abandon, to_duplicate, to_give_up, to_steal
 from resume_dl.core.sources import SourceState
 
 _INSTANT = 0.001
 """Seconds; nothing is faster than what clocks can tell."""
 
 
-class Crew:
+class ConnectionScheduler:
     """Opens and closes connections within the run's budget; what they bring is the download's business."""
 
     def __init__(
@@ -27,14 +27,14 @@ class Crew:
         sources: Sequence[SourceState],
         budget: Budget,
         policy: Policy,
-        holdings: Holdings,
+        holdings: ByteCoverage,
         out: list[act.Action],
     ) -> None:
         self.live: dict[int, Connection] = {}
         self._sources = sources
         self._budget = budget
         self._policy = policy
-        self._holdings = holdings
+        self._coverage = holdings
         self._out = out
         self._next = 0
         self._duplicated = 0
@@ -45,7 +45,7 @@ class Crew:
 
     # ------------------------------------------------------------------ opening
 
-    def staff(
+    def fill(
         self,
         allowed: Sequence[SourceState],
         size: int | None,
@@ -82,7 +82,7 @@ class Crew:
                 return
             if ready and not self.live:
                 source = max(ranged or ready, key=lambda each: self._worth(each, now))
-                done = self._holdings.done
+                done = self._coverage.done
                 lease = lone_lease(done, size, self._policy, one_stream=source.one_stream, by_digest=by_digest)
                 self.ask(source, lease, now, size, if_range=if_range if not lease.whole else None)
                 continue
@@ -163,13 +163,13 @@ class Crew:
     def _is_long(self, size: int, now: float) -> bool:
         """Whether what the connections still have to bring takes them longer than a further request is worth."""
         speeds = sum(self._speeds(now))
-        return speeds > 0 and (size - self._holdings.done.total) / speeds > self._policy.split_seconds
+        return speeds > 0 and (size - self._coverage.done.total) / speeds > self._policy.split_seconds
 
     def _lease_to(self, source: SourceState, size: int, now: float, *, if_range: str | None = None) -> bool:
         """Open a connection for bytes that nobody has; False where there are none within reach."""
         held = [one.lease for one in self._writers()]
         speed, others = self._budget.host(source.host).speed, sum(self._speeds(now))
-        lease = next_segment(self._holdings.done, held, size, self._policy, speed=speed, others=others)
+        lease = next_segment(self._coverage.done, held, size, self._policy, speed=speed, others=others)
         if lease is not None:
             self.ask(source, lease, now, size, if_range=if_range)
         return lease is not None
@@ -184,7 +184,7 @@ class Crew:
         if hopeless is not None:
             self.close(hopeless)
             return False
-        left = size - self._holdings.done.total
+        left = size - self._coverage.done.total
         twice = to_duplicate(self.live, size, helper, now, self._policy, left=left, spent=self._duplicated)
         if twice is not None:
             self._duplicated += twice[1] - twice[0]
@@ -205,13 +205,16 @@ class Crew:
     def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
         """The ill last; faster first, an unmeasured host as the fastest, so that each is tried; the idler; in order.
 
-        One that was tried and has never answered comes after those that have.
+        One that was tried and has never answered comes after those that have. A further connection to a host counts
+        for half of the last one: where a server limits all of a client's connections together, it brings nothing, and
+        an idle host of the same speed brings as much again.
         """
         host = self._budget.host(source.host)
-        speed = math.inf if host.speed is None else host.speed
+        speed = math.inf if host.speed is None else host.speed / (1 + host.active)
         speed = 0.0 if host.speed is None and (host.active or host.keeps_silent) else speed
         failing = source.failures_in_a_row >= self._policy.solo_failures
-        return (not self._budget.is_ill(host, now), not failing, speed, -host.active, -self._sources.index(source))
+        healthy = not self._budget.is_unhealthy(host, now)
+        return (healthy, not failing, speed, -host.active, -self._sources.index(source))
 
     # ------------------------------------------------------------------ closing
 
@@ -286,7 +289,8 @@ class Crew:
     def _make_place(self, allowed: Sequence[SourceState], now: float) -> None:
         """With every connection of the run in use, give up a slow one of ours where a much faster host waits."""
         waiting = [s for s in allowed if s.not_before <= now and self._budget.has_room(s.host, now)]
-        better = max((self._budget.host(source.host).steady or 0.0 for source in waiting), default=0.0)
+        hosts = [self._budget.host(source.host) for source in waiting]
+        better = max((host.steady or host.speed or 0.0 for host in hosts), default=0.0)
         if any(one.closing for one in self.live.values()):
             return  # a place is being made already
         number = to_give_up(self.live, better, now, self._policy)
@@ -300,7 +304,6 @@ class Crew:
         one.last_byte_at = now
         one.doubted_at = None
         one.meter.add(count, now)
-        self._budget.came(count, now)
         speed = one.meter.speed
         if speed is None:
             return
@@ -346,7 +349,7 @@ class Crew:
 
     def settle_duplicates(self) -> None:
         """A duplicate that is all here wins: its rivals are closed, then it writes what is still missing."""
-        done = self._holdings.done
+        done = self._coverage.done
         for number, one in list(self.live.items()):
             if not one.held or one.writing or one.closing:
                 continue

@@ -9,7 +9,7 @@ from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 
 
-class Upkeep:
+class Checkpointing:
     """One sync and one call on the digest at a time; their actions go to ``out``.
 
     ``journaled``: the file has a journal, so that syncs are of use; ``by_digest``: there is a digest to compute.

@@ -1,4 +1,4 @@
-"""What happened in a run, told from its trace: files, connections, failures. Times in seconds, counts in bytes."""
+"""What happened in a run, from its trace: files, connections, failures. Times in seconds, counts in bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from resume_dl.core.holdings import Holdings
-from resume_dl.core.leasing import NO_END
+from resume_dl.core.byte_coverage import ByteCoverage
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.scheduling.leases import NO_END
 
 LONGEST_REPORT = 1.0
 """Seconds that the bytes of one report are spread over at most: after a silence they came at its end."""
@@ -68,7 +68,7 @@ class Mark:
 
 @dataclass(slots=True)
 class File:
-    """One file's story. ``gained``: (from, to, source, bytes) of each report that brought something new."""
+    """One file of a run. ``gained``: (from, to, source, bytes) of each report that brought something new."""
 
     key: str
     name: str
@@ -87,7 +87,7 @@ class File:
     durable: list[float] = field(default_factory=list)
     phases: list[tuple[float, str]] = field(default_factory=list)
     forgotten: list[tuple[float, list[tuple[int, int]]]] = field(default_factory=list)
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: ByteCoverage = field(default_factory=ByteCoverage)
 
     @property
     def kept(self) -> dict[int, int]:
@@ -104,7 +104,7 @@ class File:
 
 
 @dataclass(slots=True)
-class Story:
+class Timeline:
     """A whole run. ``whole``: the trace has its end; ``unread``: lines that could not be understood."""
 
     version: str = ""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from resume_dl.core.actions import Mode
-from resume_dl.core.connection import Connection
 from resume_dl.core.policy import Policy
+from resume_dl.core.scheduling.connection import Connection
 
 Live = Mapping[int, Connection]
 

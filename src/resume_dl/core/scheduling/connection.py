@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resume_dl.core.actions import Mode
-from resume_dl.core.leasing import NO_END, Lease
 from resume_dl.core.rate import SpeedMeter
+from resume_dl.core.scheduling.leases import NO_END, Lease
 
 
 @dataclass(slots=True)

@@ -17,12 +17,12 @@ _SHOWN = {
     State.TRANSFERRING: "downloading",
     State.VERIFYING: "verifying",
     State.LOCATING: "verifying",
-    State.INQUIRING: "verifying",
+    State.COMPARING: "verifying",
     State.PUBLISHING: "verifying",
 }
 
 
-class Teller:
+class ProgressNotifier:
     """Tells a reporter of each job, no oftener than people can read."""
 
     def __init__(self, reporter: Reporter) -> None:

@@ -11,10 +11,10 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download, State
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 

@@ -11,7 +11,7 @@ from resume_dl.engine.recording import Recorder
 from resume_dl.engine.worker import Worker
 
 
-class Holder(Worker):
+class DuplicateWorker(Worker):
     """Mode.HOLD; ``label`` names the source in the journal. Holds at most what the order asks for."""
 
     def __init__(self, order: OpenRange, *, label: str, **more: Any) -> None:
@@ -34,7 +34,8 @@ class Holder(Worker):
     def _position(self) -> int:
         return self._written
 
-    def _take(self, data: bytes | memoryview, start: int, end: int) -> None:  # noqa: ARG002 - it is the next piece
+    def _take(self, data: bytes | memoryview, start: int, end: int) -> None:
+        del start, end  # the pieces come in order
         self._held.append(data)
 
     def _report(self) -> BytesReceived:

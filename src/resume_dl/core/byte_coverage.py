@@ -9,7 +9,7 @@ from resume_dl.core.ranges import RangeSet
 Ranges = Iterable[tuple[int, int]]
 
 
-class Holdings:
+class ByteCoverage:
     """Believed bytes, by owner: the index of a source of this run, or below 0 one of an earlier run that is gone.
 
     ``resumed`` counts bytes of earlier runs, ``kept`` those of this one.

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resume_dl.core import actions as act
-from resume_dl.core.budget import Budget
-from resume_dl.core.connection import Connection
-from resume_dl.core.crew import Crew
+from resume_dl.core.byte_coverage import ByteCoverage
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.holdings import Holdings
-from resume_dl.core.inquiry import Agreement, Inquiry, Liars
-from resume_dl.core.leasing import Lease
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.scheduling.budget import Budget
+from resume_dl.core.scheduling.connection import Connection
+from resume_dl.core.scheduling.connection_scheduler import ConnectionScheduler
+from resume_dl.core.scheduling.leases import Lease
 from resume_dl.core.sources import SourceState
+from resume_dl.core.verification.source_vote import Agreement, CorruptSources, SourceVote
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Ruling:
     agreeing: tuple[int, ...] = ()
 
 
-class Trial:
+class Repair:
     """One file's search for who is wrong: by comparing sources piece by piece, then by whole copies in turn.
 
     ``thorough``: sources that agree against the record are compared on every byte. ``size_is_stated``: by a record,
@@ -41,8 +41,8 @@ class Trial:
         sources: Sequence[SourceState],
         budget: Budget,
         policy: Policy,
-        holdings: Holdings,
-        crew: Crew,
+        holdings: ByteCoverage,
+        crew: ConnectionScheduler,
         *,
         out: list[act.Action],
         thorough: bool,
@@ -53,12 +53,12 @@ class Trial:
         self._sources = sources
         self._budget = budget
         self._policy = policy
-        self._holdings = holdings
-        self._crew = crew
+        self._coverage = holdings
+        self._scheduler = crew
         self._out = out
         self._thorough = thorough
         self._size_is_stated = size_is_stated
-        self._inquiry: Inquiry | None = None
+        self._vote: SourceVote | None = None
         self._suspects: RangeSet | None = None
         self._narrowed = False
         """Whether the suspects are what the format's own checksums found, and nothing else was looked at."""
@@ -85,9 +85,9 @@ class Trial:
 
     def inquire(self, size: int) -> None:
         """Ask all sources that can be asked about what is still doubtful."""
-        self._inquiry = Inquiry(
+        self._vote = SourceVote(
             size=size,
-            owners=self._holdings.owners(),
+            owners=self._coverage.owners(),
             witnesses=[i for i, source in enumerate(self._sources) if source.usable and not source.one_stream],
             suspects=self._suspects,
             block=self._policy.compare_block,
@@ -102,11 +102,11 @@ class Trial:
 
         A source that has never answered is passed over: it keeps its patience for when all others are spent.
         """
-        inquiry = self._inquiry
+        inquiry = self._vote
         assert inquiry is not None  # noqa: S101 - it was begun
         if inquiry.verdict() is not None:
             return False
-        busy = {one.source for one in self._crew.live.values()}
+        busy = {one.source for one in self._scheduler.live.values()}
         waiting = False
         for index, source in enumerate(self._sources):
             failing = source.failures_in_a_row >= self._policy.solo_failures or self._keeps_silent(source)
@@ -119,10 +119,10 @@ class Trial:
                 if wanted is None:
                     break
                 lease = Lease(wanted.start, wanted.end, ((wanted.start, wanted.end),))
-                self._crew.ask(source, lease, now, size, mode=act.Mode.COMPARE)
+                self._scheduler.ask(source, lease, now, size, mode=act.Mode.COMPARE)
             else:
                 waiting = True
-        if not self._crew.live and not waiting:  # what is left to compare, none of them can
+        if not self._scheduler.live and not waiting:  # what is left to compare, none of them can
             for index in range(len(self._sources)):
                 inquiry.gave_up(index)
         return inquiry.verdict() is None
@@ -130,8 +130,8 @@ class Trial:
     def compared(self, one: Connection, position: int, differing: Sequence[tuple[int, int]], *, last: bool) -> bool:
         """A comparison has come to ``position``; True if that is news."""
         came = position > one.position
-        assert self._inquiry is not None  # noqa: S101 - it ends after the last connection
-        self._inquiry.compared(one.source, one.position, position, differing, more=not last)
+        assert self._vote is not None  # noqa: S101 - it ends after the last connection
+        self._vote.compared(one.source, one.position, position, differing, more=not last)
         if came:
             one.position = position
             self._sources[one.source].progressed()
@@ -139,12 +139,12 @@ class Trial:
 
     def rule(self, size: int) -> Ruling:
         """Act on what was found out; no connection is open any more."""
-        inquiry, self._inquiry = self._inquiry, None
+        inquiry, self._vote = self._vote, None
         assert inquiry is not None  # noqa: S101 - it was begun
         verdict = inquiry.verdict()
         assert verdict is not None  # noqa: S101 - it goes on until there is one
         self._suspects = inquiry.doubtful
-        if isinstance(verdict, Liars):
+        if isinstance(verdict, CorruptSources):
             for owner in verdict.owners:
                 if owner >= 0:
                     self._quarantine(owner, proven=verdict.proven)
@@ -184,11 +184,11 @@ class Trial:
     def _nobody_to_ask(self, suspects: tuple[tuple[int, int], ...]) -> Ruling:
         """No source can be compared with another: suspect what is of nobody who is here, then whole copies in turn."""
         here = [index for index, source in enumerate(self._sources) if source.usable]
-        strange = RangeSet(self._holdings.earlier(but=here))
+        strange = RangeSet(self._coverage.earlier(but=here))
         doubtful = tuple(each for start, end in suspects for each in strange.within(start, end))
         if doubtful and here:
             return Ruling(forget=doubtful)
-        owners = [owner for owner in self._holdings.owners() if owner >= 0]
+        owners = [owner for owner in self._coverage.owners() if owner >= 0]
         others = [i for i, source in enumerate(self._sources) if i not in owners and self._may_have_it(source)]
         if len(owners) > 1 or others:
             if len(owners) == 1:
@@ -210,7 +210,7 @@ class Trial:
         source.last_failure = Failure(FailureKind.LIED, "gave wrong bytes")
         source.failures[FailureKind.LIED.value] += 1
         if proven:
-            self._budget.host(source.host).lied = True
+            self._budget.host(source.host).distrusted = True
         self._out.append(act.NoteFailure(index, source.last_failure))
 
     # ------------------------------------------------------------------ whole copies in turn
@@ -249,7 +249,7 @@ class Trial:
         """Believe that it has not lied, until its whole copy is wrong."""
         source.quarantined = False
         source.failures.pop(FailureKind.LIED.value, None)
-        self._budget.host(source.host).lied = False
+        self._budget.host(source.host).distrusted = False
 
     def _keeps_silent(self, source: SourceState) -> bool:
         return self._budget.host(source.host).keeps_silent

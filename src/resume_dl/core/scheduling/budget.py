@@ -1,10 +1,9 @@
-"""How many connections a run may have, in all and to each host; which hosts rest, are ill, or have lied."""
+"""How many connections a run may have, in all and to each host; which hosts rest, are unhealthy or distrusted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resume_dl.core.governor import Governor
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
 
@@ -17,8 +16,6 @@ class HostState:
     final: str
     """Who answers for it after redirects: connections are counted there."""
     active: int = 0
-    allowed: int | None = None
-    """Fewer than ``limit`` while one more has been found to bring nothing."""
     not_before: float = 0.0
     reached: bool = False
     silent: bool = False
@@ -28,10 +25,11 @@ class HostState:
     """The same, once a connection had got over its start."""
     latency: float = 0.0
     """Seconds from asking to the head of the answer, as last seen."""
-    lied: bool = False
+    distrusted: bool = False
+    """It has served wrong bytes."""
     failures_in_a_row: int = 0
-    illness: float = 0.0
-    ill_at: float = 0.0
+    failure_score: float = 0.0
+    scored_at: float = 0.0
 
     @property
     def keeps_silent(self) -> bool:
@@ -48,7 +46,6 @@ class Budget:
         self._policy = policy
         self._hosts: dict[str, HostState] = {}
         self._active = 0
-        self._governor = Governor(policy)
 
     def host(self, name: str, connections: int | None = None) -> HostState:
         """The host's state, made on first mention; ``connections`` is its mirror's own limit, if it has one."""
@@ -66,9 +63,7 @@ class Budget:
     def has_room(self, name: str, now: float) -> bool:
         """Whether the host itself would take one more connection now."""
         host = self.host(name)
-        limit = host.limit if host.allowed is None else host.allowed
-        if self.is_ill(host, now) or self.is_fast(host):
-            limit = 1
+        limit = 1 if self.is_unhealthy(host, now) or self.is_fast(host) else host.limit
         return host.not_before <= now and self._at(host.final) < limit
 
     def may_take(self, name: str, now: float) -> bool:
@@ -99,11 +94,6 @@ class Budget:
         host.latency = latency
         host.final = final or name
 
-    def came(self, count: int, now: float) -> None:
-        """``count`` body bytes came over some connection of the run: see whether one more than needed is open."""
-        self._governor.came(count, now)
-        self._governor.decide(self._hosts.values(), now)
-
     def note_speed(self, name: str, speed: float, *, steady: bool = False) -> None:
         """A connection to this host has measured ``speed`` bytes a second; ``steady``: it is past its start."""
         host = self.host(name)
@@ -116,24 +106,24 @@ class Budget:
         return host.speed is not None and host.speed >= self._policy.fast_connection
 
     def progressed(self, name: str) -> None:
-        """New bytes came from this host: its failures in a row end, and some of its illness."""
+        """New bytes came from this host: its failures in a row end, and its failure score shrinks."""
         host = self.host(name)
         if host.failures_in_a_row:
             host.failures_in_a_row = 0
-            host.illness *= self._policy.recovery
+            host.failure_score *= self._policy.recovery
 
     def failed(self, name: str, now: float, *, rests_until: float) -> None:
         """A connection to this host failed in a way that says something about the host, not only about one file."""
         host = self.host(name)
-        host.illness = self._illness(host, now) + 1.0
-        host.ill_at = now
+        host.failure_score = self._failure_score(host, now) + 1.0
+        host.scored_at = now
         host.failures_in_a_row += 1
         host.not_before = max(host.not_before, rests_until)
 
-    def is_ill(self, host: HostState, now: float) -> bool:
+    def is_unhealthy(self, host: HostState, now: float) -> bool:
         """Whether it is only probed: one connection at a time, after all others."""
-        return self._illness(host, now) >= self._policy.ill_from
+        return self._failure_score(host, now) >= self._policy.unhealthy_from
 
-    def _illness(self, host: HostState, now: float) -> float:
-        fade: float = 0.5 ** (max(0.0, now - host.ill_at) / self._policy.health_half_life)
-        return host.illness * fade
+    def _failure_score(self, host: HostState, now: float) -> float:
+        fade: float = 0.5 ** (max(0.0, now - host.scored_at) / self._policy.health_half_life)
+        return host.failure_score * fade
