@@ -137,7 +137,7 @@ class _Create:
         result.output = self.output
 
     def _tell_removed(self, paths: Sequence[str]) -> None:
-        """Name the first files that somebody had put among those of the bundle that was here."""
+        """Name the first files that were put among those of the earlier bundle, and were not its own."""
         for path in paths[:_NAMED]:
             self.reporter.message(f"removed: {path}, which was not of the bundle that was here", level="warning")
         if len(paths) > _NAMED:

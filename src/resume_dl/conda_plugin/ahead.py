@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 120.0
 """Seconds without progress after which conda goes on by itself, where the user has not set ``give_up_after``: less than
-for ``fetch``, because conda may still get through, and somebody waits for its plan."""
+for ``fetch``, because conda may still get through, and its user waits for the plan."""
 
 _network: list[Reachability] = []
 """What this conda knows of the network: a silent server is waited for once a command, not once a solve."""
