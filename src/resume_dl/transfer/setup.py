@@ -47,7 +47,7 @@ class TransferOptions:
     limit_rate: float | None = None
     give_up_after: float | None = None
     unreached_give_up: float | None = None
-    """Where nobody could be reached from the start; else as ``give_up_after``."""
+    """Where no source could be reached from the start; else as ``give_up_after``."""
     max_index_size: int | None = None
     """Bytes of a channel index, as it comes and unpacked."""
     refresh: bool = False
