@@ -20,14 +20,14 @@ from pathlib import Path
 
 from kit.runs import Bounds, arguments, conclude, say_where
 
-from resume_dl.app.bundle.asking import Asking
-from resume_dl.app.bundle.contents import contents_of
-from resume_dl.app.bundle.generated import generated
-from resume_dl.app.report import ArtifactResult, Resolved
+from resume_dl.bundle_creation.contents import contents_of
+from resume_dl.bundle_creation.generated import generated
+from resume_dl.bundle_creation.request_files import Asking
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.bundle import Manifest
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.request import Solution
+from resume_dl.transfer.report import ArtifactResult, Resolved
 
 PACKAGES = 50_000
 MIRRORS = 7

@@ -35,9 +35,9 @@ MIRRORS = 4
 OURS = """
 import os, sys, time, json
 from pathlib import Path
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.resolving import Resolver
-from resume_dl.app.setup import TransferOptions, engine_for, load_setup
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolution.conda_resolution import Resolver
+from resume_dl.transfer.setup import TransferOptions, engine_for, load_setup
 from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
 from resume_dl.resolve.worker import RattlerWorker

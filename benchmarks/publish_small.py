@@ -21,17 +21,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from resume_dl.app.caches import CondaCache
+from resume_dl.caches.conda.publish import publish_entry
+from resume_dl.caches.package_caches import CondaCache
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store import platform
-from resume_dl.store.condacache import publish_entry
 from resume_dl.store.staged import staged_path
 
 try:
-    from resume_dl.app.unpacked_batch import MOST, Ready, UnpackedBatch
+    from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
 except ImportError:  # a checkout from before it
-    UnpackedBatch = None  # type: ignore[assignment, misc]  # its own name says that it is missing
+    UnpackedBatch = None
 
 COUNT, FILES = 50, 20
 DIRTY = 64 << 20

@@ -85,7 +85,7 @@ def ours(url: str) -> Bodies:
 
 def parsed(url: str) -> Bodies:
     """Our transport with everything through h11, as for a body without a Content-Length."""
-    body._WAY = ()  # noqa: SLF001 - then it finds no way past h11
+    body._WAY = ()  # then it finds no way past h11
     yield from ours(url)
 
 

@@ -31,9 +31,13 @@ No message ever holds a token, a password or userinfo: URLs reach an error only 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
 
 class ResumeDLError(Exception):
-    """The root: anything that a user may be shown as one line of what, one of why, one of what next."""
+    """The root of the tree; shown as what happened, why, and what to do next."""
 
     exit_code = 70
     retryable = False
@@ -49,36 +53,43 @@ class ResumeDLError(Exception):
 
 
 class InternalError(ResumeDLError):
-    """A defect of this program, met while it worked on what the message names; ``__cause__`` is the exception."""
+    """A defect of this program; the message names the file or request, ``__cause__`` is the exception."""
 
-    def __init__(self, message: str, *, hint: str = "run it again with --debug and report what it says") -> None:
+    def __init__(self, message: str, *, hint: str = "run it again with --debug and report the traceback") -> None:
         super().__init__(message, hint=hint)
 
 
 def internal_error(caught: BaseException, subject: str) -> InternalError:
-    """The error for an exception that nothing expected, ``subject`` being the file or the request it came from.
+    """Wrap an unexpected exception; ``subject`` is the file or request being worked on.
 
-    The exception's own text is left out: it may quote what others sent.
+    The exception's own text is left out: it may quote untrusted data.
     """
     error = InternalError(f"{subject}: internal error ({type(caught).__name__})")
     error.__cause__ = caught
     return error
 
 
+def required(value: _T | None, name: str) -> _T:
+    """``value``, which earlier code has set. Raises InternalError, with ``name``, if it is None."""
+    if value is None:
+        raise InternalError(f"internal error: {name} is missing")
+    return value
+
+
 class ConfigurationError(ResumeDLError):
-    """An option, a settings file or the environment is wrong."""
+    """A wrong option, settings file or environment variable."""
 
     exit_code = 2
 
 
 class ResolutionError(ResumeDLError):
-    """A request could not be turned into artifacts."""
+    """A request that cannot be resolved into artifacts."""
 
     exit_code = 3
 
 
 class InvalidSpecError(ResolutionError):
-    """A spec is malformed; ``part`` is the text that was refused."""
+    """A malformed spec; ``part`` is the text that was refused."""
 
     exit_code = 2
 
@@ -88,7 +99,7 @@ class InvalidSpecError(ResolutionError):
 
 
 class PackageNotFoundError(ResolutionError):
-    """No channel has a package of this name, or not in this version; ``nearest`` are names like it."""
+    """A package, or a version of it, that no channel has; ``nearest`` are similar names."""
 
     def __init__(self, message: str, *, nearest: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -96,11 +107,11 @@ class PackageNotFoundError(ResolutionError):
 
 
 class UnsatisfiableError(ResolutionError):
-    """The specs contradict each other; the message is the solver's own explanation."""
+    """Specs that contradict each other; the message is the solver's own explanation."""
 
 
 class ChannelNotFoundError(ResolutionError):
-    """Every place answered that it has no such channel; ``tried`` are the addresses (redacted)."""
+    """A channel that every source denies having; ``tried`` are the redacted URLs."""
 
     def __init__(self, message: str, *, tried: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -108,7 +119,7 @@ class ChannelNotFoundError(ResolutionError):
 
 
 class ChannelUnavailableError(ResolutionError):
-    """A channel's index could not be reached anywhere; trying later may help."""
+    """A channel index that no source delivers; trying later may help."""
 
     exit_code = 6
     retryable = True
@@ -119,9 +130,9 @@ class ChannelUnavailableError(ResolutionError):
 
 
 class WorkerCrashedError(ResumeDLError):
-    """The child process that solves and extracts ended or fell silent; ``returncode`` is below 0 for a signal.
+    """The solver's child process ended or does not answer; ``returncode`` is below 0 for a signal.
 
-    Trying once more in a fresh one may help: nothing of the parent is lost.
+    A retry in a new process may help: the parent has lost nothing.
     """
 
     retryable = True
@@ -139,7 +150,7 @@ class TransferError(ResumeDLError):
 
 
 class SourceError(TransferError):
-    """One source failed; the download may go on from another."""
+    """A failure of one source; the download may continue from another."""
 
     def __init__(self, message: str, *, source: str = "", retryable: bool = True, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -150,7 +161,7 @@ class SourceError(TransferError):
 class NetworkError(SourceError):
     """No connection, a reset, a TLS failure, or a body that ended early.
 
-    ``reached`` False: no connection came about at all (name, route, refusal, connect time-out). ``unresolved``: the
+    ``reached`` False: no connection was made (name, route, refusal, connect time-out). ``unresolved``: the
     host name, the source's own or its proxy's, that could not be resolved. ``no_route``: a literal IP address, the
     source's or its proxy's, refuses the connection, or no route leads there.
     """
@@ -173,11 +184,11 @@ class NetworkError(SourceError):
 
 
 class StalledError(SourceError):
-    """No byte came for too long."""
+    """A connection without data for too long."""
 
 
 class HTTPStatusError(SourceError):
-    """The server answered with an error status; ``retry_after`` in seconds where it said so."""
+    """An HTTP error status; ``retry_after`` in seconds if the server sent it."""
 
     def __init__(
         self,
@@ -194,11 +205,11 @@ class HTTPStatusError(SourceError):
 
 
 class RangeError(SourceError):
-    """A range was answered with other bytes than were asked for."""
+    """A response with other bytes than the requested range."""
 
 
 class ContentError(SourceError):
-    """The body is not the file: an HTML page, an encoded body, or another format."""
+    """A body that is not the file: an HTML page, an encoded body, or another format."""
 
 
 class SourcesExhaustedError(TransferError):
@@ -222,7 +233,7 @@ class SourcesExhaustedError(TransferError):
 
 
 def no_network(hosts: tuple[str, ...], cause: str) -> str:
-    """One line for ``hosts`` of which none resolves; ``cause`` is what one of them was told."""
+    """The message for unresolvable ``hosts``; ``cause`` is one resolver error."""
     why = f" ({cause})" if cause else ""
     if len(hosts) == 1:
         return f"no network, or a wrong address: {hosts[0]} does not resolve{why}"
@@ -230,26 +241,26 @@ def no_network(hosts: tuple[str, ...], cause: str) -> str:
 
 
 class NoNetworkError(SourcesExhaustedError):
-    """No host name could be resolved, and nothing has answered in this run; ``hosts`` are the names."""
+    """No host name resolves and no server has answered in this run; ``hosts`` are the names."""
 
     def __init__(self, hosts: tuple[str, ...], *, causes: tuple[str, ...] = (), resumable_bytes: int = 0) -> None:
         message = no_network(hosts, causes[0] if causes else "")
         hint = (
             "check the connection, the DNS and the proxy settings, then run the same command again: what is on disk "
-            "is kept; with --give-up-after 10m it waits for the line"
+            "is kept; with --give-up-after 10m it waits for the network"
         )
         super().__init__(message, causes=causes, hint=hint, resumable_bytes=resumable_bytes)
         self.hosts = hosts
 
 
 class CaptivePortalError(TransferError):
-    """This network answers with its login page, whoever is asked; signing in helps, and nothing of it was written."""
+    """The network answers every request with its login page; sign in first. None of it was written."""
 
 
 class IntegrityError(ResumeDLError):
-    """Bytes that cannot be trusted; ``index`` is the channel's name and the subdir of the index that they are from.
+    """Bytes that fail verification; ``index`` is the channel name and subdir of the index that lists them.
 
-    None where they are of no index, or of an unknown one of several.
+    None if no index lists them, or one of several.
     """
 
     exit_code = 4
@@ -260,7 +271,7 @@ class IntegrityError(ResumeDLError):
 
 
 class SizeMismatchError(IntegrityError):
-    """A file has another length than its record says."""
+    """A file with another size than its record says."""
 
     def __init__(self, message: str, *, expected: int, actual: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -269,7 +280,7 @@ class SizeMismatchError(IntegrityError):
 
 
 class DigestMismatchError(IntegrityError):
-    """A whole file has another digest than its record says; both as lower-case hex."""
+    """A complete file with another digest than its record says; both as lower-case hex."""
 
     def __init__(self, message: str, *, expected: str, actual: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -278,13 +289,13 @@ class DigestMismatchError(IntegrityError):
 
 
 class StoreError(ResumeDLError):
-    """This machine's disk, permissions or locks."""
+    """A failure of the local disk, permissions or locks."""
 
     exit_code = 5
 
 
 class LockedError(StoreError):
-    """Another process works on this file; ``owner`` says which."""
+    """A file in use by another process; ``owner`` says which."""
 
     def __init__(self, message: str, *, owner: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -296,7 +307,7 @@ class JournalError(StoreError):
 
 
 class OutOfSpaceError(StoreError):
-    """The file system has less room than is needed; both numbers in bytes."""
+    """A file system with too little space; both numbers in bytes."""
 
     def __init__(self, message: str, *, needed: int, free: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -305,26 +316,26 @@ class OutOfSpaceError(StoreError):
 
 
 class NotWritableError(StoreError):
-    """A folder or file cannot be written."""
+    """A folder or file that cannot be written."""
 
 
 class UntrustedFolderError(StoreError):
-    """A folder for unfinished files is a link, another user's, or writable by others."""
+    """A folder for unfinished files that is a link, another user's, or writable by others."""
 
 
 class Interrupted(ResumeDLError):  # noqa: N818 - a state the user asked for, not an error
-    """The user stopped the run; what is on disk is safe."""
+    """A run stopped by the user; what is on disk is safe."""
 
     exit_code = 130
     retryable = True
 
 
 EXIT_CODE_PRECEDENCE = (130, 70, 5, 4, 3, 6, 1, 2, 0)
-"""When several outcomes hold, the first of these is the process's exit code (interface.md; 2 never meets others)."""
+"""Exit codes by precedence, for a run with several outcomes (docs/interface.md; 2 never meets others)."""
 
 
 def worst_exit_code(codes: list[int]) -> int:
-    """The one exit code for a run with several outcomes; 0 for none."""
+    """The exit code of a run with several outcomes; 0 for none."""
     for code in EXIT_CODE_PRECEDENCE:
         if code in codes:
             return code

@@ -12,7 +12,7 @@ from resume_dl.model.http import RangeRequest, ResponseHead
 
 
 class Response(Protocol):
-    """An answer whose head is here and whose body is still on the wire; owned by one worker thread."""
+    """A response: its head has been read, its body not yet; owned by one worker thread."""
 
     @property
     def head(self) -> ResponseHead:
@@ -37,8 +37,8 @@ class Exchange(Protocol):
     def open(self) -> Response:
         """Send the request, follow redirects by hand, return the answer of any status.
 
-        Raises NetworkError (with ``retryable`` False for what trying again cannot mend, e.g. an untrusted
-        certificate) or StalledError. Blocks at most for the connect and first-byte time-outs.
+        Raises NetworkError (with ``retryable`` False where another try cannot help, e.g. an untrusted certificate)
+        or StalledError. Blocks at most for the connect and first-byte time-outs.
         """
         ...
 
@@ -60,18 +60,18 @@ class Transport(Protocol):
 
 
 class Tracer(Protocol):
-    """Writes down a run's story, for people who want to see why it took so long. Called from the main thread only."""
+    """A recorder of a run's events and actions (docs/trace.md). Called from the main thread only."""
 
     def begin(self, now: float, key: str, filename: str, size: int | None, sources: Sequence[str]) -> None:
-        """A file joins the run; ``sources`` are the mirrors' names, in the order of their indexes."""
+        """Record a new file; ``sources`` are the mirrors' names, in the order of their indexes."""
         ...
 
     def note(self, now: float, key: str | None, what: object) -> None:
-        """An event that the core was told or an action that it asked for (a dataclass of ``resume_dl.core``)."""
+        """Record an event given to the core or an action it returned (a dataclass of ``resume_dl.core``)."""
         ...
 
     def close(self) -> None:
-        """The run is over."""
+        """Finish the record."""
         ...
 
 
@@ -79,7 +79,7 @@ class Clock(Protocol):
     """Monotonic seconds."""
 
     def now(self) -> float:
-        """Seconds since some moment that does not change while the process runs."""
+        """Seconds since a moment that is fixed while the process runs."""
         ...
 
 
@@ -97,9 +97,9 @@ class ArtifactProgress:
     state: str
     """waiting, locked, checking, downloading, verifying, extracting, downloaded, resumed, cached, failed, stopped"""
     note: str = ""
-    """For whom we wait, or which source failed, in a few words without secrets."""
+    """What is waited for, or which source failed, in a few words without secrets."""
     index: str = ""
-    """The channel whose index this is a file of; empty for what was asked for."""
+    """The channel, where this file is part of its index; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,41 +108,41 @@ class PlannedFile:
 
     artifact: Artifact
     here: int = 0
-    """Bytes of it that are on disk already, in a part file of an earlier run or whole."""
+    """Bytes on disk before the run, in a part file or in the complete file."""
     whole: bool = False
-    """Verified and complete: nothing of it will be downloaded."""
+    """Complete and verified: no download is needed."""
 
 
 class Reporter(Protocol):
-    """Shows a run while it goes on. Called from the main thread only; must not raise."""
+    """A display of a run in progress. Called from the main thread only; must not raise."""
 
     def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
-        """What will be fetched; called before the first byte of these files.
+        """Show what will be fetched; called before the first byte of these files.
 
-        A second plan adds to the first; ``replaces``: keys of files that are wanted no more.
+        A second plan adds to the first; ``replaces``: keys of files that are no longer wanted.
         """
         ...
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """The state of one artifact changed, or some of its bytes came (at most ten times a second each)."""
+        """Show the new state or byte count of one artifact; called at most ten times a second for each."""
         ...
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """A line for the user; level ``debug``, ``info``, ``warning`` or ``error``."""
+        """Show a line; level ``debug``, ``info``, ``warning`` or ``error``."""
         ...
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """A machine-readable event for ``--progress json`` (source failures, retries)."""
+        """Report a machine-readable event for ``--progress json`` (source failures, retries)."""
         ...
 
     def close(self) -> None:
-        """Leave the screen as it should stay."""
+        """Draw the final state."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What a part file holds at the start of a run: believed ranges, half open, sorted, disjoint."""
+    """Contents of a part file at the start of a run: valid ranges, half-open, sorted, disjoint."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     size: int | None = None
@@ -150,12 +150,12 @@ class Resumed:
     bound_source: str | None = None
     """For files without a digest: the redacted URL that the bytes came from."""
     owners: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
-    """Who brought which of the ranges: the name given to ``record_written``, and its ranges."""
+    """Ranges by source: the name given to ``record_written``, and its ranges."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestProgress:
-    """How far the digest is, in bytes from the start, and what it found damaged on the way (it stands before that)."""
+    """Position of the digest, in bytes from the start, and the damaged ranges it stopped at."""
 
     position: int
     damaged: tuple[tuple[int, int], ...] = ()
@@ -165,9 +165,9 @@ class PartFile(Protocol):
     """An unfinished file and its journal, locked by this process."""
 
     def resume(self) -> Resumed:
-        """Read the journal, cut off a torn tail; what was written and not durable is re-hashed before it is believed.
+        """Read the journal, cut off a torn tail, and re-hash what was written but is not durable.
 
-        What is durable is believed here, and compared with its recorded CRC-32 when ``advance_digest`` comes by.
+        Durable ranges are accepted here; ``advance_digest`` compares them with their recorded CRC-32.
         """
         ...
 
@@ -188,31 +188,31 @@ class PartFile(Protocol):
         ...
 
     def record_durable(self, mark: int) -> None:
-        """All records before ``mark`` are durable; appended and synced."""
+        """Append, and sync, that all records before ``mark`` are durable."""
         ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """At most ``count`` bytes as they lie on disk; from any thread."""
+        """Read at most ``count`` bytes from the disk; from any thread."""
         ...
 
     def discard(self) -> None:
-        """Forget all bytes; the digest begins anew."""
+        """Forget all bytes; the digest starts again."""
         ...
 
     def forget(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Believe these ranges no more, also in later runs; the digest goes back before the lowest of them."""
+        """Mark these ranges as missing, for later runs too; the digest goes back to before the lowest."""
         ...
 
     def advance_digest(self, upto: int) -> DigestProgress:
-        """Hash the bytes from where the digest stands to ``upto`` as they lie on disk; all of them are finished.
+        """Hash the bytes on disk from the digest's position to ``upto``; all of them are finished.
 
-        Bytes of an earlier run are compared with their recorded CRC-32 on the way: at the first record that does not
-        fit the digest stops. Used by one thread at a time, beside writers of bytes above ``upto``.
+        Bytes of an earlier run are compared with their recorded CRC-32: the digest stops at the first record that
+        differs. Called from one thread at a time; other threads may write above ``upto`` meanwhile.
         """
         ...
 
     def locate_damage(self) -> tuple[tuple[int, int], ...] | None:
-        """Where the format's own checksums (CRC-32 of ZIP members) find a whole file wrong; None where they cannot."""
+        """Ranges that the format's own checksums (CRC-32 of ZIP members) show as damaged; None if unknown."""
         ...
 
     def digest(self) -> Mapping[str, str]:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 def start_thread(
     call: Callable[[], object], failed: Callable[[BaseException], object], *, name: str
 ) -> threading.Thread:
-    """Run ``call`` in a daemon thread; whatever leaves it as an exception is given to ``failed``, in that thread.
+    """Run ``call`` in a daemon thread; an exception that leaves it is given to ``failed``, in that thread.
 
-    So a thread never ends unheard, and nothing waits for an answer that cannot come. Raises RuntimeError where the
+    So no failure goes unnoticed, and nothing waits for an answer that cannot come. Raises RuntimeError where the
     system has no thread left; ``failed`` is not called then.
     """
 

@@ -15,7 +15,8 @@ HEAVY = {"httpx", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio"
 NOT_FOR_GET = {
     "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
     "subprocess",
-    "resume_dl.resolve", "resume_dl.app.extract", "resume_dl.store.condacache", "resume_dl.settings.conda_ask",
+    "resume_dl.resolve", "resume_dl.transfer.unpacking", "resume_dl.caches.conda.publish",
+    "resume_dl.settings.conda_ask",
 }  # fmt: skip
 """What one plain download needs nothing of: the solver, unpacking, package caches, bars, asking a conda."""
 
@@ -77,14 +78,14 @@ def test_a_bundle_that_is_refused_loads_neither_network_nor_description(tmp_path
     """What describes a bundle is loaded once there is one to describe, and the transport when something is fetched."""
     out = str(tmp_path / "bundle")
     loaded = modules_of_main("bundle", "create", "mkl", "--split", "1MB", "-o", out, "--platform", "linux-64")
-    assert "resume_dl.app.bundle.create" in loaded
+    assert "resume_dl.app.bundle_create" in loaded
     heavy = {
         "cyclonedx",
         "httpx",
         "packaging.metadata",
         "packaging.pylock",
         "http.server",
-        "resume_dl.app.pip.resolving",
+        "resume_dl.resolution.pip_resolution",
     }
     assert loaded & heavy == set()
 

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from resume_dl.app.bundle.generated import SCRIPTS
+from resume_dl.bundle_creation.generated import SCRIPTS
 from resume_dl.store.part import FOLDER
 from support.bundles import BOTH, LINUX, files_of, manifest, sums_hold
 from support.offline_scripts import archive

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from resume_dl.app.bundle.public import public, public_url
+from resume_dl.bundle_creation.public_text import public, public_url
 from resume_dl.model.url import RedactedUrl
 from support.bundles import Maker, archives_of, build_world, by_path, has_no_secret, manifest, sums_hold
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from faults.server import FaultServer
-from resume_dl.app.bundle.create import CreateRequest, create
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.setup import TransferOptions, load_setup
+from resume_dl.app.bundle_create import CreateRequest, create
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel
 from resume_dl.indexes.shards.index import FILENAME
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.offline_tools.verification.check import check
 from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
+from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.transfer.setup import TransferOptions, load_setup
 
 SPECS = [
     PackageSpec(name="app", version="1.0", depends=("lib >=1",)),

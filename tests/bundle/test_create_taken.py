@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.bundle.generated import SCRIPTS
+from resume_dl.bundle_creation.generated import SCRIPTS
 from support.bundles import FAST, LINUX, Maker, archives_of, files_of, sums_hold, tree
 from support.offline_scripts import archive
 

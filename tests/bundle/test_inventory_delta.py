@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from resume_dl.app.bundle.delta import Delta
-from resume_dl.app.bundle.target import Held, Inventory
+from resume_dl.bundle_creation.delta import Delta
+from resume_dl.bundle_creation.target_description import Held, Inventory
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 

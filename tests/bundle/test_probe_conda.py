@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from resume_dl.app.bundle.target import read_inventory, read_target
+from resume_dl.bundle_creation.target_description import read_inventory, read_target
 from resume_dl.cli.probe import CREATED_BY
 from support.conda_env import TestConda
 from support.offline_scripts import archive

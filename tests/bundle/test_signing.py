@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.bundle.signing import Signature, sign
+from resume_dl.bundle_creation.signature import Signature, sign
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.bundle import NAMESPACE
 
@@ -21,7 +21,7 @@ PASSPHRASE = "correct horse"
 ON_A_TERMINAL = """
 import fcntl, sys, termios
 from pathlib import Path
-from resume_dl.app.bundle.signing import sign
+from resume_dl.bundle_creation.signature import sign
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 print(sign(Path(sys.argv[1]), Path(sys.argv[2])).fingerprint)
 """
@@ -160,7 +160,7 @@ def test_the_passphrase_is_asked_for_on_the_terminal(tmp_path, manifest, env, an
 def test_without_a_terminal_a_passphrase_is_an_error_and_no_wait(tmp_path, manifest, env):
     """In a process without one, as in a CI job."""
     key = new_key(tmp_path, passphrase=PASSPHRASE)
-    code = "import sys; from pathlib import Path; from resume_dl.app.bundle.signing import sign; "
+    code = "import sys; from pathlib import Path; from resume_dl.bundle_creation.signature import sign; "
     code += "sign(Path(sys.argv[1]), Path(sys.argv[2]))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(manifest), str(key)],

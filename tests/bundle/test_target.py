@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from resume_dl.app.bundle import target as reading
-from resume_dl.app.bundle.target import Held, Inventory, read_inventory, read_target
+from resume_dl.bundle_creation import target_description as reading
+from resume_dl.bundle_creation.target_description import Held, Inventory, read_inventory, read_target
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.target import TargetMachine
 from resume_dl.resolve.virtual import target as solved_for

@@ -81,7 +81,7 @@ class Line:
     ) -> None:
         live = self.download.connections[connection]
         position = live.position if position is None else position
-        failure = None if kind is None else Failure(kind, kind.value, **more)  # type: ignore[arg-type]
+        failure = None if kind is None else Failure(kind, kind.value, **more)
         self.tell(ev.ConnectionClosed(connection, position, position - live.lease.start, failure))
 
     def wait(self) -> None:

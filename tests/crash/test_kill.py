@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from resume_dl.caches.conda.lookup import is_whole
 from resume_dl.demo.channel import BuiltPackage
-from resume_dl.store.condacache import is_whole
 from resume_dl.store.part import FOLDER, PartStore
 from support.channels import build_pytorch_channels
 from support.fetching import User

@@ -20,27 +20,28 @@ from types import SimpleNamespace
 import pytest
 
 from crash.disk import Disk
-from resume_dl.app.bundle.folder import BundleFolder
-from resume_dl.app.caches import CondaCache, RattlerCache
-from resume_dl.app.pip.kept import KeptPages
-from resume_dl.app.pip.wheels import WheelDir
 from resume_dl.app.reuse import AtHand, prepare
-from resume_dl.app.unpacked_batch import Ready, UnpackedBatch
+from resume_dl.bundle_creation.folder import BundleFolder
+from resume_dl.caches.conda.lookup import is_whole, look, same_bytes, stem
+from resume_dl.caches.conda.publish import claim_for_client, publish_entry
+from resume_dl.caches.conda.record import RECORD, client_url, read_json
+from resume_dl.caches.conda.urls import origin_of
+from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.package_caches import CondaCache, RattlerCache
+from resume_dl.caches.rattler import find_for_rattler, publish_for_rattler
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import KeptCopies, Note
+from resume_dl.indexes.pip.kept_pages import KeptPages
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.cache_record import RECORD, client_url, read_json
-from resume_dl.store.cache_urls import origin_of
-from resume_dl.store.condacache import claim_for_client, is_whole, look, publish_entry, same_bytes, stem
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.pins import Pins
 from resume_dl.store.platform import make_folder
-from resume_dl.store.rattler_cache import find_for_rattler, publish_for_rattler
 from resume_dl.store.staged import staged_path
-from resume_dl.store.taking import take
+from resume_dl.transfer.unpacked_batch import Ready, UnpackedBatch
+from resume_dl.transfer.wheel_transfer import WheelDir
 from store.parts import crash
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the disk stands in for the calls that Linux has")

@@ -115,6 +115,23 @@ def test_an_empty_file(fault_server, place):
     assert (outcome.error, place.content()) == (None, b"")
 
 
+def test_a_run_that_ends_with_an_exception_leaves_no_lock(fault_server, place):
+    """Another run of the same process goes on at once with what came."""
+    server, what = mirrors(fault_server, 2, Rate(2 * MIB))
+    stopped = after(server, MIB)
+
+    def interrupted():
+        if stopped():
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        place.run(what, cancelled=interrupted)
+    (outcome,) = place.run(what, wait_for_lock=False)
+    assert (outcome.status, outcome.error) == ("resumed", None)
+    assert place.content() == DATA
+
+
 def test_stopped_and_resumed(fault_server, place):
     """A stop ends soon and keeps what came; the next run, from another mirror, fetches only the rest."""
     server, _what = mirrors(fault_server, 2, Rate(2 * MIB))

@@ -16,14 +16,16 @@ from pathlib import Path
 import pytest
 
 import resume_dl
-from resume_dl.app.caches import CondaCache, RattlerCache
-from resume_dl.app.extract import Extractor
+from resume_dl.caches.conda.extraction_folders import extraction_folder
+from resume_dl.caches.conda.lookup import is_whole, look
+from resume_dl.caches.conda.publish import claim_for_client, publish_entry
+from resume_dl.caches.package_caches import CondaCache, RattlerCache
+from resume_dl.caches.rattler import publish_for_rattler
 from resume_dl.demo.package import PackageSpec, index_json
 from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.condacache import claim_for_client, extraction_folder, is_whole, look, publish_entry
-from resume_dl.store.rattler_cache import publish_for_rattler
+from resume_dl.transfer.unpacking import Extractor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="making symbolic links takes a privilege on Windows")
 
@@ -134,7 +136,7 @@ def test_a_package_folder_that_is_a_link_is_no_entry(tmp_path: Path) -> None:
 CHECK = """
 import sys
 from pathlib import Path
-from resume_dl.store.condacache import is_whole
+from resume_dl.caches.conda.publish import is_whole
 print(is_whole(Path(sys.argv[1])))
 """
 

@@ -13,24 +13,24 @@ import pytest
 
 from faults.behaviours import NeverAnswer, Ok, Redirect, SilentUntil, Status
 from faults.server import FaultServer
-from resume_dl.app.pip.catalogue import Catalogue, Wanted
-from resume_dl.app.pip.index_notes import IndexNotes
-from resume_dl.app.pip.kept import KeptPages
-from resume_dl.app.pip.metadata import read_metadata
-from resume_dl.app.pip.page_sources import PageSources, WheelSources
-from resume_dl.app.pip.pages import Pages
 from resume_dl.core.policy import Policy
 from resume_dl.errors import ChannelUnavailableError, IntegrityError, ResumeDLError
 from resume_dl.indexes.copies import Freshness
+from resume_dl.indexes.pip.catalogue import Catalogue, Wanted
+from resume_dl.indexes.pip.index_notes import IndexNotes
+from resume_dl.indexes.pip.kept_pages import KeptPages
+from resume_dl.indexes.pip.metadata import read_metadata
+from resume_dl.indexes.pip.page_sources import PageSources, WheelSources
+from resume_dl.indexes.pip.pages import Pages
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
-from resume_dl.indexes.trust import Vouched
 from resume_dl.model.artifact import Source
+from resume_dl.model.index_report import Vouched
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
-from resume_dl.transfer.places import Places
+from resume_dl.transfer.source_places import Places
 from resume_dl.transport.client import HttpxTransport
 from support.fetching import User
 from support.installable import venv_with_pip
@@ -325,6 +325,16 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
     assert caught.value.exit_code == 6
     assert "evil and twin, which answer for it, are one operator's" in caught.value.message
+
+
+def test_nor_for_a_page_that_is_not_there(world: World) -> None:
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/other/"), path="/twin/other/")
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    with pytest.raises(ChannelUnavailableError) as caught:
+        Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/other/"))
+    assert caught.value.exit_code == 6
 
 
 def test_nor_for_metadata(world: World, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from resume_dl import fs
+from resume_dl.caches.conda.extraction_folders import ASIDE, remove, sweep
 from resume_dl.fs import regular, removal
-from resume_dl.store.condacache import ASIDE, remove, sweep
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
 
@@ -75,7 +75,7 @@ def test_a_link_itself_a_file_and_nothing(tmp_path: Path) -> None:
 CHMODDED = """
 import os, sys
 from pathlib import Path
-from resume_dl.store.condacache import remove
+from resume_dl.caches.conda.publish import remove
 tree = Path(sys.argv[1])
 remove(tree)
 print(tree.exists())

@@ -12,11 +12,11 @@ import pytest
 from faults.behaviours import NeverAnswer
 from faults.server import FaultServer
 from resume_dl.app.fetch import fetch
-from resume_dl.app.report import RunResult
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import PackageSpec, build_channel, write_repodata
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.transfer.report import RunResult
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.in_process import Heard, LastingWorker
 
 ANSWERS, SILENT = 0, 1
@@ -118,7 +118,7 @@ def test_a_carriers_unreadable_index_does_not_set_aside_the_other_channels_autho
     channel = scene.folder / "carried" / "x-lab"
     (made,) = build_channel(channel, [PackageSpec(name="tool", version="1.0")]).packages
     if kind == "record":
-        made.record["url"] = "https://evil.example/lab/linux-64/../x"  # type: ignore[index]
+        made.record["url"] = "https://evil.example/lab/linux-64/../x"
         write_repodata(channel, "linux-64", [made])
     else:
         index = json.loads((channel / "linux-64" / "repodata.json").read_text())
@@ -128,6 +128,6 @@ def test_a_carriers_unreadable_index_does_not_set_aside_the_other_channels_autho
         (channel / "linux-64" / "repodata.json").write_text(json.dumps(index))
     with pytest.raises(Exception, match="is refused") as caught:
         scene.fetch(other=SILENT)
-    assert caught.value.exit_code == 4  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 4
     evil = [each for each in scene.server.requests() if "/evil/lab" in each.path and "repodata" in each.path]
     assert evil == [], scene.lines

@@ -14,11 +14,11 @@ import pytest
 
 from resume_dl import fs
 from resume_dl.app.leftovers import clean, find
+from resume_dl.caches.conda.extraction_folders import sweep
 from resume_dl.errors import NotWritableError, StoreError, UntrustedFolderError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir
-from resume_dl.store.condacache import sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.work_folder import is_trusted, make_work_folder, not_writable
@@ -120,7 +120,7 @@ def test_a_folder_that_leads_elsewhere_or_is_open_is_refused(common: Path, home:
     code, told = get(ALICE, common, home)
     assert code == 5, told
     expected = {
-        "link": "is a link: what is written into it would be written where the link leads",
+        "link": "is a link: files written to it would land where the link leads",
         "file": "is not a folder",
         "writable": "can be written to by every user of this machine",
         "writable by a group": f"can be written to by group {GROUP}",

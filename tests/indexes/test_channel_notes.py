@@ -6,12 +6,12 @@ import pytest
 
 from resume_dl.indexes.channel_notes import ChannelNotes
 from resume_dl.indexes.index_sources import IndexSources
-from resume_dl.indexes.trust import Vouched
 from resume_dl.indexes.whole import WholeIndex
 from resume_dl.model.channel import Channel
+from resume_dl.model.index_report import Vouched
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.places import Places
+from resume_dl.transfer.source_places import Places
 from support.in_process import Heard
 
 

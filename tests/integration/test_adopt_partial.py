@@ -10,10 +10,10 @@ from zlib import crc32
 import pytest
 
 from faults.behaviours import Ok, Stall
+from resume_dl.caches.conda.partial_adoption import LABEL, adopt_partial, remove_adopted
 from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.adopt import LABEL, adopt_partial, remove_adopted
 from resume_dl.store.part import FOLDER, PartStore
 from support.conda_cache import build_large_offer
 from support.condas_lock import another_conda_works_on

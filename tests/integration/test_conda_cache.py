@@ -9,25 +9,17 @@ import shutil
 
 import pytest
 
+from resume_dl.caches.conda.extraction_folders import extraction_folder, sweep
+from resume_dl.caches.conda.lookup import State, find_entry, is_whole, stem, verify_file
+from resume_dl.caches.conda.partial import duplicate, place, withdraw_orphans
+from resume_dl.caches.conda.publish import claim_for_client, publish_entry
+from resume_dl.caches.conda.record import channel_of, read_json, repodata_record, without_credentials
+from resume_dl.caches.conda.urls import add_url, origin_of
 from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.errors import LockedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.cache_partial import duplicate, place, withdraw_orphans
-from resume_dl.store.cache_record import channel_of, read_json, repodata_record, without_credentials
-from resume_dl.store.cache_urls import add_url, origin_of
-from resume_dl.store.condacache import (
-    State,
-    claim_for_client,
-    extraction_folder,
-    find_entry,
-    is_whole,
-    publish_entry,
-    stem,
-    sweep,
-    verify_file,
-)
 from resume_dl.store.part import FOLDER
 from support.conda_cache import Offer, extract_all
 from support.condas_lock import another_conda_works_on

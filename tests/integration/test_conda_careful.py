@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.store.condacache import stem
+from resume_dl.caches.conda.lookup import stem
 from resume_dl.store.journal import Written, encode_header, encode_size, encode_source, encode_written
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER

@@ -15,10 +15,6 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Ok, Stall, Status
-from resume_dl.app.plan import plan_cache
-from resume_dl.app.report import RunResult
-from resume_dl.app.setup import TransferOptions, engine_for, load_setup
-from resume_dl.app.transfer import Transfer
 from resume_dl.cli.summary import sums
 from resume_dl.demo.package import PackageSpec, write_package
 from resume_dl.model.artifact import Artifact, Source
@@ -28,6 +24,10 @@ from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.cache_plan import plan_cache
+from resume_dl.transfer.package_transfer import Transfer
+from resume_dl.transfer.report import RunResult
+from resume_dl.transfer.setup import TransferOptions, engine_for, load_setup
 from support.fetching import User
 
 WANTED = "pytorch=1.7"

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from resume_dl.app.health import Finding, Trouble, examine
+from resume_dl.caches.conda.lookup import stem
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.condacache import stem
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import staged_path
 from support.condas_lock import another_conda_works_on

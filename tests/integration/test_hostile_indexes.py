@@ -16,12 +16,12 @@ import zstandard
 
 from faults.behaviours import Answer, Status
 from faults.server import FaultServer
-from resume_dl.app.setup import TransferOptions
 from resume_dl.cli.fetch import command as fetch_command
 from resume_dl.errors import IntegrityError
 from resume_dl.indexes.copies import KeptCopies
 from resume_dl.resolve import repodata
 from resume_dl.resolve.repodata import LARGEST, check_index, unpack_zst
+from resume_dl.transfer.setup import TransferOptions
 from support.fetching import Done, User, index_from
 from support.logins import build_small_channels, serve
 
@@ -144,7 +144,7 @@ def test_without_a_word_of_the_user_the_cap_is_a_gibibyte(tmp_path: Path, monkey
     assert KeptCopies(tmp_path, largest=5).largest == 5
     assert TransferOptions().max_index_size is None
     (option,) = (each for each in fetch_command.params if each.name == "max_index_size")
-    assert "[default: 1GiB]" in (option.help or "")  # type: ignore[attr-defined]  # click's options have it
+    assert "[default: 1GiB]" in (option.help or "")
     told: list[int] = []
     monkeypatch.setattr(repodata, "_unpack", lambda source, target, unpacker, largest: told.append(largest))
     (tmp_path / "a").write_bytes(bomb(1))

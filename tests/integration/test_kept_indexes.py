@@ -14,7 +14,6 @@ import zstandard
 
 from faults.behaviours import Drop, Headers, NotModified, Ok, Quota, Rate, Status
 from faults.server import FaultServer
-from resume_dl.app.setup import TransferOptions, engine_for, load_setup
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.copies import Freshness, KeptCopies, Note
 from resume_dl.indexes.whole import FORMATS, WholeIndex, WholeIndexes
@@ -23,6 +22,7 @@ from resume_dl.model.channel import Channel
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.none import NoneReporter
+from resume_dl.transfer.setup import TransferOptions, engine_for, load_setup
 from support.fetching import User
 
 ZST, PLAIN = (f"/c/linux-64/{name}" for name in FORMATS)

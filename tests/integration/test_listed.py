@@ -9,9 +9,6 @@ import os
 import pytest
 
 from faults.behaviours import Demand, Headers, Latency, NeverAnswer, NotModified, Rate
-from resume_dl.app import listed
-from resume_dl.app.listed import look_up
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
 from resume_dl.errors import Interrupted
@@ -19,7 +16,10 @@ from resume_dl.model.access import Access
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
+from resume_dl.resolution import explicit_addresses
+from resume_dl.resolution.explicit_addresses import look_up
 from resume_dl.resolve.explicit import parse_line
+from resume_dl.transfer.setup import TransferOptions, load_setup
 
 INDEXES = "*repodata*"
 
@@ -66,7 +66,7 @@ def looking(tmp_path, server, channel):
 
 
 def test_servers_that_say_nothing_are_asked_once_each_and_waited_for_together(looking, server, monkeypatch):
-    monkeypatch.setattr(listed, "ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr(explicit_addresses, "ANSWER_WITHIN", 1.0)
     server.always(None, NeverAnswer(), path=INDEXES)
     lines = [looking.line(port) for port in range(3)]
     assert looking.look(*lines) == lines
@@ -76,14 +76,14 @@ def test_servers_that_say_nothing_are_asked_once_each_and_waited_for_together(lo
 
 def test_an_index_that_trickles_is_left_and_goes_on_another_time(looking, server, channel, monkeypatch):
     """Bytes keep coming, so that only the whole time ends it; what is kept of it is not fetched again."""
-    monkeypatch.setattr(listed, "IN_ALL", 3.0)
+    monkeypatch.setattr(explicit_addresses, "IN_ALL", 3.0)
     server.always(0, Rate(100_000), path=INDEXES)
     assert looking.look() == [looking.line()]
     came = server.body_bytes(path=INDEXES)
     assert 0 < came < 900_000
     assert looking.told.getvalue() == ""
 
-    monkeypatch.setattr(listed, "IN_ALL", 30.0)
+    monkeypatch.setattr(explicit_addresses, "IN_ALL", 30.0)
     server.always(0, Latency(0), path=INDEXES)
     (found,) = looking.look()
     assert found.sha256 == channel.packages[0].sha256
@@ -91,7 +91,7 @@ def test_an_index_that_trickles_is_left_and_goes_on_another_time(looking, server
     assert server.body_bytes(path=INDEXES) < size + came
 
     server.always(0, NeverAnswer(), path=INDEXES)
-    monkeypatch.setattr(listed, "ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr(explicit_addresses, "ANSWER_WITHIN", 1.0)
     assert looking.look() == [found]  # by the kept one
 
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.caches import CondaCache
-from resume_dl.app.extract import Extractor
+from resume_dl.caches.conda.lookup import is_whole
+from resume_dl.caches.conda.publish import Unplaced
+from resume_dl.caches.conda.record import repodata_record
+from resume_dl.caches.package_caches import CondaCache
+from resume_dl.caches.rattler import publish_for_rattler
 from resume_dl.errors import IntegrityError, InternalError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.cache_record import repodata_record
-from resume_dl.store.condacache import Unplaced, is_whole
-from resume_dl.store.rattler_cache import publish_for_rattler
+from resume_dl.transfer.unpacking import Extractor
 from support.fetching import User
 
 GUARD = 60.0

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from resume_dl.caches.conda.extraction_folders import extraction_folder, sweep
+from resume_dl.caches.conda.lookup import is_whole
+from resume_dl.caches.conda.record import RECORD
+from resume_dl.caches.rattler import find_for_rattler, publish_for_rattler, rattler_folder
 from resume_dl.errors import StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.cache_record import RECORD
-from resume_dl.store.condacache import extraction_folder, is_whole, sweep
 from resume_dl.store.part import FOLDER
-from resume_dl.store.rattler_cache import find_for_rattler, publish_for_rattler, rattler_folder
 from support.conda_cache import Offer
 from support.fetching import User, finish
 from support.killing import kill_at

@@ -10,19 +10,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from resume_dl.app.caches import CondaCache
-from resume_dl.app.extract import Extractor
-from resume_dl.app.unpacked_batch import MOST, Ready, UnpackedBatch
+from resume_dl.caches.conda.extraction_folders import sweep
+from resume_dl.caches.conda.lookup import State, is_whole, look, stem
+from resume_dl.caches.conda.publish import Unplaced
+from resume_dl.caches.package_caches import CondaCache
 from resume_dl.demo.package import PackageSpec, write_package
 from resume_dl.errors import IntegrityError, InternalError, Interrupted, StoreError, WorkerCrashedError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
-from resume_dl.store.condacache import State, Unplaced, is_whole, look, stem, sweep
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
+from resume_dl.transfer.unpacking import Extractor
 
 GUARD = 60.0
 """Seconds; only a test that would hang needs them."""
@@ -194,7 +197,7 @@ def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
             pids.add(worker.pid)
 
     class Counted(CondaCache):
-        batches: list[int] = []  # noqa: RUF012 - of this test
+        batches: ClassVar[list[int]] = []
 
         def settle(self, extracted: Sequence[Path]) -> None:
             self.batches.extend([len(extracted)] if extracted else [])
@@ -289,7 +292,7 @@ def test_an_extractor_can_be_used_again(pkgs, around_extract):
 class BrokenOnce(CondaCache):
     """A cache whose code ends the threads that first come to it."""
 
-    left: list[str] = []  # noqa: RUF012 - reset by the test
+    left: ClassVar[list[str]] = []
 
     def add_record(self, artifact: Artifact, extracted: Path) -> None:
         if self.left:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.settings import pip_config
+from resume_dl.settings import pip_settings as pip_config
 from settings.users_machine import Machine
 
 

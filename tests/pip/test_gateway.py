@@ -15,10 +15,6 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import ChangingETag, Drop, Page, Status, Truncate, times
-from resume_dl.app.pip.catalogue import Catalogue, Wanted
-from resume_dl.app.pip.gateway import Gateway
-from resume_dl.app.pip.page_sources import PageSources
-from resume_dl.app.pip.pages import Pages
 from resume_dl.errors import (
     ChannelUnavailableError,
     ConfigurationError,
@@ -26,12 +22,16 @@ from resume_dl.errors import (
     InternalError,
     PackageNotFoundError,
 )
+from resume_dl.indexes.pip.catalogue import Catalogue, Wanted
+from resume_dl.indexes.pip.gateway import Gateway
+from resume_dl.indexes.pip.page_sources import PageSources
+from resume_dl.indexes.pip.pages import Pages
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, JSON_TYPE, parse_page
-from resume_dl.transfer.places import Places
+from resume_dl.transfer.source_places import Places
 from resume_dl.transport.client import HttpxTransport
 from support.pip_index import build_wheel, write_index
 
@@ -447,7 +447,7 @@ def test_a_machine_that_does_not_reach_itself(catalogue, offered, monkeypatch):
     def refused(*_, **__):
         raise OSError(101, "Network is unreachable")
 
-    monkeypatch.setattr("resume_dl.app.pip.gateway.socket.create_connection", refused)
+    monkeypatch.setattr("resume_dl.indexes.pip.gateway.socket.create_connection", refused)
     with pytest.raises(ConfigurationError, match="cannot be reached on this machine"):
         Gateway(catalogue(f"{offered.base()}/simple")).__enter__()
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from faults.behaviours import Answer, Headers
 from resume_dl.bounded_zip import open_member, open_zip, read_member
+from resume_dl.caches.wheel_record import check_itself
 from resume_dl.errors import IntegrityError
-from resume_dl.store.wheel_record import check_itself
 from support.pip_resolving import Resolving, names
 
 NAME = "demo-1.0-py3-none-any.whl"
@@ -95,9 +95,9 @@ def hostile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 CHILD = """
 import resource, sys
 from pathlib import Path
-from resume_dl.app.pip.metadata import _metadata_of
+from resume_dl.indexes.pip.metadata import _metadata_of
 from resume_dl.bundle.metadata import read_metadata
-from resume_dl.store.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_itself
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 said = ""
@@ -133,7 +133,7 @@ def test_a_source_archive_that_unpacks_without_an_end_is_refused(
     path = tmp_path / "demo-1.0.tar.gz"
     path.write_bytes(gzip.compress(bytes(8 * MIB)))
     check_itself(path, path.name)
-    monkeypatch.setattr("resume_dl.store.wheel_record._WORK_MORE", MIB)
+    monkeypatch.setattr("resume_dl.caches.wheel_record._WORK_MORE", MIB)
     with pytest.raises(IntegrityError, match="come out of it"):
         check_itself(path, path.name)
 

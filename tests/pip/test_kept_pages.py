@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.pip.kept import KeptPage, KeptPages
 from resume_dl.indexes.copies import Freshness, Note
+from resume_dl.indexes.pip.kept_pages import KeptPage, KeptPages
 from resume_dl.model.http import CacheHeaders
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile

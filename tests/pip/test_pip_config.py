@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Latency, NeverAnswer, Page
-from resume_dl.app.pip import config as pip_config
-from resume_dl.app.pip.config import Timed, advise, apply, retired_mirrors
-from resume_dl.app.setup import Setup, TransferOptions, load_setup
+from resume_dl.app import pip_config
+from resume_dl.app.pip_config import Timed, advise, apply, retired_mirrors
 from resume_dl.errors import ConfigurationError, Interrupted, NotWritableError
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.pip import PipIndexes
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.mirrors import load_mirrors
-from resume_dl.settings.pip_config import load_pip_settings
 from resume_dl.settings.pip_find import find_python
+from resume_dl.settings.pip_settings import load_pip_settings
+from resume_dl.transfer.setup import Setup, TransferOptions, load_setup
 from settings.users_machine import Machine
 from support.fetching import User
 
@@ -41,7 +41,7 @@ def setup_of(machine: Machine, bases: dict[str, str], **options: object) -> Setu
         text += f'[[mirror]]\nname = "{name}"\n[mirror.carries]\n"pypi:simple" = "{base}/simple"\n'
     file = machine.folder / "mirrors.toml"
     file.write_text(text, encoding="utf-8")
-    return load_setup(TransferOptions(mirrors_file=file, upstream=False, **options), machine.env)  # type: ignore[arg-type]
+    return load_setup(TransferOptions(mirrors_file=file, upstream=False, **options), machine.env)
 
 
 def offline(machine: Machine, *names: str) -> Setup:
@@ -209,7 +209,7 @@ def test_the_file_is_on_the_disk_before_it_has_its_name(
         real = getattr(os, name)
 
         def noting(*words: object, **more: object) -> object:
-            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(words[0]).st_mode)  # type: ignore[arg-type]
+            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(words[0]).st_mode)
             happened.append("fsync of the folder" if is_folder else name)
             return real(*words, **more)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.app.pip.arguments import read_arguments
-from resume_dl.app.pip.install import PipInstall
-from resume_dl.app.pip.said import wants_anew
-from resume_dl.app.setup import TransferOptions, load_setup
+from resume_dl.app.pip_install import PipInstall
 from resume_dl.errors import ConfigurationError, InvalidSpecError
+from resume_dl.resolution.pip_arguments import read_arguments
+from resume_dl.resolution.pip_option_settings import wants_anew
 from resume_dl.settings.pip_find import find_python, own_python
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.fetching import User
 from support.installable import venv_with_pip
 from support.pip_help import help_of, remember_help

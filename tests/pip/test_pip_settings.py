@@ -14,10 +14,11 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.settings import pip_config, pip_find
-from resume_dl.settings.pip_config import load_pip_settings, pip_files
+from resume_dl.settings import pip_find
+from resume_dl.settings import pip_settings as pip_config
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_settings import load_pip_settings, pip_files
 from settings.users_machine import Machine
 
 PIP_SAYS = """
@@ -166,7 +167,7 @@ def test_the_real_pip_understands_the_same(real_machine: Machine, venv: Path, sc
             file.write_text(text, encoding="utf-8")
         machine.env |= {name: value.format(folder=machine.folder) for name, value in variables.items()}
         theirs = pip_says(venv, machine.env)
-        theirs["find_links"] = [str(link).rstrip("/") for link in theirs["find_links"]]  # type: ignore[attr-defined]
+        theirs["find_links"] = [str(link).rstrip("/") for link in theirs["find_links"]]
         assert ours(load_pip_settings(machine.env, prefix=venv), venv, machine.env) == theirs
     finally:
         site.unlink(missing_ok=True)

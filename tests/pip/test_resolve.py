@@ -55,7 +55,7 @@ def test_an_index_of_every_form(tmp_path, nginx_mirrors, user, options):
 
 def test_an_index_without_digests(tmp_path, nginx_mirrors, user):
     """Nothing is downloaded to have one, and none is made up; the lock takes it in when it is known."""
-    from resume_dl.app.pip.solution import with_digests
+    from resume_dl.resolution.pip_solution import with_digests
 
     wheel = build_wheel(tmp_path / "built", "demo-app", "1.0")
     write_index(tmp_path / "root", [wheel], hashes=False, core_metadata=False)
@@ -210,7 +210,7 @@ def test_a_python_that_uv_does_not_run(tmp_path, nginx_mirrors, user, monkeypatc
     write_index(tmp_path / "root", wheels)
     nginx = nginx_mirrors([tmp_path / "root"])
     old = TargetPython(tmp_path / "python3.7", tmp_path, "3.7.9", has_pip=False)
-    monkeypatch.setattr("resume_dl.app.pip.resolving.find_python", lambda _: old)
+    monkeypatch.setattr("resume_dl.resolution.pip_resolution.find_python", lambda _: old)
     assert names(user.resolve("demo", index=f"{nginx.base()}/simple")) == {wheels[0].filename}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from resume_dl.app.pip.explaining import refusal
 from resume_dl.errors import PackageNotFoundError, UnsatisfiableError
+from resume_dl.resolution.pip_explanation import refusal
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.uv import explanation
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from resume_dl.app.pip.wheels import WheelDir, first_seen
-from resume_dl.app.setup import TransferOptions, engine_for, load_setup
+from resume_dl.caches.wheel_record import check_itself
 from resume_dl.errors import DigestMismatchError, IntegrityError, Interrupted, TransferError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -18,7 +17,8 @@ from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
 from resume_dl.store.part import FOLDER
 from resume_dl.store.pins import Pins
-from resume_dl.store.wheel_record import check_itself
+from resume_dl.transfer.setup import TransferOptions, engine_for, load_setup
+from resume_dl.transfer.wheel_transfer import WheelDir, first_seen
 from support.fetching import User
 from support.pip_index import build_wheel, put, write_index
 
@@ -183,7 +183,7 @@ def test_another_process_takes_the_file_while_we_look_at_it(tmp_path, nginx_mirr
         wheels.pins.add(artifact, file.sha256)
         path.rename(wheels.folder / file.filename)
 
-    monkeypatch.setattr("resume_dl.app.pip.wheels.check_itself", and_the_other_is_done)
+    monkeypatch.setattr("resume_dl.transfer.wheel_transfer.check_itself", and_the_other_is_done)
     (done,) = wheels.fetch(artifact)
     assert (done.error, done.verified_by, done.artifact.sha256) == (None, "pin", file.sha256)
     assert wheels.names() == {file.filename}
@@ -200,7 +200,7 @@ def test_a_wheel_that_waits_to_be_read_is_safe(tmp_path, nginx_mirrors, wheels, 
         raise Interrupted("stopped")
 
     with monkeypatch.context() as patched:
-        patched.setattr("resume_dl.app.pip.wheels.check_itself", stopped)
+        patched.setattr("resume_dl.transfer.wheel_transfer.check_itself", stopped)
         (done,) = wheels.fetch(artifact)
     assert (done.outcome, done.error.resumable_bytes) == ("stopped", file.size)
     before = nginx.body_bytes()

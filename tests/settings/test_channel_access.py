@@ -15,7 +15,7 @@ from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.channel_access import channel_access, channel_rules, read_anaconda_tokens
 from resume_dl.settings.mirrors import load_mirrors
-from resume_dl.transfer.places import Places
+from resume_dl.transfer.source_places import Places
 from settings.users_machine import Machine
 from support.conda_env import TestConda
 

@@ -13,7 +13,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.settings.condarc import _load
 from resume_dl.settings.config import load_config
 from resume_dl.settings.mirrors import load_mirrors
-from resume_dl.settings.pip_config import parse_file
+from resume_dl.settings.pip_settings import parse_file
 
 READERS: dict[str, Callable[[Path], object]] = {
     "config": load_config,

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 
 import pytest
 
+from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, note_ahead, read_ahead
 from resume_dl.errors import NotWritableError, UntrustedFolderError
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store import begun as begun_module
-from resume_dl.store.ahead import Ahead, forget_ahead, note_ahead, read_ahead
 from resume_dl.store.begun import Begun, BegunFile, BegunNotes
 from resume_dl.store.pins import Pin, Pins
 from resume_dl.store.staged import staged_archives, staged_name, staged_path, staged_prefix

@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 import resume_dl
-from resume_dl.app.caches import CondaCache
-from resume_dl.app.extract import Extractor
+from resume_dl.caches.conda import lookup
+from resume_dl.caches.package_caches import CondaCache
 from resume_dl.demo.package import PackageSpec, write_package
 from resume_dl.errors import InternalError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.store import condacache, platform
+from resume_dl.store import platform
 from resume_dl.store.part import hash_file
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, sync_trees, write_durably
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.unpacking import Extractor
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="syncfs is a call of Linux")
 PACKAGES = 20
@@ -95,12 +96,12 @@ def test_one_package_that_breaks_the_code_is_one_failure(tmp_path, monkeypatch):
     """A defect that one package of a batch meets is its result; the others are in the cache, nothing waits for ever."""
     pkgs = tmp_path / "pkgs"
     wanted = list(packages(pkgs, tmp_path))
-    real = condacache.client_url
+    real = lookup.client_url
 
     def broken(what):
         return 1 / 0 if what.filename == wanted[3].filename else real(what)
 
-    monkeypatch.setattr(condacache, "client_url", broken)
+    monkeypatch.setattr(lookup, "client_url", broken)
     extractor = Extractor(CondaCache(pkgs))
     for what in wanted:
         extractor.submit(what)

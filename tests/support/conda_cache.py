@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl.caches.conda.extraction_folders import extraction_folder
+from resume_dl.caches.conda.lookup import Entry
+from resume_dl.caches.conda.publish import publish_entry
 from resume_dl.demo.channel import BuiltPackage, ChannelInfo
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store.condacache import Entry, extraction_folder, publish_entry
 from resume_dl.store.part import FOLDER
 from support.channels import build_pytorch_channels
 from support.conda_env import bundled_python

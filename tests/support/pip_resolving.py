@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from resume_dl.app.pip.resolving import resolve_pip
-from resume_dl.app.setup import TransferOptions, load_setup
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import FindLinks, PipIndexes, PipRequest, PipSolution
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolution.pip_resolution import resolve_pip
+from resume_dl.transfer.setup import TransferOptions, load_setup
 
 
 class Told:

@@ -10,20 +10,14 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from resume_dl.app.caches import CondaCache, RattlerCache
-from resume_dl.app.destination import channel_path, check_folder, check_lock, clash, refuse_others_link, write_list
-from resume_dl.app.pip.meets_conda import has_pip_part, is_pip_file, pythons_of
-from resume_dl.app.plan import plan_cache, plan_folder, plan_rattler, planned_files, space_for
-from resume_dl.app.report import ArtifactResult, Resolved, RunResult
-from resume_dl.app.request import FetchRequest
-from resume_dl.app.resolving import Resolver
-from resume_dl.app.setup import Setup, engine_for
-from resume_dl.app.shell import quoted, setting
-from resume_dl.app.stale import disputes, is_stale, merged, renamed
-from resume_dl.app.transfer import Transfer
+from resume_dl.caches.package_caches import CondaCache, RattlerCache
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
+from resume_dl.progress.shell_command import quoted, setting
+from resume_dl.resolution.conda_and_pip import has_pip_part, is_pip_file, pythons_of
+from resume_dl.resolution.conda_resolution import Resolver
+from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.explicit import write_explicit
 from resume_dl.resolve.request import Solution
 from resume_dl.resolve.worker import RattlerWorker
@@ -31,10 +25,17 @@ from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pkgs_dirs import check_pkgs_dir, first_writable_pkgs_dir
 from resume_dl.settings.rattler_cache import rattler_packages_dir
 from resume_dl.store.part import FOLDER
-from resume_dl.transfer.watching import WatchedEngine
+from resume_dl.transfer.cache_plan import plan_cache, plan_rattler
+from resume_dl.transfer.destination import channel_path, check_folder, check_lock, clash, refuse_others_link, write_list
+from resume_dl.transfer.outdated_records import disputes, is_stale, merged, renamed
+from resume_dl.transfer.package_transfer import Transfer
+from resume_dl.transfer.plan import ANY_FOLDER, plan_folder, planned_files, space_for
+from resume_dl.transfer.report import ArtifactResult, Resolved, RunResult
+from resume_dl.transfer.setup import Setup, engine_for
+from resume_dl.transfer.watched_engine import WatchedEngine
 
 if TYPE_CHECKING:
-    from resume_dl.app.pip.fetch import FetchPip
+    from resume_dl.app.pip_fetch import FetchPip
 
 __all__ = ["FetchRequest", "fetch"]
 
@@ -60,7 +61,7 @@ def fetch(
     parts = tuple(path for path in request.files if has_pip_part(path))
     pip: FetchPip | None = None
     if of_pip or parts or request.pip.requirements:
-        from resume_dl.app.pip.fetch import FetchPip  # noqa: PLC0415 - most fetches are of conda's packages alone
+        from resume_dl.app.pip_fetch import FetchPip
 
         of_pips = changed(request, files=of_pip + parts)
         pip = FetchPip(of_pips, setup, reporter, cancelled, leave_out=leave_out, begin=begin)
@@ -242,7 +243,8 @@ class _Fetch:
             near = [] if self.request.bundle is None else self.setup.conda.pkgs_dirs
             touch = not self.request.dry_run
             planned = plan_folder(artifacts, self.folder, place=self._place, near=near, touch=touch)
-        space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs)
+        options = ANY_FOLDER if self.request.bundle is None else "-o"
+        space = space_for(planned, self.folder, unpack=unpack, pack=self.request.packs, options=options)
         self.reporter.message(f"{self.folder}: {space.describe()}", level="info")
         now = {each.artifact.key for each in planned}
         self.reporter.plan(planned_files(planned, self.folder), replaces=self._planned - now)
@@ -255,10 +257,7 @@ class _Fetch:
                 for each in planned
             ] + left
             return result
-        if self.request.bundle is not None:
-            space.check(self.folder, options="-o")
-        else:
-            space.check(self.folder)
+        space.check()
         began = time.monotonic()
         moved = self.transfer.run(planned, unpack=unpack, thorough=thorough, worker=self._worker)
         result.artifacts = moved + left

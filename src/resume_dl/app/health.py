@@ -3,12 +3,11 @@
 *Damaged*: an extracted package that conda takes for whole, of whose own list of files some are missing or have another
 size. *Half extracted*: one without its record, which conda writes last, and not whole. Archives are compared with the
 record of the folder beside them, by size, and only where asked for by digest: that reads every byte. A file altered in
-place, at the same length, in an extracted folder is not found (``store.condacache``).
+place, at the same length, in an extracted folder is not found (``caches.conda.publish``).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.app.leftovers import find
+from resume_dl.caches.conda.lookup import is_whole, stem
+from resume_dl.caches.conda.partial import SUFFIX, reading
+from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import LockedError
 from resume_dl.model.digest import Digest
-from resume_dl.store.cache_partial import SUFFIX, reading
-from resume_dl.store.cache_record import RECORD, read_info
-from resume_dl.store.condacache import is_whole, stem
 from resume_dl.store.part import FOLDER, hash_file
 
 
@@ -179,6 +179,6 @@ def _is_condas(path: Path) -> bool:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed, and it is faster
+        return sorted(fs.names_in(folder))
     except OSError:
         return []

@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resume_dl.app.setup import Setup
-from resume_dl.app.shell import command_line
+from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
+from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, read_ahead
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.progress.shell_command import command_line
 from resume_dl.settings.rattler_cache import rattler_packages_dir
-from resume_dl.store.ahead import Ahead, forget_ahead, read_ahead
 from resume_dl.store.begun import Begun, BegunFile, BegunNotes
-from resume_dl.store.condacache import is_unpacking, sweep
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix
+from resume_dl.transfer.setup import Setup
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from resume_dl.cli.summary import say_files
 from resume_dl.model.url import redact
 
 if TYPE_CHECKING:
-    from resume_dl.app.report import RunResult
     from resume_dl.ports import Reporter
+    from resume_dl.transfer.report import RunResult
 
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 
@@ -31,8 +31,8 @@ _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 @transfer_options
 def command(urls: tuple[str, ...], **options: Any) -> int:
     """Download any URL, resumable; verified where a digest is given."""
-    from resume_dl.app.get import GetRequest, get  # noqa: PLC0415 - loaded when it runs, not for --help
-    from resume_dl.app.setup import load_setup  # noqa: PLC0415
+    from resume_dl.app.get import GetRequest, get
+    from resume_dl.transfer.setup import load_setup
 
     for url in (*urls, *options["mirror_url"]):
         try:

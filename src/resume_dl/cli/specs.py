@@ -13,7 +13,7 @@ from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resume_dl.app.request import FetchRequest, PipOptions
+    from resume_dl.resolution.fetch_request import FetchRequest, PipOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _VERSION = re.compile(r"\d+(\.\d+){1,2}")
@@ -82,7 +82,7 @@ def check_specs(options: Mapping[str, Any], specs: tuple[str, ...], *, hint: str
 
 def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchRequest:
     """What they ask for; where it goes is said by other options. Raises ConfigurationError."""
-    from resume_dl.app.request import FetchRequest  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from resume_dl.resolution.fetch_request import FetchRequest
 
     return FetchRequest(
         specs=specs,
@@ -103,8 +103,8 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
 
 def _pip_options(options: Mapping[str, Any]) -> PipOptions:
     """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
-    from resume_dl.app.request import PipOptions  # noqa: PLC0415 - see above
-    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415 - see above
+    from resume_dl.model.pip import PipIndexes, index_from, place_from
+    from resume_dl.resolution.fetch_request import PipOptions
 
     here = Path.cwd()
     index = options["index_url"]

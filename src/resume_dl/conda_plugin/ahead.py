@@ -15,21 +15,22 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.app.reuse import survey
+from resume_dl.caches.conda.prefetched import Ahead, note_ahead, read_ahead
+from resume_dl.caches.conda.record import client_url
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handing import hand_over_all, tell_conda
 from resume_dl.conda_plugin.preferences import ALWAYS, NEVER, Preferences, read_preferences
 from resume_dl.conda_plugin.saying import in_one_line, say, say_failure, settle
-from resume_dl.errors import Interrupted
+from resume_dl.errors import Interrupted, required
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.ahead import Ahead, note_ahead, read_ahead
-from resume_dl.store.cache_record import client_url
+from resume_dl.model.units import show_bytes
 
 if TYPE_CHECKING:
-    from resume_dl.app.ahead import AheadPlan
-    from resume_dl.app.report import ArtifactResult
-    from resume_dl.app.setup import Setup
+    from resume_dl.app.prefetch import AheadPlan
     from resume_dl.cli.run import Stop
     from resume_dl.core.reachability import Reachability
+    from resume_dl.transfer.report import ArtifactResult
+    from resume_dl.transfer.setup import Setup
 
 
 PATIENCE = 120.0
@@ -50,7 +51,7 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
     is_small = None not in sizes and sum(size or 0 for size in sizes) < wishes.min_size
     if wishes.prefetch == NEVER or is_small:
         return
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
+    from resume_dl.cli.run import Stop
 
     stop = Stop()
     try:
@@ -65,8 +66,8 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
 
 def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Preferences, stop: Stop) -> None:
     """Ask, fetch, tell."""
-    from resume_dl.app.ahead import fetch_ahead, plan_ahead  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+    from resume_dl.app.prefetch import fetch_ahead, plan_ahead
+    from resume_dl.progress.choose import choose
 
     setup = load_ours(wishes)
     plan = plan_ahead(artifacts, setup, compat.first_writable())
@@ -87,11 +88,11 @@ def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
 
     ``patience`` in seconds, where the user has not set ``give_up_after``.
     """
-    from resume_dl.app.setup import load_setup  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.cli.options import default_transfer  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.access import conda_access  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.context import conda_settings  # noqa: PLC0415 - as above
-    from resume_dl.core.policy import DEFAULTS  # noqa: PLC0415 - as above
+    from resume_dl.cli.options import default_transfer
+    from resume_dl.conda_plugin.access import conda_access
+    from resume_dl.conda_plugin.context import conda_settings
+    from resume_dl.core.policy import DEFAULTS
+    from resume_dl.transfer.setup import load_setup
 
     options = default_transfer(os.environ, mirrors=wishes.mirrors)
     if options.give_up_after is None:
@@ -104,8 +105,6 @@ def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
 
 def _agreed(plan: AheadPlan) -> bool:
     """Ask once, on the terminal: conda's own plan and question come afterwards."""
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - only where there is a terminal to ask on
-
     missing = [each.artifact for each in plan.planned if each.state == "missing"]
     if not missing:
         return True
@@ -147,8 +146,6 @@ def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) ->
 
 def _say_failures(results: Sequence[ArtifactResult]) -> None:
     """One line, whatever number failed; after Ctrl-C how to go on."""
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - only where something was fetched
-
     failed = [result for result in results if result.error is not None]
     if not failed:
         return
@@ -157,7 +154,6 @@ def _say_failures(results: Sequence[ArtifactResult]) -> None:
     if any(isinstance(result.error, Interrupted) for result in failed):
         say(f"stopped{kept}; the same conda command goes on from there")
         return
-    first = failed[0].error
-    assert first is not None  # noqa: S101 - it is among the failed
+    first = required(failed[0].error, "the error of a failed package")
     many = "" if len(failed) == 1 else f" ({len(failed)} of {len(results)} packages were not fetched)"
     say(f"{in_one_line(first)}{many}{kept}; conda goes on by itself")

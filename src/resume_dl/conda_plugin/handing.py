@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.app.reuse import AtHand, Extracted, Loose, Packed, prepare
+from resume_dl.caches.conda.lookup import is_whole, stem
+from resume_dl.caches.conda.partial import place
+from resume_dl.caches.conda.record import INDEX, RECORD, client_url, read_info
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.saying import in_one_line, say
 from resume_dl.errors import LockedError
 from resume_dl.model.artifact import Artifact
-from resume_dl.store.cache_partial import place
-from resume_dl.store.cache_record import INDEX, RECORD, client_url, read_info
-from resume_dl.store.condacache import is_whole, stem
 from resume_dl.store.platform import replace
 from resume_dl.store.staged import staged_path
 

@@ -15,12 +15,12 @@ from conda.models.channel import Channel
 from conda.plugins.types import CondaErrorHint
 
 from resume_dl.app.health import unfinished
+from resume_dl.caches.conda.lookup import stem
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.preferences import NEVER, PREFETCH
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import redact
 from resume_dl.progress.console import presentable
-from resume_dl.store.condacache import stem
 
 CODE = "resume_dl_continue"
 _MAY_PASS = {408, 429}

@@ -15,14 +15,14 @@ from typing import Any
 from conda.common.path import url_to_path
 from conda.exceptions import CondaError
 
+from resume_dl.caches.conda.lookup import look
+from resume_dl.caches.conda.record import INDEX
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.saying import say
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
 from resume_dl.progress.console import presentable
-from resume_dl.store.cache_record import INDEX
-from resume_dl.store.condacache import look
 from resume_dl.store.part import hash_file
 
 
@@ -36,7 +36,7 @@ class Difference:
     actual: str
 
 
-class LocalArchiveMismatchError(CondaError):  # type: ignore[misc,unused-ignore]  # conda has no types here
+class LocalArchiveMismatchError(CondaError):
     """Archives of file: channels are not what is said of them; conda ends with exit code 1 and links nothing.
 
     ``said_in``: the ``index`` of their channel, or the ``line`` of a list or a command.

@@ -123,6 +123,7 @@ class Arrivals:
         """A connection has ended by a failure of its source, or of this machine."""
         index = one.source
         source = self._sources[index]
+        source.answered_by |= {failure.answered_by} - {""}
         if failure.kind is FailureKind.UNCHANGED:
             self._binding.unchanged(failure)
             return Consequence(fail=Fail("unchanged", ((index, failure),)))

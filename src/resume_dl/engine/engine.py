@@ -31,6 +31,8 @@ from resume_dl.engine.writer import Writer
 from resume_dl.errors import LockedError
 from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
+STOP_SECONDS = 10.0
+"""How long a run that an exception ends waits for its connections to close."""
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_ALL_EVERY = 1.0
@@ -49,7 +51,7 @@ def _advanced(part: PartFile, upto: int) -> ev.DigestAdvanced:
 
 
 def _latest(happened: list[_Told]) -> list[_Told]:
-    """Drop counts that a later event of the same connection supersedes."""
+    """``happened`` without counts that a later one of the same connection includes: none of them is news any more."""
     if len(happened) == 1:
         return happened
     last: dict[tuple[str, int], ev.Event] = {}
@@ -134,6 +136,10 @@ class Engine:
             self._trace_begin(job)
         try:
             self._loop(session)
+        except BaseException:
+            with suppress(Exception):  # what ended the run is what the caller has to learn
+                self._stop(session)
+            raise
         finally:
             for running in self._running.values():
                 for worker in list(running.workers.values()):
@@ -169,7 +175,7 @@ class Engine:
                 self._trace(moment, None, ev.Cancelled())
                 self._perform(session.handle(None, ev.Cancelled(), moment))
             # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
-            # not been heard yet, and its connection must not be taken for silent.
+            # not been heard yet, and who said it must not be taken for silent.
             deadline = session.next_deadline()
             if deadline <= looked_at:
                 self._trace(looked_at, None, ev.TimerFired())
@@ -180,6 +186,22 @@ class Engine:
                 shown_at = now
                 for each in self._running.values():  # a line that stands still must look so
                     self._notifier.show(each, now)
+
+    def _stop(self, session: Session) -> None:
+        """End every download as a user's stop does: a part file that stayed open would keep its lock.
+
+        Takes ``STOP_SECONDS`` at most: an action that was cut off may have no answer.
+        """
+        until = self._clock.now() + STOP_SECONDS
+        self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+        while not session.over and (now := self._clock.now()) < until:
+            for key, event in self._wait(SLICE):
+                if key in self._running:
+                    if isinstance(event, ev.ConnectionClosed):
+                        self._running[key].workers.pop(event.connection, None)
+                    self._perform(session.handle(key, event, now))
+            if session.next_deadline() <= now:
+                self._perform(session.tick(now))
 
     def _wait(self, seconds: float) -> list[_Told]:
         """The next event, if one comes in time."""
@@ -246,7 +268,7 @@ class Engine:
         elif isinstance(action, act.Publish):
             self._in_pool(self._storing, key, lambda: self._publish(running, part), publish=True)
         else:
-            raise AssertionError(f"internal error: no handler for {action}")  # noqa: TRY004 - not the caller's type
+            raise TypeError(f"unknown action: {action}")
 
     def _record(self, key: str, running: Running, part: PartFile, mark: int) -> None:
         """In the pool, for it syncs the journal; one after the other, and before whatever else ends their meaning."""
@@ -275,7 +297,7 @@ class Engine:
         elif isinstance(worker, DuplicateWorker):
             worker.write(action.gaps)
         else:
-            raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
+            raise TypeError(f"{action} for a worker that holds no bytes")
 
     def _in_pool(
         self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False, publish: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
@@ -128,7 +129,7 @@ class Worker(ABC):
         try:
             verdict = check_head(self._request, response.head, self._order.size)
             if isinstance(verdict, Failure):
-                return verdict, None
+                return replace(verdict, answered_by=response.head.final_host), None
             too_long = check_length(verdict.size, self._largest)
             if too_long is not None:
                 return too_long, None

@@ -1,4 +1,4 @@
-"""Folders of ours in folders of others: for this user alone, or for the group that shares the place."""
+"""Private folders inside shared ones: for this user alone, or for the group that shares the place."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class UntrustedFolderError(OSError):
 
 
 def make_private(folder: Place) -> None:
-    """Make a folder for this user alone (0700), and what lies above it; one that is there has to be such a folder.
+    """Make a folder for this user alone (0700), and its parents; an existing one must be private already.
 
     Where the folder above is shared by a group (setgid, writable by it, not by others), it is shared too (2770).
     Raises UntrustedFolderError or OSError.
     """
     path = os.fspath(folder)
-    parent = os.path.dirname(os.path.abspath(path))  # links above it are followed
+    parent = os.path.dirname(os.path.abspath(path))  # links above the folder are followed
     try:
         is_shared = not WINDOWS and _is_shared(os.stat(parent))
         os.mkdir(path, 0o770 if is_shared else 0o700)
@@ -40,10 +40,10 @@ def make_private(folder: Place) -> None:
         return make_private(path)
     except FileExistsError:
         return check_private(path)
-    if is_shared:  # whatever the umask took away
+    if is_shared:  # the umask may have cleared bits
         fd = os.open(path, FOLDER)
         try:
-            with suppress(OSError):  # some file systems have modes of their own
+            with suppress(OSError):  # some file systems ignore modes
                 os.fchmod(fd, 0o2770)
         finally:
             os.close(fd)
@@ -53,14 +53,13 @@ def make_private(folder: Place) -> None:
 def check_private(folder: Place, *, alone: bool = False) -> None:
     """Raise UntrustedFolderError unless only this user, root or the group that shares the place can write here.
 
-    With ``alone`` it must be this user's, writable by no group, wherever it lies. Root may also use what belongs to the
-    owner of the folder above, where root was told to work. What a folder that is made beside it now looks like, it may
-    look like too: FAT, some network shares and the disks of virtual machines have one owner and one mode for all.
-    Raises FileNotFoundError where it is not there, or another OSError.
+    With ``alone`` it must be this user's, writable by no group. Root may also use a folder of the parent's owner. A
+    folder that looks like one freshly made beside it is accepted: FAT, some network shares and virtual disks have one
+    owner and one mode for everything. Raises FileNotFoundError if it is missing, or another OSError.
     """
     found = os.lstat(folder)
     if is_link(found):
-        why = "is a link: what is written into it would be written where the link leads"
+        why = "is a link: files written to it would land where the link leads"
         raise UntrustedFolderError(folder, why, "remove this link, or choose another folder")
     if not stat.S_ISDIR(found.st_mode):
         raise UntrustedFolderError(folder, "is not a folder", "move it away, or choose another folder")
@@ -88,9 +87,9 @@ def check_private(folder: Place, *, alone: bool = False) -> None:
 
 
 def owner_of_unshared(path: Place) -> str | None:
-    """The owner of another user's file that lies in a folder shared by a group, and that the group may not write.
+    """The owner of another user's file in a group-shared folder that the group cannot write (umask 022).
 
-    So are files made under umask 022. None for any other file.
+    None for any other file.
     """
     try:
         found = os.lstat(path)
@@ -103,19 +102,19 @@ def owner_of_unshared(path: Place) -> str | None:
 
 
 def _is_shared(above: os.stat_result) -> bool:
-    """Whether a folder is arranged for a group: what is made in it belongs to the group, which may write here."""
+    """Whether a folder is shared by a group: setgid, writable by the group and not by others."""
     mode = above.st_mode
     return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP and not mode & stat.S_IWOTH)
 
 
 def _is_own_group(found: os.stat_result, above: os.stat_result) -> bool:
-    """Whether its group can write into the folder above too, or has this user alone (as each user has on Debian)."""
+    """Whether the folder's group can write to the parent too, or consists of this user alone (as on Debian)."""
     if found.st_gid == above.st_gid and above.st_mode & stat.S_IWGRP and not above.st_mode & stat.S_IWOTH:
         return True
     if sys.platform == "win32":
         return True
-    import grp  # noqa: PLC0415 - POSIX alone has them
-    import pwd  # noqa: PLC0415
+    import grp
+    import pwd
 
     try:
         user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
@@ -137,7 +136,7 @@ def _looks_as_all_do(parent: str, found: os.stat_result) -> bool:
 
 def _user(number: int) -> str:
     if sys.platform != "win32":
-        import pwd  # noqa: PLC0415 - POSIX alone has it
+        import pwd
 
         with suppress(KeyError):
             return pwd.getpwuid(number).pw_name

@@ -12,11 +12,11 @@ from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link
 
 _AT_ONCE = 64 << 10
 _FILE = flags_of("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
-"""Non-blocking: to open a FIFO would wait for its other end."""
+"""Non-blocking: opening a FIFO would wait for its other end."""
 
 
 def is_regular(path: Place, size: int | None = None) -> bool:
-    """Whether there is a regular file of this size, and not a link to one."""
+    """Whether ``path`` is a regular file, of this size if one is given, and not a link."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -25,9 +25,9 @@ def is_regular(path: Place, size: int | None = None) -> bool:
 
 
 def is_others_link(path: Place) -> bool:
-    """Whether ``path`` is a link that neither this user or root made nor the owner of its folder, as in ``/tmp``.
+    """Whether ``path`` is a link made by neither this user, root nor the owner of its folder (as in ``/tmp``).
 
-    The rule of Linux's ``protected_symlinks``, which holds for the kernel's own following of a link alone.
+    The rule of Linux's ``protected_symlinks``, which covers only links that the kernel itself follows.
     """
     try:
         found = os.lstat(path)
@@ -38,7 +38,7 @@ def is_others_link(path: Place) -> bool:
 
 
 def others_link_on(path: Place) -> str | None:
-    """The first link on the way to ``path``, itself included, that ``is_others_link``; None where there is none."""
+    """The topmost component of ``path`` that ``is_others_link``, or None."""
     place, found = os.path.abspath(os.fspath(path)), None
     while place != os.path.dirname(place):
         if is_others_link(place):
@@ -48,12 +48,12 @@ def others_link_on(path: Place) -> str | None:
 
 
 def open_regular(path: Place, flags: int = os.O_RDONLY, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
-    """``os.open`` for a regular file that is not a link, made where ``flags`` say so. Raises OSError.
+    """Open a regular file that is not a link, as ``os.open`` does. Raises OSError.
 
-    ``O_TRUNC`` takes effect only once the file is known to be one.
+    ``O_TRUNC`` takes effect only after the file was checked.
     """
     with suppress(FileNotFoundError):
-        # before it is opened: to open some devices does something
+        # before opening: opening some devices has side effects
         _check_regular(path, os.stat(path, dir_fd=dir_fd, follow_symlinks=False))
     try:
         fd = os.open(path, (flags & ~os.O_TRUNC) | _FILE, mode, dir_fd=dir_fd)
@@ -75,9 +75,9 @@ def open_regular(path: Place, flags: int = os.O_RDONLY, mode: int = 0o666, *, di
 
 
 def read_regular(path: Place, limit: int, *, dir_fd: int | None = None) -> bytes:
-    """The whole content of a regular file of at most ``limit`` bytes that is not a link. Raises OSError."""
+    """Read a regular file of at most ``limit`` bytes that is not a link. Raises OSError."""
     fd = open_regular(path, dir_fd=dir_fd)
-    try:  # without a file object, which costs more than the reading: the conda plugin reads hundreds of small ones
+    try:  # no file object: it costs more than the read, and the conda plugin reads hundreds of small files
         parts: list[bytes] = []
         length = 0
         while length <= limit:
@@ -92,9 +92,9 @@ def read_regular(path: Place, limit: int, *, dir_fd: int | None = None) -> bytes
 
 
 def create_file(path: Place, *, dir_fd: int | None = None) -> int:
-    """A descriptor to write a new file by; what has its name now is removed first. Raises OSError.
+    """Create a file, replacing one of that name, and return its descriptor. Raises OSError.
 
-    A link goes, and what it leads to stays. Raises FileExistsError where another process is as quick.
+    A link is removed, not its target. Raises FileExistsError if another process makes the file first.
     """
     with suppress(FileNotFoundError):
         os.unlink(path, dir_fd=dir_fd)
@@ -102,22 +102,22 @@ def create_file(path: Place, *, dir_fd: int | None = None) -> int:
 
 
 def write_file(path: Place, data: bytes, *, sync: bool = False) -> None:
-    """Write a new file in place of what has its name; with ``sync`` its data is on the disk then. Raises OSError."""
+    """Write a file, replacing one of that name; ``sync`` flushes it to the disk. Raises OSError."""
     with open(create_file(path), "wb") as file:
         _put(file.fileno(), data, sync=sync)
 
 
 def read_below(folder: Place, *parts: str, limit: int) -> bytes:
-    """``read_regular`` of ``folder/parts``, where neither ``folder`` nor a folder in it may be a link."""
+    """Read ``folder/parts`` as ``read_regular`` does; neither ``folder`` nor a folder in it may be a link."""
     with _folder(folder, parts[:-1]) as place:
         return read_regular(place.name(parts[-1]), limit, dir_fd=place.fd)
 
 
 def replace_below(folder: Place, *parts: str, data: bytes, sync: bool, mode: int | None = None) -> None:
-    """Write ``folder/parts`` whole or not at all; neither ``folder`` nor a folder in it may be a link.
+    """Replace ``folder/parts`` atomically; neither ``folder`` nor a folder in it may be a link.
 
-    A link of that name is replaced, and what it leads to stays. With ``sync`` no power cut brings the old file back.
-    ``mode``: the permissions it has from its first byte on, where the system has any; else those of a new file.
+    A link of that name is replaced, not its target. With ``sync`` the new file survives a power cut.
+    ``mode``: its permissions from the first byte on (POSIX); default: those of a new file.
     Raises OSError.
     """
     with _folder(folder, parts[:-1]) as place:
@@ -141,13 +141,13 @@ def replace_below(folder: Place, *parts: str, data: bytes, sync: bool, mode: int
 
 
 class _Opened(NamedTuple):
-    """A folder by its descriptor, or, where the system has no calls relative to one, by its path."""
+    """A folder by its descriptor, or by its path where the system has no calls relative to a descriptor."""
 
     fd: int | None
     path: str
 
     def name(self, name: str) -> str:
-        return name if self.fd is not None else os.path.join(self.path, name)  # a text is needed
+        return name if self.fd is not None else os.path.join(self.path, name)  # a str is needed
 
 
 @contextmanager

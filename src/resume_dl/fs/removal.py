@@ -1,4 +1,4 @@
-"""Removal of files and trees: nothing that a link leads to is reached."""
+"""Removal of files and trees, without following links."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import suppress
 from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link
 
 _DEEPEST = 64
-"""Folders open at once while a tree is removed; what lies deeper is first moved up."""
+"""Most folders open at once while a tree is removed; deeper ones are moved up first."""
 
 
 def remove(path: Place) -> None:
-    """Remove a file, a link, or a folder with all that is in it, read-only ones too; nothing if it is not there.
+    """Remove a file, a link, or a folder and its contents, read-only ones too; do nothing if it is missing.
 
-    No link is followed, and no mode of anything but a folder of the tree itself is changed. What cannot be removed is
-    passed over, and the first such OSError is raised at the end.
+    No link is followed, and only modes of the tree's own folders are changed. What cannot be removed is skipped; the
+    first such OSError is raised at the end.
     """
     removal = _Removal()
     if BY_FD:
@@ -31,16 +31,16 @@ class _Removal:
     def __init__(self) -> None:
         self.errors: list[OSError] = []
         self._top = -1
-        """The folder that is removed, open."""
+        """Descriptor of the folder being removed."""
         self._moved: list[str] = []
-        """Folders from deep in the tree, in ``_top`` under names of their own."""
+        """Names in ``_top`` of folders moved up from deep in the tree."""
 
     def entry(self, name: str, dir_fd: int | None, depth: int) -> None:
         try:
             if not stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
                 os.unlink(name, dir_fd=dir_fd)
                 return
-            with suppress(OSError):  # it is not empty, mostly
+            with suppress(OSError):  # usually: it is not empty
                 os.rmdir(name, dir_fd=dir_fd)
                 return
             fd = _open_folder(name, dir_fd)
@@ -55,7 +55,7 @@ class _Removal:
                 os.close(fd)
             os.rmdir(name, dir_fd=dir_fd)
         except FileNotFoundError:
-            pass  # another process removes it too
+            pass  # another process has removed it
         except OSError as error:
             self.errors.append(error)
 
@@ -70,7 +70,7 @@ class _Removal:
             self.entry(self._moved.pop(), fd, 1)
 
     def by_path(self, path: str) -> None:
-        """Where a folder cannot be named by its descriptor: each name is looked at before it is used."""
+        """Remove by path, each name checked before use, where the system has no calls relative to a descriptor."""
         try:
             found = os.lstat(path)
             is_folder = stat.S_ISDIR(found.st_mode) and not is_link(found)
@@ -89,7 +89,7 @@ class _Removal:
 
 
 def _open_folder(name: str, dir_fd: int | None) -> int:
-    """Open a folder that is to be emptied; if it is ours and has not the mode for that, it gets it."""
+    """Open a folder to be emptied; if it is ours, give it the mode that this takes."""
     try:
         fd = os.open(name, FOLDER, dir_fd=dir_fd)
     except PermissionError:
@@ -97,13 +97,13 @@ def _open_folder(name: str, dir_fd: int | None) -> int:
         fd = os.open(name, FOLDER, dir_fd=dir_fd)
     found = os.fstat(fd)
     if found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(OSError):  # another user's: what can be removed of it will be
+        with suppress(OSError):  # another user's: removed as far as possible
             os.fchmod(fd, stat.S_IRWXU)
     return fd
 
 
 def _permit(name: str, dir_fd: int | None) -> None:
-    """Make a folder that cannot be opened readable, and never what a link leads to. Raises OSError."""
+    """Make an unreadable folder readable, never the target of a link. Raises OSError."""
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, stat.S_IRWXU, dir_fd=dir_fd, follow_symlinks=False)
         return

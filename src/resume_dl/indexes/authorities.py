@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from resume_dl.indexes.channel_notes import ChannelNotes
 from resume_dl.indexes.index_errors import of_all
 from resume_dl.indexes.index_sources import IndexSources
-from resume_dl.indexes.trust import Vouched
 from resume_dl.indexes.whole import FORMATS, SourcesOf, Wanted, WholeIndex, WholeIndexes
+from resume_dl.model.index_report import Vouched
 
 
 class Authorities:

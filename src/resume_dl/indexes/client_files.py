@@ -24,7 +24,7 @@ from resume_dl.resolve.repodata import LARGEST
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder
-from resume_dl.transfer.watching import WatchedEngine
+from resume_dl.transfer.watched_engine import WatchedEngine
 
 HANDOVER = 30.0
 """Seconds to wait for another process that has the whole file and unpacks it for the client."""

@@ -12,17 +12,17 @@ from resume_dl.indexes.carrier_indexes import CarrierIndexes
 from resume_dl.indexes.channel_notes import ChannelNotes
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.index_errors import not_found, too_little_kept
-from resume_dl.indexes.index_report import IndexReport
 from resume_dl.indexes.index_sources import IndexSources
 from resume_dl.indexes.replacements import Replacements
 from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
 from resume_dl.indexes.whole import Wanted, WholeIndex, WholeIndexes
+from resume_dl.model.index_report import IndexReport
 from resume_dl.ports import Reporter
 from resume_dl.resolve.repodata import find_record
 from resume_dl.resolve.request import RepodataFile, Solution
-from resume_dl.transfer.places import Places
-from resume_dl.transfer.watching import WatchedEngine
+from resume_dl.transfer.source_places import Places
+from resume_dl.transfer.watched_engine import WatchedEngine
 
 Solve = Callable[[Sequence[RepodataFile]], Solution]
 

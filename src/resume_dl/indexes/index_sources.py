@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from resume_dl.indexes.trust import Standing, Vouched, authority_of, standing
+from resume_dl.indexes.trust import Standing, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Asked, SourcesOf, Wanted
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel import Channel
+from resume_dl.model.index_report import Vouched
 from resume_dl.model.mirror import UPSTREAM, MirrorTable
-from resume_dl.transfer.places import Places
+from resume_dl.transfer.source_places import Places
 
 
 class IndexSources:

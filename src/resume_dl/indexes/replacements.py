@@ -11,8 +11,8 @@ from resume_dl.errors import ChannelUnavailableError
 from resume_dl.indexes.carrier_indexes import CarrierIndexes
 from resume_dl.indexes.channel_notes import ChannelNotes
 from resume_dl.indexes.index_sources import IndexSources, of_mirror
-from resume_dl.indexes.trust import Vouched
 from resume_dl.indexes.whole import FORMATS, Asked, Wanted, WholeIndex, WholeIndexes
+from resume_dl.model.index_report import Vouched
 from resume_dl.ports import Reporter
 from resume_dl.resolve.request import RepodataFile
 

@@ -178,5 +178,5 @@ class Reader:
 def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     verdict = check_head(request, head, None)
     if isinstance(verdict, Failure):
-        return verdict
+        return replace(verdict, answered_by=head.final_host)
     return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")

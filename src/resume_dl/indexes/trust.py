@@ -18,17 +18,6 @@ from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.url import RedactedUrl
 
 
-class Vouched(str, Enum):
-    """Why an index is believed; the values stand in ``--json`` and in manifests."""
-
-    AUTHORITY = "authority"
-    """The place that the user's settings name gave it."""
-    AGREEMENT = "agreement"
-    """Two carriers of different operators state the chosen records alike."""
-    NAMED = "named"
-    """The user named its source as one to be believed."""
-
-
 class Stated(Enum):
     """What an index says of a record of another index."""
 

@@ -1,26 +1,15 @@
-"""The lock of an open file, which ends with it: a process that is killed holds none."""
+"""The lock of an open file, on file systems of removable disks too."""
 
 import errno
-import os
-import sys
+
+from resume_dl import fs
+
+_BEHIND_THE_DATA = 1 << 62
 
 
 def lock(fd: int) -> bool:
     """Lock an open file until it is closed; False where another process has. File systems without locks have none."""
-    if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 - Windows alone has it
-
-        os.lseek(fd, 1 << 62, os.SEEK_SET)  # beyond the data: what is locked there nobody else can read
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        os.lseek(fd, 0, os.SEEK_SET)
-    else:
-        import fcntl  # noqa: PLC0415 - Windows has it not
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            return error.errno not in {errno.EWOULDBLOCK, errno.EACCES}
-    return True
+    try:
+        return fs.try_lock(fd, at=_BEHIND_THE_DATA)
+    except OSError as error:
+        return error.errno != errno.EACCES

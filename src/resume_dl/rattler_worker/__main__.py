@@ -72,7 +72,7 @@ def _describe(error: ResumeDLError) -> dict[str, Any]:
 def _operations() -> Mapping[str, Operation]:
     """Imported here and not above: py-rattler takes a tenth of a second, and may be missing or broken."""
     try:
-        from resume_dl.rattler_worker.operations import OPERATIONS  # noqa: PLC0415
+        from resume_dl.rattler_worker.operations import OPERATIONS
     except ImportError as error:
         raise ConfigurationError(
             f"py-rattler cannot be loaded: {error}", hint="install it: pip install 'py-rattler>=0.23'"

@@ -24,7 +24,7 @@ class EnvironmentFile:
 
 def read_environment_file(path: Path) -> EnvironmentFile:
     """The environment that a file describes; raises ConfigurationError for another form. ``prefix`` is not heeded."""
-    import yaml  # noqa: PLC0415 - only this command needs it
+    import yaml
 
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))

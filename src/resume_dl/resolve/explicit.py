@@ -75,7 +75,7 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
         filename = unquote(parts.path.rpartition("/")[2])
         named = _FILE.fullmatch(filename)
         if parts.scheme not in _SCHEMES or named is None:
-            raise ValueError(address)  # noqa: TRY301 - one way out for all that is wrong with it
+            raise _no_archive(where, address)
         return Artifact(
             kind="conda",
             filename=filename,
@@ -91,9 +91,13 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
             client_channel=without_credentials(RedactedUrl(address)).reveal().rpartition("/")[0],
         )
     except ValueError:
-        shown = redact(address)
-        raise InvalidSpecError(
-            f"{where}: {shown!r} is no address of a conda archive",
-            part=shown,
-            hint="http(s) or file addresses that end in name-version-build.conda or .tar.bz2 are",
-        ) from None
+        raise _no_archive(where, address) from None
+
+
+def _no_archive(where: str, address: str) -> InvalidSpecError:
+    shown = redact(address)
+    return InvalidSpecError(
+        f"{where}: {shown!r} is no address of a conda archive",
+        part=shown,
+        hint="http(s) or file addresses that end in name-version-build.conda or .tar.bz2 are",
+    )

@@ -71,7 +71,7 @@ def check_index(path: Path) -> None:
 
     Values are passed over without being built: 0.2 s and no memory of its own for 80 MB. Raises IntegrityError.
     """
-    import msgspec  # noqa: PLC0415 - needed only where an index has come
+    import msgspec
 
     names = {"info": "info", "packages": "packages", "conda": "packages.conda"}
     missing = msgspec.Raw(b"{}")
@@ -93,7 +93,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     Takes little memory whatever the file holds. Where it fails ``target`` is removed. Raises IntegrityError (not zstd,
     cut off, or larger than ``largest``), OutOfSpaceError or NotWritableError.
     """
-    import zstandard  # noqa: PLC0415 - needed only where an index has come
+    import zstandard
 
     try:
         with source.open("rb") as data, target.open("wb") as file:
@@ -115,7 +115,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
 
 def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
     """What a ``.zst`` in memory holds. Raises IntegrityError (not zstd, cut off, or larger than ``largest`` bytes)."""
-    import zstandard  # noqa: PLC0415 - as above
+    import zstandard
 
     unpacked = io.BytesIO()
     try:

@@ -15,8 +15,8 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
-from resume_dl.settings.pip_config import PipParser, parse_file, user_file
 from resume_dl.settings.pip_find import TargetPython
+from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
 
 _PATIENCE = 60.0
 

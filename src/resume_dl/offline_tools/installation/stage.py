@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import final
 
 from resume_dl import fs
 from resume_dl.offline_tools.installation.options import InstallError, first_few
@@ -19,6 +20,7 @@ _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
 """What conda or mamba would take apart in CONDA_PKGS_DIRS."""
 
 
+@final
 class Stage:
     """A folder for one environment's installation: conda's cache and the lists; held by a lock, gone at the end.
 
@@ -42,7 +44,7 @@ class Stage:
         """To be passed on to a child."""
         return () if WINDOWS else (self._lock,)
 
-    def __enter__(self) -> Stage:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Stage:
         for place in stage_places(self.plan):
             if not _is_read_as_it_is(place.folder / place.name):
                 continue

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable
 
-from resume_dl.offline_tools.console import Told, show_size, tell
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import Told, tell
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.machine.package_places import existing_folders
 from resume_dl.offline_tools.machine.programs import SECONDS_BETWEEN_LINES, is_file
@@ -33,7 +34,7 @@ class _Progress:
         self.done += count
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + SECONDS_BETWEEN_LINES
-            self.told(f"  {show_size(self.done)} of {show_size(self.size)}")
+            self.told(f"  {show_bytes(self.done)} of {show_bytes(self.size)}")
 
 
 def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tell) -> dict[str, list[dict[str, Any]]]:
@@ -47,7 +48,7 @@ def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tel
     known = _files(existing_folders(wheels), (".whl",), told)
     sizes = sum(size for _, size in (*archives, *known))
     if archives or known:
-        told(f"hashing {len(archives) + len(known)} files, {show_size(sizes)}, in the caches of this machine")
+        told(f"hashing {len(archives) + len(known)} files, {show_bytes(sizes)}, in the caches of this machine")
     progress = _Progress(sizes, told)
     for kind, files in (("packages", archives), ("wheels", known)):
         for path, _ in files:

@@ -1,1 +1,0 @@
-"""The pip side: requirements to wheels, and what pip then does with them."""

@@ -1,0 +1,52 @@
+"""The files of a bundle that are made from its contents: path and bytes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from resume_dl.bundle.channel_files import subdirs, write_repodata
+from resume_dl.bundle.environment import write_environment
+from resume_dl.bundle.lists import write_explicit, write_requirements
+from resume_dl.bundle.pages import projects, write_page, write_root
+from resume_dl.bundle.pylock_text import write_pylock
+from resume_dl.bundle.readme import write_readme
+from resume_dl.bundle.sbom import write_sbom
+from resume_dl.bundle_creation.contents import Contents
+from resume_dl.bundle_creation.request_files import Asking
+from resume_dl.model.bundle import CHANNEL, Manifest
+from resume_dl.offline_tools.archive import write_archive
+
+SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
+
+
+def generated(
+    manifest: Manifest, contents: Contents, asking: Asking, *, name: str, epoch: int | None, signed: bool
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Each is to be written before the next is asked for.
+
+    ``manifest`` is without ``files`` yet, ``name`` the environment's, ``epoch`` SOURCE_DATE_EPOCH;
+    ``signed``: a signature will be there.
+    """
+    for subdir in subdirs(manifest):
+        yield f"{CHANNEL}/{subdir}/repodata.json", write_repodata(manifest, subdir, contents.records)
+    for platform in manifest.platforms:
+        if platform.explicit:
+            yield platform.explicit, write_explicit(manifest, platform)
+        if platform.requirements:
+            yield platform.requirements, write_requirements(manifest, platform)
+    if by_project := projects(manifest):
+        yield "simple/index.html", write_root([*by_project])
+        for project, wheels in by_project.items():
+            page = write_page(project, wheels, requires_python=contents.requires_python)
+            yield f"simple/{project}/index.html", page
+        yield "pylock.toml", write_pylock(manifest)
+    if any(platform.conda for platform in manifest.platforms):
+        requested = {package for names in asking.conda.values() for package in names}
+        yield "environment.yml", write_environment(manifest, name=name, requested=requested)
+    yield (
+        "sbom.cdx.json",
+        write_sbom(manifest.packages, created_by=manifest.created_by, depends=contents.depends, epoch=epoch),
+    )
+    yield "README.txt", write_readme(manifest, signed=signed)
+    for script in SCRIPTS:
+        yield script, [write_archive(script.removesuffix(".py"))]

@@ -1,0 +1,121 @@
+"""What a bundle was asked for, request by request: which names each spec, requirement and file brings in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resume_dl.bundle_creation.public_text import public
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.artifact import Artifact
+from resume_dl.model.pip import LeftToPip
+from resume_dl.resolution.conda_and_pip import has_pip_part, is_pip_file
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolve.environment_file import read_environment_file
+from resume_dl.resolve.explicit import is_explicit, parse_explicit
+from resume_dl.resolve.specs import split_spec
+
+if TYPE_CHECKING:
+    from resume_dl.resolution.pip_request import Asked
+
+_PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
+"""As ``conda list --explicit`` writes it."""
+_EDITABLE = re.compile(r"^(?:-e\s*|--e[a-z]*(?:\s+|=))")
+"""All the ways to write the option."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """An @EXPLICIT list: its file's name, the platform that it is for, and what stands in it."""
+
+    name: str
+    platform: str
+    artifacts: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Texts without logins, and files by their names alone: no path of this machine goes into a bundle."""
+
+    conda: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """A spec, or an environment.yml's name -> the names of conda packages."""
+    pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """A requirement, or a file's name -> requirements (PEP 508)."""
+    lists: tuple[ListedFile, ...] = ()
+    specs: tuple[str, ...] = ()
+    """Every conda spec, those of files too."""
+    name: str = ""
+    """The environment's, as the first environment.yml calls it."""
+    passed_over: tuple[str, ...] = ()
+    """Lines of pip's files that only pip itself can take: what they name is not in the bundle."""
+
+
+def asking_of(
+    request: FetchRequest,
+    *,
+    native: str,
+    canonical: Callable[[str], str],
+    read_pip: Callable[[Path], Asked],
+) -> Asking:
+    """Read the request's files.
+
+    ``native``: the platform of a list that does not say its own. ``canonical`` as for ``parse_explicit``. ``read_pip``:
+    what one of pip's files asks for. Raises ConfigurationError and InvalidSpecError.
+    """
+    conda: dict[str, tuple[str, ...]] = {public(spec): (split_spec(spec).name,) for spec in request.specs}
+    pip: dict[str, tuple[str, ...]] = {public(text): (text,) for text in request.pip.requirements}
+    lists, specs, names = [], list(request.specs), list[str]()
+    passed_over: list[str] = []
+
+    def add_pip(path: Path) -> None:
+        asked = read_pip(path)
+        pip[path.name] = asked.lines
+        passed_over.extend(_not_in_it(each) for each in asked.left if not each.constraint)
+
+    for path in request.files:
+        if is_pip_file(path):
+            add_pip(path)
+            continue
+        text = _read(path)
+        if is_explicit(text):
+            artifacts = parse_explicit(text, canonical=canonical, where=str(path))
+            lists.append(ListedFile(path.name, _platform_of(text, artifacts, native), artifacts))
+            continue
+        environment = read_environment_file(path)
+        specs += environment.specs
+        names.append(environment.name)
+        if environment.specs:
+            conda[path.name] = tuple(split_spec(spec).name for spec in environment.specs)
+        if has_pip_part(path):
+            add_pip(path)
+    return Asking(
+        conda=conda,
+        pip=pip,
+        lists=tuple(lists),
+        specs=tuple(public(spec) for spec in specs),
+        name=next(filter(None, names), ""),
+        passed_over=tuple(dict.fromkeys(passed_over)),
+    )
+
+
+def _not_in_it(left: LeftToPip) -> str:
+    """A line without its options, which may hold anything."""
+    line, _, _ = left.shown.partition(" --")
+    return public(_EDITABLE.sub("-e ", line))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
+
+
+def _platform_of(text: str, artifacts: tuple[Artifact, ...], native: str) -> str:
+    named = _PLATFORM.search(text)
+    if named is not None:
+        return named[1]
+    return next((each.subdir for each in artifacts if each.subdir != "noarch"), native)

@@ -1,0 +1,1 @@
+"""Other clients' places: conda's and rattler's package caches, and wheels."""

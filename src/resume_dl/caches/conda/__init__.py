@@ -1,0 +1,1 @@
+"""conda's package cache: entries, records, ``urls.txt`` and ``.partial`` files."""

@@ -1,0 +1,178 @@
+"""A complete ``<fn>.partial``: the hand-over that conda takes whatever the URL, checks by digest and extracts itself.
+
+conda 24.7 and 26.7 keep an unfinished download there and continue it; one that has the record's size is only hashed
+and renamed. It must be a real file that can be written. It is the second-best way (``condacache`` is the first),
+because one that conda does not use does harm later: a file that a conda without our help appends to. So it is
+withdrawn when the process ends (``HandedPartial.withdraw``), or by the next one if that process was killed
+(``withdraw_orphans``): a lock file beside it, held as long as its maker lives, names its inode.
+
+conda's own lock on it is one byte at offset 21 (``gateways/disk/lock.py``): ``fcntl.lockf``, on Windows
+``msvcrt.locking``; ``flock`` does not see it. Whoever replaces or removes the file holds that lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from resume_dl import fs
+from resume_dl.errors import LockedError
+from resume_dl.store.lock import FileLock
+from resume_dl.store.part import FOLDER
+from resume_dl.store.platform import replace
+from resume_dl.store.work_folder import is_trusted, make_work_folder
+
+SUFFIX = ".partial"
+_CONDA_LOCK_BYTE = 21
+_MARK = re.compile(r"handed-(\d+)-(.+)\.lock")
+
+
+class HandedPartial:
+    """A complete ``.partial`` that this process put into a package cache; see ``place``."""
+
+    def __init__(self, path: Path, inode: int, mark: FileLock) -> None:
+        self.path = path
+        self._inode = inode
+        self._mark = mark
+
+    def withdraw(self) -> None:
+        """Remove it if conda has not taken it. Never raises OSError; a second call does nothing."""
+        _remove_if(self.path, self._inode)
+        self._mark.release(remove=True)
+
+
+def duplicate(source: Path, folder: Path, *, link: bool = True) -> Path:
+    """A second name or a copy of ``source`` below ``<pkgs>/.resume-dl/`` of the cache ``folder``; raises OSError.
+
+    A second name (no bytes copied), unless ``link`` forbids it, only where conda may do to it all that it does to its
+    own: a plain file that we can write. Its bytes are verified, and conda writes to none that has its full size.
+    """
+    target = folder / FOLDER / f"copy-{secrets.token_hex(8)}"
+    make_work_folder(target.parent)
+    found = source.lstat()
+    if link and stat.S_ISREG(found.st_mode) and os.access(source, os.W_OK):
+        with suppress(OSError):
+            os.link(source, target)
+            return target
+    try:
+        shutil.copyfile(source, target)
+    except BaseException:
+        with suppress(OSError):
+            target.unlink()
+        raise
+    return target
+
+
+def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
+    """Rename a **verified** file of ``<pkgs>/.resume-dl/`` to ``<fn>.partial``; a prefix that lay there is replaced.
+
+    Raises LockedError where a conda works on that prefix at this moment, or OSError; ``verified`` is removed then.
+    """
+    target = pkgs_dir / f"{filename}{SUFFIX}"
+    inode = verified.stat().st_ino
+    mark = FileLock(pkgs_dir / FOLDER / f"handed-{inode}-{filename}.lock")
+    try:
+        mark.acquire()
+        try:
+            with condas_lock(target):
+                replace(verified, target)
+        except BaseException:
+            mark.release(remove=True)
+            raise
+    except BaseException:
+        with suppress(OSError):
+            verified.unlink()
+        raise
+    return HandedPartial(target, inode, mark)
+
+
+def withdraw_orphans(pkgs_dir: Path) -> None:
+    """Remove what killed processes had placed and conda did not take. Never raises OSError."""
+    if not is_trusted(pkgs_dir / FOLDER):
+        return
+    with suppress(OSError):
+        for name in fs.names_in(pkgs_dir / FOLDER):
+            found = _MARK.fullmatch(name)
+            if found is None:
+                continue
+            mark = FileLock(pkgs_dir / FOLDER / name)
+            with suppress(LockedError):  # its maker lives
+                mark.acquire()
+                _remove_if(pkgs_dir / f"{found[2]}{SUFFIX}", int(found[1]))
+                mark.release(remove=True)
+
+
+def _remove_if(path: Path, inode: int) -> None:
+    with suppress(OSError, LockedError), condas_lock(path):
+        if path.lstat().st_ino == inode:
+            path.unlink()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[int]:
+    """A handle to read a ``.partial`` by, under conda's lock. Raises LockedError where a conda has it, or OSError.
+
+    To close any other handle of that file in this process would free the lock (fcntl(2)).
+    """
+    fd = fs.open_regular(path, os.O_RDWR)
+    try:
+        _try_byte(fd, path)
+        yield fd
+    finally:
+        _free_byte(fd)
+        os.close(fd)
+
+
+@contextmanager
+def condas_lock(path: Path) -> Iterator[None]:
+    """Hold conda's lock on a ``.partial`` while it is replaced or removed; nothing to hold where there is none.
+
+    Raises LockedError where a conda has it. On Windows an open file can be neither replaced nor removed, so there the
+    lock is only tried.
+    """
+    try:
+        fd = fs.open_regular(path, os.O_RDWR)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        _try_byte(fd, path)
+        if sys.platform != "win32":
+            yield
+    finally:
+        _free_byte(fd)
+        os.close(fd)
+    if sys.platform == "win32":
+        yield
+
+
+def _try_byte(fd: int, path: Path) -> None:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _CONDA_LOCK_BYTE)
+    except OSError as error:
+        raise LockedError(f"a conda works on {path.name}", owner="a conda") from error
+
+
+def _free_byte(fd: int) -> None:
+    """Windows wants a lock to be freed before its handle is closed; elsewhere it falls with the handle."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        with suppress(OSError):  # it was not ours
+            os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)

@@ -1,0 +1,163 @@
+"""Continues what conda began: the bytes of its ``<fn>.partial`` become the start of a part file of ours.
+
+conda writes that file from its start on and holds a lock on it meanwhile (``cache_partial``). What lies in it may be
+wrong all the same (an error page, an append in the wrong place, zeros after a power cut), so it is copied as one more
+source's bytes: its records carry ``LABEL``, and the digest of the whole file decides. What can be seen to be wrong
+before, by the format, is not copied. The file is conda's: it is never changed, and removed only once it has no use.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from resume_dl.caches.conda.partial import SUFFIX, condas_lock, reading
+from resume_dl.core.ranges import RangeSet
+from resume_dl.core.responses import check_magic
+from resume_dl.errors import LockedError, StoreError
+from resume_dl.model.artifact import Artifact
+from resume_dl.ports import PartFile
+from resume_dl.store.journal_file import read_journal
+from resume_dl.store.part import FOLDER, PartStore
+
+LABEL = "conda's .partial"
+"""What the journal calls the source of such bytes."""
+_PIECE = 128 * 1024
+"""What one record covers, as with bytes from the network."""
+_LOCAL = struct.Struct("<4sHHHHHIIIHH")
+_LOCAL_MAGIC, _OTHER_MAGICS = b"PK\x03\x04", (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06")
+_STREAMED, _ENCRYPTED, _STORED, _MAX32 = 0x08, 0x01, 0, 0xFFFFFFFF
+_ZIP = (".conda", ".whl", ".zip")
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A ``.partial`` whose bytes were taken: ``count`` of them now, 0 where an earlier run did."""
+
+    path: Path
+    count: int
+    state: tuple[int, int, int]
+    """Inode, size and time of change in nanoseconds, as it was then."""
+
+
+def adopt_partial(
+    pkgs_dir: Path, artifact: Artifact, *, cancelled: Callable[[], bool] = lambda: False
+) -> Adopted | None:
+    """Copy conda's unfinished file of ``artifact`` to where our part file has no bytes yet.
+
+    None where there is none, where a conda works on it, where nothing in it is of use, or where our part file has more
+    or is in other hands. Whatever goes wrong with it is no error: the file is fetched then as if it were not there.
+    """
+    path = pkgs_dir / f"{artifact.filename}{SUFFIX}"
+    try:
+        if artifact.digest is None or not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        with reading(path) as fd:
+            return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled)
+    except (OSError, StoreError):
+        return None
+
+
+def remove_adopted(adopted: Adopted) -> None:
+    """Remove the ``.partial``, if it is the very file whose bytes were taken, unchanged, and no conda has it.
+
+    Called once the package is published. Never raises OSError.
+    """
+    try:
+        with condas_lock(adopted.path):
+            if _state(adopted.path.lstat()) == adopted.state:
+                adopted.path.unlink()
+    except (OSError, LockedError):
+        pass
+
+
+def _adopt(path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Callable[[], bool]) -> Adopted | None:
+    found = os.fstat(fd)
+    limit = _believable(fd, found.st_size, artifact)
+    if not limit:
+        return None
+    with_us = read_journal(folder / f"{artifact.key}.journal")
+    if with_us is not None and LABEL in with_us.sources.values():
+        return Adopted(path, 0, _state(found))  # what was wrong in it must not come back
+    part = PartStore(folder).open(artifact, journaled=True)
+    try:
+        ours = RangeSet(part.resume().ranges)
+        if ours.total >= limit:
+            return None
+        count = sum(_copy(fd, part, start, end, cancelled) for start, end in ours.gaps(0, limit))
+        part.record_durable(part.sync_data())
+    finally:
+        part.close()
+    return Adopted(path, count, _state(found))
+
+
+def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool]) -> int:
+    """Copy ``[start, end)`` with its records; how many bytes. Ends early at a piece of zeros, where a crash left none.
+
+    A copy and no second name: conda may go on writing to its file.
+    """
+    at = start
+    while at < end and not cancelled():
+        data = _read(fd, at, min(_PIECE, end - at))
+        if not data or not any(data):
+            break
+        part.write(at, data)
+        part.record_written(at, at + len(data), zlib.crc32(data), LABEL)
+        at += len(data)
+    return at - start
+
+
+def _believable(fd: int, size: int, artifact: Artifact) -> int:
+    """How many of its first bytes may be the file's, by size, magic and, of a ZIP, the CRC-32 of whole members."""
+    if artifact.size is not None and size > artifact.size:
+        return 0  # not a prefix of it
+    first = _read(fd, 0, 64)
+    if len(first) < _LOCAL.size or check_magic(artifact.filename, first) is not None:
+        return 0
+    return _good_members(fd, size) if artifact.filename.endswith(_ZIP) else size
+
+
+def _good_members(fd: int, size: int) -> int:
+    """Where the first member lies that is wrong or is no member at all; ``size`` where nothing speaks against it.
+
+    The last member may be cut off, and one whose header does not say how long it is cannot be passed over.
+    """
+    at = 0
+    while at + _LOCAL.size <= size:
+        magic, _, flags, method, _, _, crc, packed, _, name, extra = _LOCAL.unpack(_read(fd, at, _LOCAL.size))
+        if magic[:4] in _OTHER_MAGICS:
+            return size
+        if magic != _LOCAL_MAGIC:
+            return at
+        data = at + _LOCAL.size + name + extra
+        if flags & (_STREAMED | _ENCRYPTED) or packed == _MAX32 or data + packed > size:
+            return size
+        if method == _STORED and _crc32(fd, data, data + packed) != crc:
+            return at
+        at = data + packed
+    return size
+
+
+def _crc32(fd: int, start: int, end: int) -> int | None:
+    crc = 0
+    while start < end:
+        data = _read(fd, start, min(1 << 20, end - start))
+        if not data:
+            return None
+        crc = zlib.crc32(data, crc)
+        start += len(data)
+    return crc
+
+
+def _read(fd: int, offset: int, count: int) -> bytes:
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, count)
+
+
+def _state(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,144 @@
+"""rattler's package cache, which pixi and rattler-build share: verified packages into it, as rattler leaves them there.
+
+It holds unpacked packages only: ``<pkgs>/<name>-<version>-<build>/``, and beside each a ``<folder>.lock`` with its
+revision (8 bytes, big-endian) and its archive's sha256 (32 bytes; none where the index gave none). rattler takes a
+folder unless its .lock has another sha256 than the index says, and looks no closer. Whoever changes something holds a
+lock on ``<pkgs>/.cache.lock``. Source: rattler's crate ``rattler_cache`` (``package_cache``), and folders that
+py-rattler 0.23 and 0.28 wrote. rattler has no call that would put an archive there without installing it.
+
+The order of ``publish_for_rattler`` is: everything on the disk, a folder of that name that is another package aside,
+the .lock, the folder. Killed after any of these steps, rattler finds no folder, and downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from resume_dl import fs
+from resume_dl.caches.conda.extraction_folders import ASIDE, remove
+from resume_dl.caches.conda.lookup import is_whole, same_bytes
+from resume_dl.caches.conda.publish import add_record, settle
+from resume_dl.caches.conda.record import RECORD, read_info
+from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.model.artifact import Artifact, safe_filename
+from resume_dl.store.part import FOLDER
+from resume_dl.store.platform import replace, sync_directory, write_durably
+from resume_dl.store.work_folder import make_work_folder
+
+_GLOBAL_LOCK = ".cache.lock"
+_REVISION_BYTES = 8
+_MOST_LOCK = 4096
+_PAUSE = 0.2
+"""Between two looks at the lock: rattler holds it as long as a whole installation takes."""
+
+
+def rattler_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
+    """Where rattler looks for the unpacked ``artifact``. Raises StoreError for a name that would lead elsewhere."""
+    try:
+        return pkgs_dir / safe_filename(f"{artifact.name.lower()}-{artifact.version}-{artifact.build}")
+    except ValueError as error:
+        raise StoreError(f"{artifact.filename} cannot be put into rattler's cache: {error}") from error
+
+
+def find_for_rattler(pkgs_dir: Path, artifact: Artifact) -> Path | None:
+    """The unpacked ``artifact`` where rattler will take it, or None; nothing is hashed.
+
+    Believed is a folder that has all its files, and whose .lock has the sha256. Where the index gives only an md5, it
+    must be one that we have put there, with a record: rattler notes no md5.
+    """
+    folder = rattler_folder(pkgs_dir, artifact)
+    if not folder.is_dir():
+        return None
+    if artifact.sha256 is not None:
+        is_right = _read_lock(folder)[1] == artifact.sha256
+    else:
+        record = read_info(folder, RECORD)
+        is_right = record is not None and same_bytes(record, artifact)
+    return folder if is_right and is_whole(folder) else None
+
+
+def publish_for_rattler(
+    pkgs_dir: Path,
+    artifact: Artifact,
+    extracted: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Put the unpacked archive into the cache; its folder there.
+
+    ``extracted`` lies below ``<pkgs>/.resume-dl/`` and is consumed; ``artifact`` has the sha256 of the archive that it
+    came from. Waits for a rattler at work, until ``cancelled``. Raises NotWritableError or StoreError.
+    """
+    add_record(pkgs_dir, artifact, extracted)
+    settle(pkgs_dir, [extracted])
+    return place_for_rattler(pkgs_dir, artifact, extracted, cancelled=cancelled)
+
+
+def place_for_rattler(
+    pkgs_dir: Path,
+    artifact: Artifact,
+    extracted: Path,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Path:
+    """``publish_for_rattler`` for an unpacked folder that has its record and is settled."""
+    folder = rattler_folder(pkgs_dir, artifact)
+    if artifact.sha256 is None:
+        raise StoreError(f"{artifact.filename} has no sha256, by which rattler would know it")
+    try:
+        with _exclusive(pkgs_dir, cancelled):
+            if find_for_rattler(pkgs_dir, artifact) is None:
+                _take_place(folder, extracted, bytes.fromhex(artifact.sha256))
+    except PermissionError as error:
+        hint = "choose another folder with --rattler-cache"
+        raise NotWritableError(f"{pkgs_dir} cannot be written: {error.strerror}", hint=hint) from error
+    except OSError as error:
+        raise StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="see whether the disk is full") from error
+    return folder
+
+
+def _take_place(folder: Path, extracted: Path, sha256: bytes) -> None:
+    """Rename ``extracted`` to ``folder``, after what stood there has gone and the .lock speaks for the new one."""
+    make_work_folder(folder.parent / FOLDER)
+    aside = folder.parent / FOLDER / f"{ASIDE}{secrets.token_hex(8)}"
+    with suppress(FileNotFoundError):
+        replace(folder, aside)
+        sync_directory(folder.parent)  # it must not come back beside a .lock that speaks for the other package
+    revision = _read_lock(folder)[0] + 1  # another one tells a rattler that runs on that it has to look again
+    said = revision.to_bytes(_REVISION_BYTES, "big") + sha256
+    write_durably(_lock_of(folder), said, temporary=aside.with_name(f"{ASIDE}{secrets.token_hex(8)}"))
+    replace(extracted, folder)
+    sync_directory(folder.parent)
+    remove(aside)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _read_lock(folder: Path) -> tuple[int, str | None]:
+    """Revision and sha256 that the .lock tells; 0 and None where it is not there or too short."""
+    try:
+        data = fs.read_regular(_lock_of(folder), _MOST_LOCK)
+    except OSError:
+        return 0, None
+    return int.from_bytes(data[:_REVISION_BYTES], "big"), data[_REVISION_BYTES : _REVISION_BYTES + 32].hex() or None
+
+
+@contextmanager
+def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
+    fd = fs.open_regular(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        while not fs.try_lock(fd):
+            if cancelled():
+                raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler", hint="run the same command again")
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,275 @@
+"""The only index that uv sees: a small HTTP server on this machine, whose pages come by our own rule of trust.
+
+It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
+(PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It stands for one
+Python, whose files alone it offers. It listens on 127.0.0.1, below a path that nobody can guess. Used as a proxy it
+refuses, so that nothing gets past it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import secrets
+import shutil
+import socket
+import socketserver
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import TracebackType
+from typing import BinaryIO, cast, final
+from urllib.parse import quote, unquote
+
+from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
+from resume_dl.indexes.pip.catalogue import Catalogue
+from resume_dl.model.url import RedactedUrl, redact
+from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
+from resume_dl.resolve.target import takes
+from resume_dl.threads import start_thread
+
+_DIRECT = "direct"
+_METADATA = ".metadata"
+_PATIENCE = 10.0
+"""Seconds for a connection to this machine itself."""
+
+
+@final
+class Gateway:
+    """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
+
+    def __init__(self, catalogue: Catalogue, *, python: str = "", with_files: bool = False) -> None:
+        """``python``: leave out what refuses this version (the resolver heeds lower bounds alone); empty: offer all.
+
+        ``with_files``: give the files too, for what is built here. Raises ConfigurationError, as entering does, where
+        this machine does not reach itself.
+        """
+        self._catalogue = catalogue
+        self._python = python
+        self._with_files = with_files
+        self._lock = threading.Lock()
+        self._files: list[ListedFile] = []
+        self._numbers: dict[str, int] = {}
+        try:
+            self._server = _Server(("127.0.0.1", 0), _Handler)
+        except OSError as error:
+            raise _no_loopback(error) from error
+        self._server.gateway = self
+        self._prefix = f"/{secrets.token_urlsafe(24)}"
+        self._thread: threading.Thread | None = None
+        self.errors: list[BaseException] = []
+        self.stray: set[str] = set()
+        """Hosts that were asked for through us as a proxy, in vain."""
+        self.left_out: dict[str, str] = {}
+        """Files that are offered no more: address -> the Python that they turned out to need."""
+
+    def __enter__(self) -> Gateway:
+        self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
+        try:  # the resolver would only say that there is no such package
+            socket.create_connection(("127.0.0.1", self._server.server_port), timeout=_PATIENCE).close()
+        except OSError as error:
+            self.__exit__(None, None, None)
+            raise _no_loopback(error) from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.shutdown()
+        if self._thread is not None:
+            self._thread.join()
+        self._server.server_close()
+
+    def _broke(self, error: BaseException) -> None:
+        """Nothing answers any more: a resolver that connects must hear so at once, and not wait for a day."""
+        self.errors.append(internal_error(error, "the index for uv"))
+        self._server.server_close()
+
+    # ------------------------------------------------------------------ its addresses
+
+    @property
+    def proxy(self) -> str:
+        """The address that refuses everything else."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def base(self) -> str:
+        """Where everything of it lies below."""
+        return self.proxy + self._prefix
+
+    def indexes(self) -> tuple[str, ...]:
+        """The catalogue's indexes here."""
+        return tuple(f"{self.base}/index/{number}/" for number in range(len(self._catalogue.indexes)))
+
+    def find_links(self) -> tuple[str, ...]:
+        """The catalogue's find-links here, with one for what was asked for by address."""
+        pages = [f"{self.base}/links/{number}/" for number in range(len(self._catalogue.find_links))]
+        return (*pages, *([f"{self.base}/{_DIRECT}/"] if self._catalogue.direct() else []))
+
+    def file_of(self, url: str) -> ListedFile:
+        """The file that an address here stands for. Raises KeyError."""
+        found = re.fullmatch(re.escape(self.base) + r"/file/(\d+)/[^/]+", url)
+        if found is None or int(found[1]) >= len(self._files):
+            raise KeyError(url)
+        return self._files[int(found[1])]
+
+    def shown(self, text: str) -> str:
+        """``text`` with the real addresses, redacted, in the place of those here."""
+        base = re.escape(self.base)
+        text = re.sub(base + r"/file/(\d+)/[^\s`'\")]+", lambda found: redact(self._files[int(found[1])].url), text)
+        text = re.sub(base + r"/index/(\d+)/?", lambda found: str(self._catalogue.indexes[int(found[1])]), text)
+        text = re.sub(base + r"/links/(\d+)/?", lambda found: str(self._catalogue.find_links[int(found[1])]), text)
+        return re.sub(base + r"\S*", "the address given", text)
+
+    # ------------------------------------------------------------------ answers
+
+    def answer(self, path: str) -> tuple[str, bytes | BinaryIO] | None:
+        """Content type and body for a path; None for what is not here. Raises what the catalogue raises.
+
+        A body that is a file stands at its beginning, and is closed by the caller.
+        """
+        if not path.startswith(f"{self._prefix}/"):
+            return None
+        parts = path[len(self._prefix) + 1 :].split("/")
+        match parts:
+            case ["index", number, name, ""] if self._is_index(number):
+                files = self._catalogue.project(int(number), name)
+                return None if files is None else (JSON_TYPE, render_json(name, self._offered(files)))
+            case ["links", number, ""] if number.isdecimal() and int(number) < len(self._catalogue.find_links):
+                return HTML_TYPE, render_html(self._offered(self._catalogue.links(int(number))))
+            case [page, ""] if page == _DIRECT:
+                return HTML_TYPE, render_html(self._offered(self._catalogue.direct()))
+            case ["file", number, name] if number.isdecimal() and int(number) < len(self._files):
+                file = self._files[int(number)]
+                if unquote(name) == file.filename + _METADATA and file.is_wheel:
+                    return "text/plain", self._catalogue.metadata(file).data
+                if unquote(name) == file.filename and self._with_files:
+                    return "application/octet-stream", self._copy(file)
+        return None
+
+    def _copy(self, file: ListedFile) -> BinaryIO:
+        copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed when it was sent
+        try:
+            self._catalogue.copy(file, copy)
+        except BaseException:
+            copy.close()
+            raise
+        copy.seek(0)
+        return copy
+
+    def _is_index(self, number: str) -> bool:
+        return number.isdecimal() and int(number) < len(self._catalogue.indexes)
+
+    def _offered(self, files: Sequence[ListedFile]) -> list[ListedFile]:
+        """The files as they are offered here: each with a sha256 (a made-up one where none is known), and metadata."""
+        return [
+            replace(
+                file,
+                url=f"{self.base}/file/{self._number(file)}/{quote(file.filename)}",
+                hashes={"sha256": file.hashes.get("sha256") or placeholder(RedactedUrl(file.url).fingerprint)},
+                metadata={} if file.is_wheel else None,
+            )
+            for file in files
+            if file.url not in self.left_out and (not self._python or takes(file.requires_python, self._python))
+        ]
+
+    def _number(self, file: ListedFile) -> int:
+        with self._lock:
+            number = self._numbers.setdefault(file.url, len(self._files))
+            if number == len(self._files):
+                self._files.append(file)
+            elif not self._files[number].hashes:  # two pages list it, and the other one may say more
+                self._files[number] = file
+            return number
+
+
+def _no_loopback(error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"127.0.0.1 cannot be reached on this machine ({error.strerror or error}); the resolver reads "
+        "package indexes there",
+        hint="bring the loopback interface up (ip link set lo up), or allow connections to 127.0.0.1 in the firewall",
+    )
+
+
+class _Server(socketserver.ThreadingMixIn, HTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    gateway: Gateway
+
+    def server_bind(self) -> None:
+        """Bind without HTTPServer's look at the DNS for our own name, which may take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep what went wrong in an answer; a client that went away is no trouble."""
+        del request, client_address
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):
+            self.gateway.errors.append(error)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 64 * 1024
+    disable_nagle_algorithm = True
+    """Head and body in one packet, at once: else each answer waits 40 ms for the other side to acknowledge its head."""
+    server: _Server
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        gateway = self.server.gateway
+        if not self.path.startswith("/"):
+            self._refuse_stray(self.path)
+            return
+        try:
+            found = gateway.answer(self.path)
+        except Exception as error:  # noqa: BLE001 - the caller that runs the resolver raises it
+            name = unquote(self.path.rstrip("/").rpartition("/")[2])
+            gateway.errors.append(error if isinstance(error, ResumeDLError) else internal_error(error, name))
+            self._send(HTTPStatus.BAD_GATEWAY)
+            return
+        if found is None:
+            self._send(HTTPStatus.NOT_FOUND)
+            return
+        kind, body = found
+        if isinstance(body, bytes):
+            self._send(HTTPStatus.OK, kind, body)
+        else:
+            with body:
+                self._send_file(kind, body)
+
+    def do_HEAD(self) -> None:
+        """Answer as for GET, without the body."""
+        self.do_GET()
+
+    def do_CONNECT(self) -> None:
+        """Refuse to be a proxy."""
+        self._refuse_stray(f"//{self.path}")
+
+    def _refuse_stray(self, address: str) -> None:
+        self.server.gateway.stray.add(RedactedUrl(address).host)
+        self._send(HTTPStatus.FORBIDDEN)
+
+    def _send(self, status: HTTPStatus, content_type: str = "text/plain", body: bytes = b"") -> None:
+        self._send_head(status, content_type, len(body))
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send_file(self, content_type: str, file: BinaryIO) -> None:
+        self._send_head(HTTPStatus.OK, content_type, file.seek(0, io.SEEK_END))
+        file.seek(0)
+        if self.command != "HEAD":
+            shutil.copyfileobj(file, self.wfile)
+
+    def _send_head(self, status: HTTPStatus, content_type: str, length: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: what matters is in ``Gateway.errors``."""

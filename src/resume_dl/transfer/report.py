@@ -1,0 +1,171 @@
+"""What a run came to, as the one JSON object of docs/interface.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resume_dl.engine.job import Outcome, SourceReport
+from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
+from resume_dl.model.artifact import Artifact
+
+if TYPE_CHECKING:  # one plain download resolves nothing
+    from resume_dl.model.index_report import IndexReport
+    from resume_dl.model.pip import PipSolution
+    from resume_dl.resolve.request import Solution
+
+
+@dataclass(slots=True)
+class ArtifactResult:
+    """One artifact's end. Counts in bytes, as docs/interface.md defines them.
+
+    ``status`` is one of its words too; ``left-out``: not fetched, because the machine that it is for has it.
+    """
+
+    artifact: Artifact
+    status: str
+    path: Path | None = None
+    downloaded: int = 0
+    resumed: int = 0
+    wasted: int = 0
+    sources: tuple[SourceReport, ...] = ()
+    error: ResumeDLError | None = None
+    reason: str = ""
+    """Why it failed, as the engine says it (``Outcome.reason``)."""
+    held_by: str = ""
+    """What a wheel without a published digest was verified by: ``record`` (its own RECORD; its hash was first seen in
+    this run) or ``pin`` (the hash first seen in an earlier one)."""
+
+    waits: bool = False
+    """Whether its archive is whole, verified and kept, and only its unpacking is left for the next run."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, path: Path) -> ArtifactResult:
+        """How the engine's job ended; ``path`` is where the file lies if it ended well."""
+        return cls(
+            outcome.artifact,
+            outcome.status,
+            path if outcome.error is None else None,
+            downloaded=outcome.downloaded,
+            resumed=outcome.resumed,
+            wasted=outcome.wasted,
+            sources=outcome.sources,
+            error=outcome.error,
+            reason=outcome.reason,
+        )
+
+    @property
+    def outcome(self) -> str:
+        """``status``; ``stopped`` for a file that is unfinished only because the run was stopped."""
+        return "stopped" if isinstance(self.error, Interrupted) else self.status
+
+    @property
+    def verified_by(self) -> str | None:
+        """``digest``, ``record`` or ``pin``; None where nothing was verified."""
+        if not self.waits and (self.error is not None or self.status in {"planned", "failed"}):
+            return None
+        return self.held_by or (None if self.artifact.digest is None else "digest")
+
+    def as_json(self) -> dict[str, Any]:
+        """The object in ``artifacts``."""
+        artifact = self.artifact
+        return {
+            "name": artifact.name,
+            "version": artifact.version,
+            "build": artifact.build,
+            "subdir": artifact.subdir,
+            "channel": artifact.channel,
+            "kind": artifact.kind,
+            "filename": artifact.filename,
+            "url": str(artifact.url),
+            "size": artifact.size,
+            "sha256": artifact.sha256,
+            "md5": artifact.md5,
+            "path": None if self.path is None else str(self.path),
+            "status": self.outcome,
+            "verified_by": self.verified_by,
+            "sources": [
+                {
+                    "mirror": source.mirror,
+                    "bytes": source.bytes,
+                    "failures": [kind for kind, count in source.failures.items() for _ in range(count)],
+                }
+                for source in self.sources
+            ],
+            "error": None if self.error is None else error_json(self.error),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a request came to, platform by platform."""
+
+    conda: tuple[tuple[str, Solution], ...] = ()
+    """A platform and its solution."""
+    explicit: tuple[Artifact, ...] = ()
+    """Of lists, in their order."""
+    pip: tuple[PipSolution, ...] = ()
+
+
+@dataclass(slots=True)
+class RunResult:
+    """A whole run's end."""
+
+    command: str
+    artifacts: list[ArtifactResult] = field(default_factory=list)
+    elapsed: float = 0.0
+    transfer_seconds: float = 0.0
+    """Of ``elapsed``, how long files were brought: what their speed is reckoned by."""
+    error: ResumeDLError | None = None
+    notes: tuple[str, ...] = ()
+    next_command: str = ""
+    """The conda command that uses exactly these files."""
+    resolved: Resolved = field(default_factory=Resolved)
+    index_bytes: int = 0
+    """Body bytes of channel indexes that came."""
+    indexes: tuple[IndexReport, ...] = ()
+    """Of channels: what each came to, and why it is believed."""
+
+    @property
+    def exit_code(self) -> int:
+        """By the order of docs/interface.md where several outcomes hold."""
+        errors: Sequence[ResumeDLError | None] = [self.error, *(result.error for result in self.artifacts)]
+        return worst_exit_code([error.exit_code for error in errors if error is not None])
+
+    def as_json(self) -> dict[str, Any]:
+        """The object on stdout with ``--json``."""
+        code = self.exit_code
+        return {
+            "schema": 1,
+            "command": self.command,
+            "ok": code == 0,
+            "exit_code": code,
+            "elapsed": round(self.elapsed, 3),
+            "error": None if self.error is None else error_json(self.error),
+            "totals": {
+                "artifacts": len(self.artifacts),
+                "bytes": sum(result.artifact.size or 0 for result in self.artifacts),
+                "downloaded": sum(result.downloaded for result in self.artifacts),
+                "resumed": sum(result.resumed for result in self.artifacts),
+                "cached": sum(result.artifact.size or 0 for result in self.artifacts if result.status == "cached"),
+                "wasted": sum(result.wasted for result in self.artifacts),
+            },
+            "artifacts": [result.as_json() for result in self.artifacts],
+            "indexes": [index.as_json() for index in self.indexes],
+            "notes": list(self.notes),
+            "next_command": self.next_command,
+            "index_bytes": self.index_bytes,
+        }
+
+
+def error_json(error: ResumeDLError) -> dict[str, Any]:
+    """An error as docs/interface.md has it."""
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "resumable_bytes": error.resumable_bytes,
+    }

@@ -1,0 +1,178 @@
+"""Unpacks verified archives into package-cache entries, in child processes, beside the downloads still running."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from resume_dl import fs
+from resume_dl.caches.conda.extraction_folders import claim_extraction, extraction_folder, remove
+from resume_dl.caches.package_caches import Cache
+from resume_dl.errors import (
+    IntegrityError,
+    Interrupted,
+    NotWritableError,
+    ResumeDLError,
+    WorkerCrashedError,
+    internal_error,
+)
+from resume_dl.model.artifact import Artifact
+from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.store.lock import FileLock
+from resume_dl.store.staged import staged_path
+from resume_dl.threads import start_thread
+from resume_dl.transfer.plan import measured
+from resume_dl.transfer.unpacked_batch import Ready, UnpackedBatch, unless_there
+
+PROCESSES = 2
+"""Unpacking is bound by one core and the disk; more would take both from the downloads."""
+WORTH_ANOTHER = 4_000_000
+"""Bytes that wait to be unpacked before a second process is started, whose libraries cost as much time as these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What became of one archive; ``error`` None when it is a complete entry."""
+
+    artifact: Artifact
+    error: ResumeDLError | None = None
+
+
+class Extractor:
+    """``submit`` from one thread; ``finish`` waits for all and returns what became of each.
+
+    ``worker``: an idle one whose libraries are loaded. The first thread takes it over and closes it at its end, so
+    nothing else may use it until ``finish`` has returned.
+    """
+
+    def __init__(
+        self, cache: Cache, *, cancelled: Callable[[], bool] = lambda: False, worker: RattlerWorker | None = None
+    ) -> None:
+        self._cache = cache
+        self._pkgs_dir = cache.folder
+        self._cancelled = cancelled
+        self._todo: queue.SimpleQueue[Artifact | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Unpacked] = queue.SimpleQueue()
+        self._idle = worker
+        self._threads: list[threading.Thread] = []
+        self._broken: BaseException | None = None
+        """What ended a thread of ours, if anything did."""
+        self._submitted: list[Artifact] = []
+        self._taken: list[Artifact] = []
+        """Of those the ones that a thread has begun."""
+        self._batch = UnpackedBatch(cache)
+        self._claim: FileLock | None = None
+        self._claiming = threading.Lock()
+
+    def submit(self, artifact: Artifact) -> None:
+        """Unpack the archive that lies, verified, at ``staged_path`` or under its own name in the package cache."""
+        self._submitted.append(artifact)
+        self._todo.put(artifact)
+        if not self._threads or (len(self._threads) < PROCESSES and self._waiting() >= WORTH_ANOTHER):
+            worker = self._idle or RattlerWorker()
+            self._idle = None
+            try:
+                work = partial(self._work, worker)
+                self._threads.append(start_thread(work, self._broke, name=f"extract-{len(self._threads)}"))
+            except RuntimeError as error:  # no thread left: those that run, or ``finish``, see to it
+                self._broke(error)
+
+    def finish(self) -> list[Unpacked]:
+        """Wait until each archive is unpacked or has failed; what a thread that broke left undone has failed too."""
+        for _ in self._threads:
+            self._todo.put(None)
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(0.2)  # in slices: a wait without end cannot be interrupted on Windows
+        self._threads = []
+        self._todo = queue.SimpleQueue()
+        if self._claim is not None:
+            self._claim.release(remove=True)
+            self._claim = None
+        results = [self._done.get_nowait() for _ in range(self._done.qsize())]
+        left = list(self._submitted)
+        for each in results:
+            left.remove(each.artifact)
+        self._submitted, self._taken = [], []
+        broken = self._broken or RuntimeError("a thread ended without a result")
+        return results + [Unpacked(each, internal_error(broken, f"unpacking {each.filename}")) for each in left]
+
+    def _waiting(self) -> int:
+        """Bytes of the archives that no thread has begun."""
+        return _size(self._submitted) - _size(list(self._taken))
+
+    def _broke(self, error: BaseException) -> None:
+        self._broken = error
+
+    def _work(self, worker: RattlerWorker) -> None:
+        with worker:
+            while (artifact := self._todo.get()) is not None:
+                self._taken.append(artifact)
+                result = self._unpack(worker, artifact)
+                is_full = False
+                if isinstance(result, Ready):
+                    is_full = self._batch.add(result)
+                else:
+                    self._done.put(Unpacked(artifact, result))
+                if is_full or self._todo.empty():  # else the next archive's thread looks again
+                    self._place_batch()
+        self._place_batch()
+
+    def _place_batch(self) -> None:
+        for artifact, error in self._batch.place():
+            self._done.put(Unpacked(artifact, error))
+
+    def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> Ready | ResumeDLError | None:
+        """What waits to be put in place; else the error, None where another process has put it there."""
+        if self._cancelled():
+            return Interrupted(f"{artifact.filename} was not unpacked", hint="run the same command again")
+        try:
+            try:
+                return self._unpack_once(worker, artifact)
+            except WorkerCrashedError:
+                return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
+            except NotWritableError:
+                # another process may have given the archive its own name between the look at it and its opening
+                return self._unpack_once(worker, artifact)
+        except (ResumeDLError, OSError) as error:
+            return unless_there(self._cache, artifact, error)
+        except Exception as error:  # noqa: BLE001 - the next archives are unpacked all the same
+            return internal_error(error, f"unpacking {artifact.filename}")
+
+    def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> Ready:
+        with self._claiming:
+            if self._claim is None:
+                self._claim = claim_extraction(self._pkgs_dir)
+        folder = extraction_folder(self._pkgs_dir, artifact, self._claim)
+        with ExitStack() as failed:
+            failed.callback(remove, folder)
+            target = folder / "package"
+            staged = staged_path(self._pkgs_dir, artifact)
+            is_staged = fs.is_regular(staged)
+            archive = staged if is_staged else self._pkgs_dir / artifact.filename
+            try:
+                found = worker.extract(archive, target)
+            except IntegrityError as error:  # it names the file by the name that it waits under
+                error.message = error.message.replace(archive.name, artifact.filename)
+                raise
+            expected = artifact.digest
+            actual = found.sha256 if expected is not None and expected.algorithm == "sha256" else found.md5
+            if expected is None or actual != expected.hex:
+                raise IntegrityError(
+                    f"{artifact.filename} changed between its verification and its unpacking",
+                    hint="something else writes into this package cache; run the same command again",
+                )
+            known = replace(artifact, sha256=artifact.sha256 or found.sha256, md5=artifact.md5 or found.md5)
+            known = measured(known, archive)  # a line of a list says one digest; conda would note all three too
+            self._cache.add_record(known, target)
+            failed.pop_all()
+        return Ready(artifact, known, staged if is_staged else None, target, folder)
+
+
+def _size(artifacts: Sequence[Artifact]) -> int:
+    """Bytes of all of them; one of unknown size may be large."""
+    return sum(WORTH_ANOTHER if each.size is None else each.size for each in artifacts)
