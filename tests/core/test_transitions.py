@@ -18,7 +18,8 @@ from resume_dl.core.download import Download
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
-from resume_dl.core.transitions import FINAL, TRANSITIONS, State, Trigger, UndeclaredTransitionError, next_state
+from resume_dl.core.transitions import FINAL, TRANSITIONS, State, Trigger, next_state
+from resume_dl.errors import InternalError
 
 SIZE = 4 * MIB
 FULL = OSError(28, "full")
@@ -49,10 +50,10 @@ def test_final_states_are_left_by_nothing() -> None:
 
 def test_a_transition_that_is_not_declared_is_an_internal_error() -> None:
     """In the table, and for a download that is told of a journal twice."""
-    with pytest.raises(UndeclaredTransitionError, match="STARTED in DONE"):
+    with pytest.raises(InternalError, match="STARTED in DONE"):
         next_state(State.DONE, Trigger.STARTED)
     line = Line(SIZE)
-    with pytest.raises(UndeclaredTransitionError, match="PREPARED in TRANSFERRING"):
+    with pytest.raises(InternalError, match="PREPARED in TRANSFERRING"):
         line.tell(ev.Prepared(size=SIZE))
 
 

@@ -16,6 +16,7 @@ from resume_dl.core.ranges import RangeSet
 from resume_dl.core.scheduling.connection import Connection
 from resume_dl.core.transitions import FINAL, State, Trigger, next_state
 from resume_dl.core.verification.repair import Ruling
+from resume_dl.errors import required
 
 _OF_THE_LINE = frozenset({FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.STALLED})
 _AT_WORK = frozenset({State.TRANSFERRING, State.COMPARING})
@@ -376,9 +377,8 @@ class Download(FileTransfer):
         self._end(act.Fail(reason, causes, expected=expected, actual=actual, agreeing=agreeing))
 
     def _fail_now(self) -> None:
-        assert self._ending is not None  # noqa: S101 - for the type checker
         self._move(Trigger.ENDED)
-        self._out.append(replace(self._ending, resumable_bytes=self.resumable_bytes))
+        self._out.append(replace(required(self._ending, "ending"), resumable_bytes=self.resumable_bytes))
 
     def _end_well(self, trigger: Trigger) -> None:
         self._move(trigger)

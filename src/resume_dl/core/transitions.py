@@ -42,6 +42,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from resume_dl.errors import InternalError
+
 
 class State(Enum):
     """Where a download stands."""
@@ -126,13 +128,9 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
 }
 
 
-class UndeclaredTransitionError(RuntimeError):
-    """An internal error: the table has no such transition."""
-
-
 def next_state(state: State, trigger: Trigger) -> State:
-    """The state that ``trigger`` leads to from ``state``. Raises UndeclaredTransitionError."""
+    """The state that ``trigger`` leads to from ``state``. Raises InternalError for an undeclared one."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:
-        raise UndeclaredTransitionError(f"internal error: {trigger.name} in {state.name}") from None
+        raise InternalError(f"internal error: {trigger.name} in {state.name}") from None

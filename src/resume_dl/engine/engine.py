@@ -51,7 +51,7 @@ def _advanced(part: PartFile, upto: int) -> ev.DigestAdvanced:
 
 
 def _latest(happened: list[_Told]) -> list[_Told]:
-    """Drop counts that a later event of the same connection supersedes."""
+    """``happened`` without counts that a later one of the same connection includes: none of them is news any more."""
     if len(happened) == 1:
         return happened
     last: dict[tuple[str, int], ev.Event] = {}
@@ -175,7 +175,7 @@ class Engine:
                 self._trace(moment, None, ev.Cancelled())
                 self._perform(session.handle(None, ev.Cancelled(), moment))
             # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
-            # not been heard yet, and its connection must not be taken for silent.
+            # not been heard yet, and who said it must not be taken for silent.
             deadline = session.next_deadline()
             if deadline <= looked_at:
                 self._trace(looked_at, None, ev.TimerFired())

@@ -18,6 +18,7 @@ from resume_dl.core.scheduling.leases import Lease
 from resume_dl.core.sources import SourceState
 from resume_dl.core.verification.source_vote import SourceVote
 from resume_dl.core.verification.verdicts import Agreement, CorruptSources
+from resume_dl.errors import required
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Repair:
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
         self._outvoted: set[int] = set()
-        """Sources found to have lied by votes: wrong where most others lie, each in its own way."""
+        """Sources that votes found wrong: they may be right where most others are wrong, each in its own way."""
         self._copies: dict[str, set[int]] = {}
 
     def mismatched(self, actual: str, size: int) -> Ruling:
@@ -110,16 +111,14 @@ class Repair:
     @property
     def is_decided(self) -> bool:
         """Whether the vote has come to a verdict to rule on."""
-        assert self._vote is not None  # noqa: S101 - it was started
-        return self._vote.verdict() is not None
+        return required(self._vote, "vote").verdict() is not None
 
     def compare(self, size: int, now: float) -> list[Action]:
         """Give comparisons to every source that may be asked, until there is a verdict.
 
         A source that has never answered is passed over: it keeps its patience for when all others are spent.
         """
-        vote = self._vote
-        assert vote is not None  # noqa: S101 - it was started
+        vote = required(self._vote, "vote")
         out: list[Action] = []
         if vote.verdict() is not None:
             return out
@@ -147,8 +146,7 @@ class Repair:
     def compared(self, one: Connection, position: int, differing: Sequence[tuple[int, int]], *, last: bool) -> bool:
         """A comparison has come to ``position``; True if it went on."""
         came = position > one.position
-        assert self._vote is not None  # noqa: S101 - it ends after the last connection
-        self._vote.compared(one.source, one.position, position, differing, more=not last)
+        required(self._vote, "vote").compared(one.source, one.position, position, differing, more=not last)
         if came:
             one.position = position
             self._sources[one.source].progressed()
@@ -156,10 +154,8 @@ class Repair:
 
     def rule(self, size: int) -> Ruling:
         """Act on what was found out; no connection is open any more."""
-        vote, self._vote = self._vote, None
-        assert vote is not None  # noqa: S101 - it was started
+        vote, self._vote = required(self._vote, "vote"), None
         verdict = vote.verdict()
-        assert verdict is not None  # noqa: S101 - comparisons go on until there is one
         self._suspects = vote.doubtful
         if isinstance(verdict, CorruptSources):
             notes = []
@@ -176,7 +172,7 @@ class Repair:
             return Ruling(further=True)
         if isinstance(verdict, Agreement):
             return Ruling(reason="record" if verdict.complete else "disputed", agreeing=verdict.sources)
-        return self._without_witnesses(verdict.suspects)
+        return self._without_witnesses(required(verdict, "verdict").suspects)
 
     def _widen(self, size: int) -> None:
         self._narrowed = False
@@ -217,10 +213,11 @@ class Repair:
             return Ruling(notes, restart=True)
         if not self._thorough:  # a newer record may know these bytes, and is asked for sooner than all is thrown away
             return Ruling(reason="disputed", agreeing=tuple(owners))
-        if self._outvoted - self._solo_tried:  # a majority of sources that lie, each in its own way, is no proof
-            convicted = tuple(self._quarantine(index) for index in {*owners, *here} - self._outvoted)
+        if self._outvoted - self._solo_tried:  # a majority of sources that are wrong, each in its own way, is no proof
+            rivals = {*owners, *here} - self._outvoted
+            ruling = Ruling(tuple(self._quarantine(index) for index in rivals), restart=True)
             self.next_solo()
-            return Ruling(convicted, restart=True)
+            return ruling
         return Ruling(forget=suspects, reason="single" if len(self._sources) == 1 else "digest")
 
     def _quarantine(self, index: int, *, proven: bool = True) -> NoteFailure:
@@ -264,7 +261,7 @@ class Repair:
         return False
 
     def _acquit(self, source: SourceState) -> None:
-        """Believe that it has not lied, until its whole copy is wrong."""
+        """Believe that it was right, until its whole copy is wrong."""
         source.quarantined = False
         source.failures.pop(FailureKind.LIED.value, None)
         self._budget.host(source.host).distrusted = False
