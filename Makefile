@@ -55,7 +55,8 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools
+	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools \
+		src/resume_dl/byte_units.py src/resume_dl/file_names.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

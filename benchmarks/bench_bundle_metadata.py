@@ -21,12 +21,12 @@ from typing import Any
 
 from kit.runs import Bounds, arguments, conclude, say_where
 
-from resume_dl.bundle.channel_index import subdirs, write_repodata
+from resume_dl.bundle.channel_files import subdirs, write_repodata
 from resume_dl.bundle.environment import write_environment
 from resume_dl.bundle.lists import write_explicit, write_requirements
-from resume_dl.bundle.lock_file import write_pylock
 from resume_dl.bundle.manifest import read_manifest, write_manifest
 from resume_dl.bundle.pages import projects, write_page, write_root
+from resume_dl.bundle.pylock_text import write_pylock
 from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sbom import write_sbom
 from resume_dl.bundle.sums import write_sums

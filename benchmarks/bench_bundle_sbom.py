@@ -46,8 +46,8 @@ def package(number: int) -> BundlePackage:
 
 def write(count: int, out: Path) -> None:
     """What ``bundle create`` does with them; nothing of it is loaded where only the packages are measured."""
-    from resume_dl.bundle.requested import conda_reasons  # noqa: PLC0415 - in the child alone: its memory is what counts
-    from resume_dl.bundle.sbom import write_sbom  # noqa: PLC0415 - as above
+    from resume_dl.bundle.requested import conda_reasons  # in the child alone: its memory is what counts
+    from resume_dl.bundle.sbom import write_sbom  # as above
 
     packages = [package(number) for number in range(count)]
     records = {

@@ -31,7 +31,7 @@ from resume_dl.store.staged import staged_path
 try:
     from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
 except ImportError:  # a checkout from before it
-    UnpackedBatch = None  # type: ignore[assignment, misc]  # its own name says that it is missing
+    UnpackedBatch = None
 
 COUNT, FILES = 50, 20
 DIRTY = 64 << 20

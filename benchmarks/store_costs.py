@@ -86,7 +86,7 @@ def hashing(folder: Path, rounds: int) -> None:
         part = PartStore(folder).open(what, journaled=True)
         part.resume()
         checked.append(HASHED / MB / seconds(part.advance_digest, HASHED))
-        part._digest = part._new_digest()  # noqa: SLF001 - as if all bytes were of this run
+        part._digest = part._new_digest()  # as if all bytes were of this run
         fresh.append(HASHED / MB / seconds(part.advance_digest, HASHED))
         part.close()
     print(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from faults.server import FaultServer
+from support.conda_env import TestConda, condas_at_hand
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 from support.order import slowest_first
 from support.signals import restore_defaults
@@ -61,6 +62,12 @@ def fault_server() -> Iterator[StartFaults]:
             return server
 
         yield start
+
+
+@pytest.fixture(params=condas_at_hand(), ids=lambda conda: conda.label)
+def test_conda(request: pytest.FixtureRequest, tmp_path: Path) -> TestConda:
+    """A real conda with nothing in its cache, once for each conda at hand."""
+    return TestConda(request.param, tmp_path / "conda")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d*)\r\n", re.IGNORECASE)
 _CHUNK = 64 * 1024
@@ -60,6 +60,7 @@ class Place:
     writers: set[socket.socket] = field(default_factory=set)
 
 
+@final
 class Line:
     """Several sources in one thread with its own event loop."""
 
@@ -72,7 +73,7 @@ class Line:
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __enter__(self) -> Line:  # noqa: PYI034 - Self is not in 3.10
+    def __enter__(self) -> Line:
         self._thread.start()
         self._call(self._open())
         return self

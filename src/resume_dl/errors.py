@@ -31,6 +31,10 @@ No message ever holds a token, a password or userinfo: URLs reach an error only 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
 
 class ResumeDLError(Exception):
     """The root of the tree; shown as what happened, why, and what to do next."""
@@ -63,6 +67,13 @@ def internal_error(caught: BaseException, subject: str) -> InternalError:
     error = InternalError(f"{subject}: internal error ({type(caught).__name__})")
     error.__cause__ = caught
     return error
+
+
+def required(value: _T | None, name: str) -> _T:
+    """``value``, which earlier code has set. Raises InternalError, with ``name``, if it is None."""
+    if value is None:
+        raise InternalError(f"internal error: {name} is missing")
+    return value
 
 
 class ConfigurationError(ResumeDLError):

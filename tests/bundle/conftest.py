@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from support.bundles import Maker, World, build_world
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 from support.pythons import python_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.bundle.channel_index import subdirs, write_repodata
+from resume_dl.bundle.channel_files import subdirs, write_repodata
 from resume_dl.demo.channel import PackageSpec
 from resume_dl.model.bundle import BundlePackage, Manifest
 from support.conda_env import TestConda

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 import pip
 from conftest import StartMirrors
-from resume_dl.bundle.lock_file import write_pylock
+from resume_dl.bundle.pylock_text import write_pylock
 from resume_dl.errors import ResumeDLError
 from resume_dl.model.bundle import BundlePackage, BundlePlatform, Manifest
 from resume_dl.resolve.index_page import parse_page

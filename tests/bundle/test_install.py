@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
-from support.conda_env import TestConda, test_conda
+from support.conda_env import TestConda
 from support.fetching import TIMEOUT
 from support.hand_bundle import bundle_tar
 from support.installable import (
@@ -33,7 +33,6 @@ from support.installable import (
 )
 from support.pip_index import BuiltFile, build_wheel
 
-__all__ = ["test_conda"]
 pytestmark = [pytest.mark.conda, pytest.mark.skipif(not is_linux(), reason="the package python is a script for bash")]
 
 
@@ -323,7 +322,7 @@ def test_without_our_plugin(target: Target, channel: ChannelInfo, tmp_path: Path
         (["-p", "venv", "--platform", "win-64"], PYTHON, 2, "it has linux-64"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_started(  # noqa: PLR0917 - by name
+def test_what_cannot_be_done_is_said_before_anything_is_started(
     wheels: list[BuiltFile],
     test_conda: TestConda,
     tmp_path: Path,

@@ -21,9 +21,9 @@ from support.installable import (
     venv_with_pip,
 )
 from support.pip_index import build_wheel
-from support.small_bundle import bundle, channel, first_do, target, test_conda
+from support.small_bundle import bundle, channel, first_do, target
 
-__all__ = ["bundle", "channel", "target", "test_conda"]
+__all__ = ["bundle", "channel", "target"]
 pytestmark = [pytest.mark.conda, pytest.mark.skipif(not is_linux(), reason="conda is behind a script for sh")]
 KILLS_ITS_PARENT = "kill -9 $PPID"
 

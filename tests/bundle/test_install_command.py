@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
-from support.conda_env import TestConda, test_conda
+from support.conda_env import TestConda
 from support.hand_bundle import bundle_tar
 from support.installable import Target, content, lay_bundle
 from support.pip_index import build_wheel
 
-__all__ = ["test_conda"]
 pytestmark = pytest.mark.conda
 COMMAND = (sys.executable, "-m", "resume_dl", "bundle", "install")
 

@@ -16,9 +16,9 @@ from support.installable import (
     is_linux,
     lay_bundle,
 )
-from support.small_bundle import bundle, channel, first_do, target, test_conda
+from support.small_bundle import bundle, channel, first_do, target
 
-__all__ = ["bundle", "channel", "target", "test_conda"]
+__all__ = ["bundle", "channel", "target"]
 pytestmark = [pytest.mark.conda, pytest.mark.skipif(not is_linux(), reason="conda is behind a script for sh")]
 
 

@@ -20,14 +20,14 @@ import pytest
 
 from resume_dl.demo.channel import PackageSpec, build_channel
 from support.bundles import Maker, files_of
-from support.conda_env import PROJECT, test_conda
+from support.conda_env import PROJECT
 from support.fetching import User
 from support.installable import PYTHON, SITE, venv_with_pip
 from support.nginx import NginxMirrors
 from support.offline import NEEDS, Offline, commands_of, offline
 from support.pip_index import build_wheel, write_index
 
-__all__ = ["offline", "test_conda"]
+__all__ = ["offline"]
 pytestmark = NEEDS
 ADDRESS = "http://10.0.0.7"
 """Of the documentation's server."""

@@ -17,11 +17,10 @@ import pytest
 
 from resume_dl.resolve.uv import find_uv
 from support.bundles import sums_hold
-from support.conda_env import test_conda
 from support.installable import PYTHON, SITE, Target, content, venv_with_pip
 from support.offline import MIB, NEEDS, Command, Cut, Offline, commands_of, offline, programs
 
-__all__ = ["offline", "test_conda"]
+__all__ = ["offline"]
 pytestmark = NEEDS
 SHELL_FUNCTION = """\
 conda() {

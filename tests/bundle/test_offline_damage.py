@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, final
 
 import pytest
 
@@ -46,6 +46,7 @@ def whole(bundle: Path, offline: Offline):
     assert files_of(bundle) == files_of(offline.folder)
 
 
+@final
 class Harm:
     """Changes files, and puts them back at the end of the block."""
 
@@ -55,7 +56,7 @@ class Harm:
         self.changed: Callable[[str], object] = lambda _: None
         """Told each path that is written, also when it is put back."""
 
-    def __enter__(self) -> Harm:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Harm:
         return self
 
     def __exit__(self, *error: object) -> None:

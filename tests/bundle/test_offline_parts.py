@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.bundles import Maker
-from support.conda_env import test_conda
 from support.installable import SITE, Target
 from support.offline import MIB, NEEDS, WANTED, Cut, Offline, offline
 
-__all__ = ["offline", "test_conda"]
+__all__ = ["offline"]
 pytestmark = NEEDS
 NAME = "lab.tar"
 

@@ -110,7 +110,7 @@ def test_python_brings_pip_where_conda_adds_it():
 def test_specs_in_records_as_channels_write_them():
     """With a channel, without a blank, in brackets; nonsense and records without depends need nothing."""
     depends = {"a": ["conda-forge::b >=1", "c>=1", "d[version='>=1']", "E 1", "", "=1", 7, None], "b": [], "c": []}
-    found = solved({**depends, "d": [], "e": []}, asked={"a": ["a"]})  # type: ignore[dict-item]
+    found = solved({**depends, "d": [], "e": []}, asked={"a": ["a"]})
     assert names(found.depends)["a"] == ["b", "c", "d", "e"]
     packages = [conda("x"), conda("y")]
     assert conda_reasons(packages, {"channel/linux-64/x.conda": {"depends": 7}}, asked={}).depends == {

@@ -213,7 +213,9 @@ AMBIGUOUS = {
     "a file whose name ends as a folder's": {"instead": wheel_as(PATH + b"/")},
     "a folder of that name with bytes": {"instead": wheel_as(PATH, KIND=b"5")},
     "a file that is there twice": {"instead": header(PATH, 4) + padded(b"evil") + wheel(GOOD_SIZE)},
-    "a file that is there twice, once below .": {"instead": header(b"./" + PATH, 4) + padded(b"evil") + wheel(GOOD_SIZE)},  # noqa: E501
+    "a file that is there twice, once below .": {
+        "instead": header(b"./" + PATH, 4) + padded(b"evil") + wheel(GOOD_SIZE),
+    },
     "a file of no manifest": {"after": header(b"notes.txt", 4) + padded(b"mine")},
     "a file manager's": {"after": header(b".DS_Store", 4) + padded(b"mine")},
     "a link that takes a file's place": {"after": header(PATH, kind=b"2", LINK=b"/etc/passwd")},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -249,8 +248,7 @@ def test_progress_is_told_every_few_seconds(bundle: Path, monkeypatch: pytest.Mo
 
 
 def test_a_file_larger_than_a_block(tmp_path: Path) -> None:
-    long: Callable[[int], bytes] = lambda seed: b"".join(b"%d %d\n" % (seed, n) for n in range(300_000))  # noqa: E731
-    others = {**files(), "README.txt": long(1)}
+    others = {**files(), "README.txt": b"".join(b"1 %d\n" % number for number in range(300_000))}
     hand_bundle(tmp_path, others=others)
     assert check(tmp_path).problems == []
 

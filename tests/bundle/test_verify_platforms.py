@@ -17,7 +17,7 @@ def with_platform(folder: Path, **changes: object) -> Report:
     """The verification of a sealed bundle whose manifest says this of its platform."""
 
     def changed(manifest: Manifest) -> Manifest:
-        return replace(manifest, platforms=(replace(manifest.platforms[0], **changes),))  # type: ignore[arg-type]
+        return replace(manifest, platforms=(replace(manifest.platforms[0], **changes),))
 
     hand_bundle(folder, changed=changed)
     return check(folder)

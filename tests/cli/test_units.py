@@ -1,11 +1,8 @@
-"""Sizes are said in one way, by our commands and by the offline tools, which must stand alone."""
+"""Sizes are said in one way, by our commands and by the offline tools."""
 
 from __future__ import annotations
 
-import pytest
-
-from resume_dl.model.units import show_bytes
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 
 SHOWN = {
     0: "0 B",
@@ -21,13 +18,11 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("show", [show_bytes, show_size])
-def test_sizes_are_powers_of_ten_with_one_figure(show):
+def test_sizes_are_powers_of_ten_with_one_figure():
     """Never 1000.0 of a unit, never a MiB."""
-    assert {count: show(count) for count in SHOWN} == SHOWN
+    assert {count: show_bytes(count) for count in SHOWN} == SHOWN
 
 
-@pytest.mark.parametrize("show", [show_bytes, show_size])
-def test_a_fraction_of_a_byte_is_rounded(show):
+def test_a_fraction_of_a_byte_is_rounded():
     """As a speed may be: a byte in seven seconds, and almost a thousand in one."""
-    assert [show(count) for count in (0.14, 999.4, 999.6)] == ["0 B", "999 B", "1.0 kB"]
+    assert [show_bytes(count) for count in (0.14, 999.4, 999.6)] == ["0 B", "999 B", "1.0 kB"]

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
 
 A = TypeVar("A")
@@ -81,7 +81,7 @@ class Line:
     ) -> None:
         live = self.download.connections[connection]
         position = live.position if position is None else position
-        failure = None if kind is None else Failure(kind, kind.value, **more)  # type: ignore[arg-type]
+        failure = None if kind is None else Failure(kind, kind.value, **more)
         self.tell(ev.ConnectionClosed(connection, position, position - live.lease.start, failure))
 
     def wait(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from resume_dl.core.asking import Ask, Drop, Rest, SmallRequest, next_step
 from resume_dl.core.policy import Policy
+from resume_dl.core.small_requests import Ask, Drop, Rest, SmallRequest, next_step
 from resume_dl.core.sources import SourceState
 
 Pace = Callable[[float], float]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from resume_dl.core.asking import TRIES, Ask, Rest, next_to_ask
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
+from resume_dl.core.small_requests import TRIES, Ask, Rest, next_to_ask
 from resume_dl.core.sources import SourceState
 
 BROKEN = Failure(FailureKind.BROKEN, "broken")

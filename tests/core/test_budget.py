@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from resume_dl.core.budget import Budget
 from resume_dl.core.policy import Policy
+from resume_dl.core.scheduling.budget import Budget
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Idle connections take over others' work; slow, ill and too many connections are given up."""
+"""Idle connections take over others' work; slow, unhealthy and too many connections are given up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import KIB, MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 
 ALONE = Policy(per_host=1)
 TAIL = ev.Prepared(((0, 90 * MIB),), 100 * MIB)
@@ -311,7 +311,7 @@ def test_an_ill_host_is_only_probed() -> None:
     budget = Budget(Policy())
     for _ in range(3):
         budget.failed("a", 0.0, rests_until=0.0)
-    assert budget.is_ill(budget.host("a"), 0.0)
+    assert budget.is_unhealthy(budget.host("a"), 0.0)
     assert budget.may_take("a", 0.0)
     budget.take("a")
     assert not budget.may_take("a", 0.0)
@@ -319,16 +319,16 @@ def test_an_ill_host_is_only_probed() -> None:
     assert [order.source for order in line.of(act.OpenRange)] == [1, 1]
     budget.progressed("a")
     assert budget.may_take("a", 0.0)
-    assert not budget.is_ill(budget.host("a"), 3600.0)
+    assert not budget.is_unhealthy(budget.host("a"), 3600.0)
 
 
-def test_illness_fades() -> None:
+def test_failures_fade() -> None:
     """What a host did wrong is half forgotten after ten minutes."""
     budget = Budget(Policy())
     for _ in range(5):
         budget.failed("a", 0.0, rests_until=0.0)
-    assert budget.is_ill(budget.host("a"), 400.0)
-    assert not budget.is_ill(budget.host("a"), 600.0)
+    assert budget.is_unhealthy(budget.host("a"), 400.0)
+    assert not budget.is_unhealthy(budget.host("a"), 600.0)
 
 
 def test_an_unreachable_host_rests_for_all_files() -> None:

@@ -8,9 +8,9 @@ from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core.failures import FailureKind
-from resume_dl.core.leasing import Lease, next_segment
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.scheduling.leases import Lease, next_segment
 
 
 def test_first_leases_in_file_order() -> None:

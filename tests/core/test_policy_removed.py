@@ -14,16 +14,14 @@ import pytest
 
 from core.line import Line
 from core.small_line import asked, dropped, page, steady
-from core.test_governor import Host, drive
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
 from resume_dl.core import policy as module
 from resume_dl.core.awake_time import AwakeTime
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.failures import FailureKind
-from resume_dl.core.governor import Governor
 from resume_dl.core.policy import KIB, MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 
@@ -195,15 +193,8 @@ def grain(policy: Policy) -> bool:
 # ---------------------------------------------------------------------- scenarios: time
 
 
-def open_to_a_full_line(policy: Policy, *, since: int, until: int) -> set[int]:
-    """How many connections are open at a host of which one would fill the line."""
-    governor, hosts = Governor(policy), [Host()]
-    seen = drive(governor, hosts, 0, until, line=1.0 * MIB, each=9.0 * MIB)
-    return set(seen[since:])
-
-
 def room_after_an_answer(policy: Policy) -> int:
-    """Connections that an ill host may have once new bytes came from it."""
+    """Connections that an unhealthy host may have once new bytes came from it."""
     budget, taken = Budget(policy), 0
     for _ in range(3):
         budget.failed("a", 0.0, rests_until=0.0)
@@ -486,12 +477,8 @@ CASES: dict[str, Case] = {
     "files_in_flight": Case(begun, 12, MANY, 20),
     "files_ahead": Case(begun, 12, 0, 8),
     "fast_connection": Case(kept_by_a_fast_host, 1, math.inf, 2, changed(QUIET, per_host=2)),
-    "ill_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
+    "unhealthy_from": Case(room_after_failures, 1, math.inf, 2, Policy()),
     "health_half_life": Case(lambda p: room_after_failures(p, later=1200.0), 2, math.inf, 1, Policy()),
-    "governor_every": Case(lambda p: open_to_a_full_line(p, since=60, until=100), {1}, math.inf, {2}),
-    "governor_seconds": Case(lambda p: open_to_a_full_line(p, since=60, until=100), {1}, math.inf, {2}),
-    "governor_keeps": Case(lambda p: open_to_a_full_line(p, since=60, until=100), {1}, math.inf, {1, 2}),
-    "governor_again": Case(lambda p: open_to_a_full_line(p, since=60, until=360), {1, 2}, math.inf, {1}),
     "recovery": Case(room_after_an_answer, 2, 1.0, 1, Policy()),
     "piece_size": Case(first_leases, [(0, 2 * MIB)], 1, [(0, MIB + 1)], changed(QUIET, first_segment=MIB + 1)),
     "small_file": Case(

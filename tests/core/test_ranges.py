@@ -15,7 +15,7 @@ steps = st.lists(st.tuples(st.sampled_from(["add", "remove"]), ends), max_size=3
 
 
 def bytes_of(ranges: object) -> set[int]:
-    return {at for start, end in ranges for at in range(start, end)}  # type: ignore[attr-defined]
+    return {at for start, end in ranges for at in range(start, end)}
 
 
 def build(history: list[tuple[str, tuple[int, int]]]) -> tuple[RangeSet, set[int]]:

@@ -9,11 +9,11 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.asking import Ask, Rest, next_step
-from resume_dl.core.budget import Budget
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.reachability import Reachability
+from resume_dl.core.scheduling.budget import Budget
+from resume_dl.core.small_requests import Ask, Rest, next_step
 from resume_dl.core.sources import SourceState
 
 ONE = Policy(per_host=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from core.line import Line
 from resume_dl.core import actions as act
-from resume_dl.core.budget import Budget
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
+from resume_dl.core.scheduling.budget import Budget
 
 ONE = Policy(per_host=1)
 SOON = ONE.authority_give_up

@@ -27,7 +27,7 @@ LATER = "Sat, 21 Nov 2026 08:00:01 GMT"
 
 
 def request(start: int = 100, end: int | None = 200, **more: object) -> RangeRequest:
-    return RangeRequest(URL, start, end, **more)  # type: ignore[arg-type]
+    return RangeRequest(URL, start, end, **more)
 
 
 WHOLE = request(0, None, whole=True)

@@ -10,9 +10,9 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 
 HONEST, LIAR, SILENT, NO_RANGES = "honest", "liar", "silent", "no ranges"
 FIRST_ANSWER = Policy().first_answer_seconds
@@ -61,7 +61,7 @@ class Trial:
     def _carry_out(self, action: act.Action) -> None:
         line = self.line
         if isinstance(action, act.CheckDigest):
-            owners = line.download._holdings.owners()
+            owners = line.download._coverage.owners()
             good = all(self.truth(owner) < 0 for owner, ranges in owners.items() if ranges)
             line.tell(ev.DigestChecked(matches=good, expected="good", actual=f"bad of {sorted(owners)}"))
         elif isinstance(action, act.LocateDamage):
@@ -88,7 +88,7 @@ class Trial:
                 return True
             line.respond(number)
             if one.mode is act.Mode.COMPARE:
-                owners = line.download._holdings.owners()
+                owners = line.download._coverage.owners()
                 differing = tuple(
                     piece
                     for owner, ranges in owners.items()

@@ -90,7 +90,7 @@ def test_a_connection_that_survived_goes_on() -> None:
 
 @pytest.mark.parametrize("kind", [FailureKind.BROKEN, FailureKind.STALLED, FailureKind.UNREACHABLE])
 def test_what_broke_in_the_sleep_is_asked_for_again_at_once(kind: FailureKind) -> None:
-    """A reset or a time-out that a connection wakes up to costs no back-off, and no illness of its host."""
+    """A reset or a time-out that a connection wakes up to costs no back-off, and does not count against its host."""
     line = Line(policy=ONE)
     sleeper = Sleeper(line)
     line.respond()
@@ -99,7 +99,7 @@ def test_what_broke_in_the_sleep_is_asked_for_again_at_once(kind: FailureKind) -
     line.close(0, MIB, kind)
     assert [order.start for order in line.of(act.OpenRange)] == [MIB]
     assert line.of(act.NoteFailure, ever=True) == []
-    assert line.download._budget.host("a").illness == 0.0
+    assert line.download._budget.host("a").failure_score == 0.0
 
 
 def test_an_answer_in_the_sleep_still_counts() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from core.small_line import asked, dropped, page, steady
-from resume_dl.core.asking import Ask, Rest, SmallRequest, next_step
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import KIB, Policy
+from resume_dl.core.small_requests import Ask, Rest, SmallRequest, next_step
 from resume_dl.core.sources import SourceState
 
 POLICY = Policy()

@@ -82,7 +82,7 @@ def test_throttled_hosts_rest(after: float | None, rest: float) -> None:
     assert source.not_before == 100.0 + rest
 
 
-def test_a_changed_file_is_no_illness() -> None:
+def test_a_changed_file_does_not_count_against_its_host() -> None:
     """The source is asked again at once, from the start."""
     source = SourceState("s", "h")
     fail(source, FailureKind.CHANGED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.model.http import CacheHeaders, by_validator
 
 DATE = "Fri, 01 Jan 2021 00:00:00 GMT"
@@ -115,6 +115,6 @@ def test_a_source_that_two_of_this_run_may_be_binds_nothing() -> None:
     assert [order.start for order in line.of(act.OpenRange)] == [0]
     line = Line(hosts="aa", resumed=resumed)
     assert line.download.resumed == MIB
-    assert all(owner < 0 for owner in line.download._holdings.owners())
+    assert all(owner < 0 for owner in line.download._coverage.owners())
     line = Line(hosts="ab", resumed=resumed)
-    assert [*line.download._holdings.owners()] == [0]
+    assert [*line.download._coverage.owners()] == [0]

@@ -8,11 +8,11 @@ from core.line import Line
 from core.world import SMALL, Server, World
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
-from resume_dl.core.download import State
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, MIB, Policy
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
+from resume_dl.core.transitions import State
 
 ONE = Policy(per_host=1)
 WRONG = ev.DigestChecked(matches=False, expected="good", actual="bad")
@@ -53,9 +53,9 @@ def compare(line: Line, connection: int, differing: tuple[tuple[int, int], ...] 
 
 def compare_all(line: Line, *, same: bool) -> None:
     """Every comparison comes to its end, with the same bytes everywhere or nowhere."""
-    while line.download.state is State.INQUIRING:
+    while line.download.state is State.COMPARING:
         number, one = next(iter(line.download.connections.items()))
-        compare(line, number, () if same else one.lease.gaps)  # type: ignore[arg-type]
+        compare(line, number, () if same else one.lease.gaps)
 
 
 def test_two_owners_that_cannot_be_compared_give_their_whole_copies_in_turn() -> None:
@@ -108,10 +108,39 @@ def test_a_guess_between_two_is_taken_back() -> None:
         assert [source.quarantined for source in sources] == [not each for each in honest]
 
 
+@pytest.mark.parametrize("honest", [0, 1, 2])
+@pytest.mark.parametrize("length", [40, 80, 200])
+def test_liars_that_contradict_each_other_are_no_majority(length: int, honest: int) -> None:
+    """Two of three lie, each in its own way: the third, outvoted, gives its whole copy before the download fails."""
+    world = played(length, [Server(host, honest=number == honest) for number, host in enumerate("abc")])
+    assert end_of(world) == act.Finish()
+    sources = world.files["file0"].download.sources
+    assert [source.quarantined for source in sources] == [number != honest for number in range(3)]
+    assert not world.budget.host("abc"[honest]).distrusted
+
+
+def test_each_outvoted_source_is_asked_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all lie, each in its own way, the download ends after one whole copy more of each that was outvoted."""
+    digests = (f"wrong {number}" for number in range(1000))
+
+    def check(world: World, key: str) -> None:
+        world.files[key].owed.remove("check")
+        world.tell(key, ev.DigestChecked(matches=False, expected="right", actual=next(digests)))
+
+    monkeypatch.setattr(World, "check", check)
+    world = played(80, [Server(host, honest=False) for host in "abcd"])
+    end = end_of(world)
+    assert isinstance(end, act.Fail)
+    assert end.reason == "digest"
+    sources = world.files["file0"].download.sources
+    assert all(source.quarantined for source in sources)
+    assert all(source.received <= 3 * 80 for source in sources)
+
+
 def test_a_liar_is_distrusted_for_other_files() -> None:
     """A host that lied is asked for another file only where nobody else has it."""
     budget = Budget(Policy())
-    budget.host("a").lied = True
+    budget.host("a").distrusted = True
     other = Line(size=MIB, hosts="ab", budget=budget)
     assert [order.source for order in other.of(act.OpenRange)] == [1]
     alone = Line(size=MIB, hosts="a", budget=budget)
@@ -256,10 +285,10 @@ def test_who_lies_only_as_a_witness_is_left_out() -> None:
     line = Line(size=2 * MIB, hosts="abc")
     line.close(0, 2 * MIB)
     wrong(line)
-    while line.download.state is State.INQUIRING:
+    while line.download.state is State.COMPARING:
         number, one = next(iter(line.download.connections.items()))
         line.tell(ev.RangeCompared(number, one.position, 0))  # nothing new yet
-        compare(line, number, one.lease.gaps if one.source == 1 else ())  # type: ignore[arg-type]
+        compare(line, number, one.lease.gaps if one.source == 1 else ())
     (fail,) = line.of(act.Fail)
     assert (fail.reason, fail.agreeing) == ("record", (0, 2))
     assert [source.quarantined for source in line.download.sources] == [False, True, False]

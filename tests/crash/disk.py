@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import resume_dl
 from resume_dl.store import platform
@@ -48,6 +48,7 @@ class State:
     names: dict[int, Names]
 
 
+@final
 class Disk:
     def __init__(self, root: Path, images: Path, look: Callable[[Path], object], *, without: str = "") -> None:
         self._root, self._images, self._look, self._without = root, images, look, without
@@ -62,7 +63,7 @@ class Disk:
         self._busy = False
         self._real: dict[tuple[Any, str], Any] = {}
 
-    def __enter__(self) -> Disk:  # noqa: PYI034 - typing.Self came with 3.11
+    def __enter__(self) -> Disk:
         assert sys.platform == "linux"
         self._sync_all()
         for name in _MOMENTS:

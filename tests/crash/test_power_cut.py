@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from pathlib import Path
+from typing import final
 
 import pytest
 
@@ -25,6 +26,7 @@ CALLS = ("open", "pwrite", "write", "ftruncate", "fdatasync")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for the calls that Linux has")
 
 
+@final
 class Image:
     """What the disk is sure to have of a folder's part files and journals, while the real ones go on.
 
@@ -44,7 +46,7 @@ class Image:
         self._pending: dict[Path, list[tuple[int, bytes | None]]] = {}
         image.mkdir()
 
-    def __enter__(self) -> Image:  # noqa: PYI034 - typing.Self came with 3.11
+    def __enter__(self) -> Image:
         for name in CALLS:
             setattr(os, name, getattr(self, f"_{name}"))
         platform.replace = self._renamed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import tarfile
 
 import pytest
@@ -12,27 +11,6 @@ import zstandard
 from rattler.package_streaming import extract
 
 from resume_dl.demo.channel import PackageSpec, build_channel, pytorch_like
-from resume_dl.demo.zstd import BLOCK, RawFrameWriter, raw_frame
-
-
-@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 1_000_003])
-def test_raw_frames_are_zstd(size):
-    """The reference decoder gives back what was framed, with the size in the header and without."""
-    data = random.Random(size).randbytes(size)
-    assert zstandard.ZstdDecompressor().decompress(raw_frame(data)) == data
-    parts: list[bytes] = []
-
-    class Sink:
-        def write(self, part: bytes) -> None:
-            parts.append(part)
-
-    writer = RawFrameWriter(Sink())
-    for start in range(0, size, 70_001):
-        writer.write(data[start : start + 70_001])
-    writer.close()
-    decoder = zstandard.ZstdDecompressor().decompressobj()
-    assert decoder.decompress(b"".join(parts)) == data
-    assert decoder.eof
 
 
 @pytest.mark.parametrize("archive_format", ["conda", "tar.bz2"])

@@ -14,13 +14,13 @@ from resume_dl.core.actions import Mode, OpenRange
 from resume_dl.core.events import Event
 from resume_dl.engine.clock import MonotonicClock
 from resume_dl.engine.comparer import Comparer
-from resume_dl.engine.holder import Holder
+from resume_dl.engine.duplicate_worker import DuplicateWorker
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
 from resume_dl.model.network import NetworkSettings
 from resume_dl.store import journal as jn
 from resume_dl.store.part import PartStore
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 E = TypeVar("E")
 
@@ -34,7 +34,7 @@ class Orders:
         self.label = str(self.what.sources[0].url)
         self.part = PartStore(folder / ".resume-dl").open(self.what, journaled=True)
         self.part.resume()
-        self._transport = HttpxTransport(
+        self._transport = HttpTransport(
             NetworkSettings(connect_timeout=30.0, first_byte_timeout=30.0, read_timeout=30.0)
         )
         self._events: SimpleQueue[Event] = SimpleQueue()
@@ -67,7 +67,7 @@ class Orders:
         if mode is Mode.COMPARE:
             worker: Worker = Comparer(order, block=block, **more)
         else:
-            worker = (Holder if mode is Mode.HOLD else Writer)(order, label=self.label, **more)
+            worker = (DuplicateWorker if mode is Mode.HOLD else Writer)(order, label=self.label, **more)
         self._workers.append(worker)
         self._threads.append(threading.Thread(target=worker.run, daemon=True))
         self._threads[-1].start()

@@ -30,7 +30,7 @@ from resume_dl.errors import (
 from resume_dl.model.network import NetworkSettings
 from resume_dl.store.journal import VERSION
 from resume_dl.store.part import JournaledPart
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.processes import Run
 
 IN_FLIGHT = 256 * KIB
@@ -113,6 +113,23 @@ def test_an_empty_file(fault_server, place):
     _server, what = mirrors(fault_server, 1, data=b"")
     (outcome,) = place.run(what)
     assert (outcome.error, place.content()) == (None, b"")
+
+
+def test_a_run_that_ends_with_an_exception_leaves_no_lock(fault_server, place):
+    """Another run of the same process goes on at once with what came."""
+    server, what = mirrors(fault_server, 2, Rate(2 * MIB))
+    stopped = after(server, MIB)
+
+    def interrupted():
+        if stopped():
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        place.run(what, cancelled=interrupted)
+    (outcome,) = place.run(what, wait_for_lock=False)
+    assert (outcome.status, outcome.error) == ("resumed", None)
+    assert place.content() == DATA
 
 
 def test_stopped_and_resumed(fault_server, place):
@@ -497,7 +514,7 @@ def test_an_address_that_is_none(fault_server, place):
 def test_a_caller_that_fails_is_heard(fault_server, place):
     """An exception in ``on_done`` is the caller's bug: it comes out of ``run`` instead of vanishing."""
     _, what = mirrors(fault_server, 1)
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
 
     def broken(_):
         raise RuntimeError("the caller's bug")
@@ -515,7 +532,7 @@ def test_a_connection_that_cannot_be_made(fault_server, place, monkeypatch):
     def broken(*_):
         raise RuntimeError("no exchange")
 
-    monkeypatch.setattr(HttpxTransport, "exchange", broken)
+    monkeypatch.setattr(HttpTransport, "exchange", broken)
     until = time.monotonic() + 60
     (outcome,) = place.run(what, cancelled=lambda: time.monotonic() > until)
     assert isinstance(outcome.error, InternalError)

@@ -235,7 +235,7 @@ class FaultServer:
             await reader.read()
             return False
         until = answer.now() + answer.latency
-        while (left := until - answer.now()) > 0:  # noqa: ASYNC110 - a clock of the test's tells nobody
+        while (left := until - answer.now()) > 0:  # noqa: ASYNC110 - the clock is the test's: it sets no event
             await asyncio.sleep(left)
         head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
         writer.write(f"HTTP/1.1 {answer.status} x\r\n{head}\r\n".encode("latin-1"))

@@ -17,7 +17,6 @@ from resume_dl.progress.none import NoneReporter
 from resume_dl.resolution.explicit_addresses import look_up
 from resume_dl.resolve.explicit import parse_line
 from resume_dl.transfer.setup import TransferOptions, load_setup
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 
 HONEST, CARRIER, OTHER = 0, 1, 2
 """Ports: the address's own host, a hostile mirror of it, and a third place."""
@@ -94,7 +93,7 @@ def test_no_mirror_vouches_for_an_address(channels, server, tmp_path, lie, posit
 
 
 @pytest.mark.conda
-def test_conda_never_gets_a_mirrors_bytes(channels, server, test_conda):  # noqa: F811 - a fixture
+def test_conda_never_gets_a_mirrors_bytes(channels, server, test_conda):
     """A real conda: the honest package beside a hostile mirror; where its host is down, nothing is installed."""
     honest, _ = channels
     mirrors = table(server, test_conda.folder / "mirrors.toml", "first")

@@ -84,12 +84,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (lies[lie],) = build_channel(channel, [made]).packages
         if lie == "hash removed":
             for digest in ("sha256", "md5"):
-                del lies[lie].record[digest]  # type: ignore[attr-defined]
+                del lies[lie].record[digest]
             write_repodata(channel, "linux-64", [lies[lie]])
         elif lie in {"newer version", "future timestamp", "typo"}:
             build_channel(channel, [spec("0.9"), spec(), made])
         elif lie == OTHER_SUBDIR:
-            lies[lie].record["subdir"] = "noarch"  # type: ignore[attr-defined]
+            lies[lie].record["subdir"] = "noarch"
             write_repodata(channel, "linux-64", [lies[lie]])
     server = FaultServer(8)
     server.start()
@@ -322,7 +322,7 @@ def test_a_record_that_cannot_be_read_makes_the_next_be_asked(cell: Cell, tmp_pa
     channel = tmp_path / "rubbish"
     (made,) = build_channel(channel, [spec()]).packages
     if kind == "wrong-type":
-        made.record["depends"] = 5  # type: ignore[index]
+        made.record["depends"] = 5
     write_repodata(channel, "linux-64", [made])
     if kind == "panic":
         index = json.loads((channel / "linux-64" / "repodata.json").read_text())

@@ -15,12 +15,11 @@ import pytest
 
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
-from support.conda_env import TestConda, test_conda
+from support.conda_env import TestConda
 from support.installable import Target, is_linux, lay_bundle
 from support.pip_index import build_wheel
 from support.users import MALLORY, common_folder, give, needs_users
 
-__all__ = ["test_conda"]
 pytestmark = pytest.mark.skipif(not is_linux(), reason="links, owners and modes are POSIX")
 TOKEN = "0123456789abcdef" * 2
 

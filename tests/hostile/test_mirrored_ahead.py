@@ -54,6 +54,9 @@ OTHERWISE = {
 """What conda can choose from, where that is not all that is honest."""
 
 
+PLACES = [(place, subdir) for place in ("honest", "rolled-back") for subdir in ("linux-64", "noarch")]
+
+
 @dataclass
 class Client:
     """One index of a client that asks for the packed file first."""
@@ -228,6 +231,25 @@ def test_mirrors_without_the_current_index_give_the_whole(world: World) -> None:
     assert noarch.records == {}
 
 
+@pytest.mark.parametrize("subdir", ["linux-64", "noarch"])
+def test_a_third_mirror_is_asked_for_a_dependency_that_one_alone_states(world: World, subdir: str) -> None:
+    """In another index of the channel too; and not for a package that the request does not come to."""
+    app = {**world.records["app-1.0-0.conda"], "depends": ["lib >=1"]}
+    lib = {**app, "name": "lib", "depends": [], "sha256": "a" * 64, "md5": "b" * 32}
+    records = {f"/{place}/lab/{each}": {"app-1.0-0.conda": app} if each == "linux-64" else {} for place, each in PLACES}
+    records[f"/honest/lab/{subdir}"]["lib-1.0-0.conda"] = lib
+    for path, each in records.items():
+        world.server.put(f"{path}/repodata.json", json.dumps({"packages": {}, "packages.conda": each}).encode())
+    world.server.always(None, Status(404), path="*.zst")
+    world.server.always(AUTHORITY, Status(500))
+    _, client, noarch = world.bring(NAMES["first"], "rolled back", names=("other",))
+    assert {*client.records, *noarch.records} == {"app-1.0-0.conda"}
+    assert world.asked("fine") == []
+    _, client, noarch = world.bring(NAMES["first"], "rolled back")
+    assert {*client.records, *noarch.records} == {"app-1.0-0.conda", "lib-1.0-0.conda"}
+    assert all(f"/{subdir}/" in path for path in world.asked("fine"))
+
+
 def test_a_platform_that_two_mirrors_lack_is_empty_and_noarch_never(world: World) -> None:
     world.server.always(None, Status(404), path="*/linux-64/*")
     world.server.always(AUTHORITY, Status(500))
@@ -276,6 +298,19 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
     brought, client, noarch = world.bring(("good", "fine"))
     assert client.mirrors == noarch.mirrors == []
     assert len(brought.missed) == 2
+
+
+def test_a_platform_that_a_mirror_lacks_by_another_ones_word_is_not_empty(world: World) -> None:
+    """A redirect to a 404 is the word of both operators."""
+    for name in ("repodata.json.zst", "repodata.json"):
+        path = f"/honest/lab/linux-64/{name}"
+        world.server.always(FINE, Redirect(f"{world.server.base(GOOD)}{path}"), path=path)
+        world.server.always(GOOD, Status(404), path=path)
+    world.server.always(AUTHORITY, Status(500))
+    brought, client, noarch = world.bring(("good", "fine"))
+    assert client.mirrors == []
+    assert [each.index for each in brought.missed] == [client]
+    assert noarch.records == {}
 
 
 def validators(world: World, path: str) -> dict[str, str | None]:

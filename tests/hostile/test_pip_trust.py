@@ -31,7 +31,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.source_places import Places
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.fetching import User
 from support.installable import venv_with_pip
 from support.pip_index import build_wheel, write_index
@@ -71,7 +71,7 @@ class World:
     """An index at port 0, an honest mirror of it at 1, a hostile one at 2."""
 
     server: FaultServer
-    transport: HttpxTransport
+    transport: HttpTransport
     kept: Path
     last_chance: float = 0.5
     """Seconds for an authority that is asked once more."""
@@ -114,7 +114,7 @@ def world(tmp_path: Path, fault_server: Callable[..., FaultServer]) -> Iterator[
     server = fault_server(ports=3)
     server.put("/simple/demo/", HONEST)
     server.put("/good/demo/", HONEST)
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     yield World(server, transport, tmp_path / "kept")
     transport.close()
 
@@ -325,6 +325,16 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
     assert caught.value.exit_code == 6
     assert "evil and twin, which answer for it, are one operator's" in caught.value.message
+
+
+def test_nor_for_a_page_that_is_not_there(world: World) -> None:
+    world.server.always(1, Redirect(f"{world.server.base(2)}/evil/other/"), path="/twin/other/")
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
+    reader.network.give_up([RedactedUrl(world.server.base(0)).host])
+    with pytest.raises(ChannelUnavailableError) as caught:
+        Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/other/"))
+    assert caught.value.exit_code == 6
 
 
 def test_nor_for_metadata(world: World, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from faults.behaviours import Status
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 
 HONEST, CARRIER = 0, 1
 
@@ -31,7 +30,7 @@ def root(tmp_path_factory):
 
 
 @pytest.mark.conda
-def test_a_mirror_never_decides_what_conda_solves(root, fault_server, test_conda):  # noqa: F811 - a fixture
+def test_a_mirror_never_decides_what_conda_solves(root, fault_server, test_conda):
     """Its index is never asked for: not first, not beside an honest server, and not where that one is down."""
     server = fault_server(ports=2)
     server.mount(root)

@@ -118,7 +118,7 @@ def test_a_carriers_unreadable_index_does_not_set_aside_the_other_channels_autho
     channel = scene.folder / "carried" / "x-lab"
     (made,) = build_channel(channel, [PackageSpec(name="tool", version="1.0")]).packages
     if kind == "record":
-        made.record["url"] = "https://evil.example/lab/linux-64/../x"  # type: ignore[index]
+        made.record["url"] = "https://evil.example/lab/linux-64/../x"
         write_repodata(channel, "linux-64", [made])
     else:
         index = json.loads((channel / "linux-64" / "repodata.json").read_text())
@@ -128,6 +128,6 @@ def test_a_carriers_unreadable_index_does_not_set_aside_the_other_channels_autho
         (channel / "linux-64" / "repodata.json").write_text(json.dumps(index))
     with pytest.raises(Exception, match="is refused") as caught:
         scene.fetch(other=SILENT)
-    assert caught.value.exit_code == 4  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 4
     evil = [each for each in scene.server.requests() if "/evil/lab" in each.path and "repodata" in each.path]
     assert evil == [], scene.lines

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from resume_dl.errors import IntegrityError, Interrupted
-from resume_dl.indexes.merged_index import Merged, MirrorCopy, write_merged
+from resume_dl.indexes.merged_index import Merged, MirrorCopy, lacking, write_merged
 
 SHA, OTHER, MD5 = "a" * 64, "b" * 64, "c" * 32
 BASE: dict[str, Any] = {
@@ -26,9 +27,7 @@ BASE: dict[str, Any] = {
 FILE = "app-1.0-0.conda"
 
 
-def merge(
-    folder: Path, *indexes: dict[str, Any] | bytes, operators: str = "abc", names: tuple[str, ...] = ()
-) -> tuple[dict[str, Any], Merged]:
+def merge(folder: Path, *indexes: dict[str, Any] | bytes, operators: str = "abc") -> tuple[dict[str, Any], Merged]:
     """The records of ``packages.conda`` of the merged index; ``operators``: a letter for each of ``indexes``."""
     copies = []
     for number, index in enumerate(indexes):
@@ -36,7 +35,7 @@ def merge(
         text = index if isinstance(index, bytes) else json.dumps({"packages.conda": index}).encode()
         path.write_bytes(text)
         copies.append(MirrorCopy(f"m{number}", frozenset(operators[number]), path))
-    merged = write_merged(copies, folder / "merged.json", "linux-64", names)
+    merged = write_merged(copies, folder / "merged.json", "linux-64")
     written = json.loads((folder / "merged.json").read_bytes())
     assert written["info"] == {"subdir": "linux-64"}
     assert len(written["packages"]) + len(written["packages.conda"]) == merged.records
@@ -85,10 +84,10 @@ def test_the_order_of_keys_and_blanks_say_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_what_differs_is_left_out(tmp_path: Path, theirs: dict[str, Any], first: bool) -> None:
     indexes = [{FILE: theirs}, {FILE: BASE}] if first else [{FILE: BASE}, {FILE: theirs}]
-    records, merged = merge(tmp_path, *indexes, names=("app",))
+    records, merged = merge(tmp_path, *indexes)
     assert records == {}
     assert (merged.unstated, merged.contradicted) == (1, ())
-    assert merged.lacking == {"app"}
+    assert lacking([merged], ["app"]) == {"app"}
 
 
 def test_what_only_one_says_of_a_record_is_left_out_of_it(tmp_path: Path) -> None:
@@ -124,10 +123,24 @@ def test_another_digest_leaves_it_out_whoever_states_it(tmp_path: Path, liar: in
 def test_two_of_three_are_enough(tmp_path: Path, silent: int) -> None:
     indexes: list[dict[str, Any] | bytes] = [{FILE: BASE}] * 3
     indexes[silent] = {"appp-9.9-0.conda": without(name="appp", version="9.9")}
-    records, merged = merge(tmp_path, *indexes, names=("app", "appp", "other"))
+    records, merged = merge(tmp_path, *indexes)
     assert records == {FILE: BASE}
     assert merged.unstated == 1
-    assert merged.lacking == {"appp"}
+    assert lacking([merged], ["app", "appp", "other"]) == {"appp"}
+
+
+def test_what_a_package_depends_on_counts_in_whatever_index_it_is(tmp_path: Path) -> None:
+    """The dependencies of records that are agreed on, and theirs; not those of records that one mirror states alone."""
+
+    def index(*records: tuple[str, str]) -> dict[str, Any]:
+        return {f"{name}-1.0-0.conda": without(name=name, depends=depends.split(",")) for name, depends in records}
+
+    both = index(("app", "channel::Lib >=1,<2,other"), ("lib", "deep[version='>=1']"))
+    first = merge(tmp_path, {**both, **index(("deep", "far"), ("alone", "x"))}, both)[1]
+    second = merge(tmp_path, index(("far", "x"), ("other", "x")), index(("other", "x")))[1]
+    assert lacking([first, second], ["APP"]) == {"deep"}
+    assert lacking([second, first], ["app", "far"]) == {"deep", "far"}
+    assert lacking([first, second], []) == frozenset()
 
 
 def test_two_mirrors_of_one_operator_are_one(tmp_path: Path) -> None:
@@ -207,3 +220,52 @@ def test_a_stop_ends_it_in_the_middle(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         write_merged(copies, target, "linux-64", cancelled=cancelled)
     assert 0 < target.read_text().count('"version"') < 5000
+
+
+def peak(folder: Path, *indexes: bytes) -> tuple[int, str]:
+    """Most memory in bytes that a merge took besides maps of files, and its error."""
+    copies = []
+    for number, text in enumerate(indexes):
+        (folder / f"{number}.json").write_bytes(text)
+        copies.append(MirrorCopy(f"m{number}", frozenset("abc"[number]), folder / f"{number}.json"))
+    said = ""
+    tracemalloc.start()
+    try:
+        write_merged(copies, folder / "merged.json", "linux-64")
+    except IntegrityError as error:
+        said = error.message
+    finally:
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return most, said
+
+
+@pytest.mark.parametrize("value", [b"0", b"[]", b'""', b"null"])
+def test_what_is_no_record_is_refused_at_the_first(tmp_path: Path, value: bytes) -> None:
+    """And not once a million of them are in memory."""
+    junk = b",".join(b'"%d.conda":%s' % (number, value) for number in range(500_000))
+    most, said = peak(tmp_path, b'{"packages.conda":{' + junk + b"}}")
+    assert "m0" in said
+    assert most < 8 << 20
+
+
+def test_too_many_records_are_refused_before_they_take_memory(tmp_path: Path) -> None:
+    for inside in (b'"1.conda":{},' * 2_000_001, b'"1.conda":{"a":[' + b"{}," * 2_000_001 + b"{}]},"):
+        most, said = peak(tmp_path, b'{"packages.conda":{' + inside[:-1] + b"}}")
+        assert "2,000,000" in said
+        assert most < 8 << 20
+
+
+def test_a_record_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """It is left out, and the others are there."""
+    record = {**BASE, "license": "x" * (32 << 20)}
+    index = json.dumps({"packages.conda": {"app-2.0-0.conda": record, FILE: BASE}}).encode()
+    most, said = peak(tmp_path, index, index)
+    assert said == ""
+    assert most < 8 << 20
+    assert [*json.loads((tmp_path / "merged.json").read_bytes())["packages.conda"]] == [FILE]
+
+
+def test_a_file_name_longer_than_any_file_systems_makes_its_index_unreadable(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="m0"):
+        merge(tmp_path, {"a" * 250 + ".conda": BASE}, {FILE: BASE})

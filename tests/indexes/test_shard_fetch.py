@@ -14,9 +14,10 @@ import pytest
 
 from resume_dl.errors import InternalError, Interrupted
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.shards import fetch
-from resume_dl.indexes.shards.fetch import NoIndex, OpenIndex, ShardFetcher
+from resume_dl.indexes.shards import index_fetch
+from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards.open_index import NoIndex, OpenIndex
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.shards.subsets import Subsets
 from resume_dl.model.url import RedactedUrl
@@ -328,7 +329,7 @@ def test_a_refusal_or_a_failure_is_not_remembered(shard_mirrors: ShardMirrors, s
 @pytest.mark.parametrize(
     ("place", "named"),
     [
-        (("fetch", "parse_index"), "the shard index of forge/linux-64"),
+        (("index_fetch", "parse_index"), "the shard index of forge/linux-64"),
         (("ShardStore", "read"), "the shard of app in forge/linux-64"),
     ],
     ids=["index", "shard"],
@@ -341,11 +342,15 @@ def test_an_unexpected_exception_of_a_thread_names_what_it_worked_on(
     def broken(*_: object, **__: object) -> None:
         raise TypeError("what others sent")
 
-    monkeypatch.setattr({"fetch": fetch, "ShardStore": ShardStore}[place[0]], place[1], broken)
+    monkeypatch.setattr({"index_fetch": index_fetch, "ShardStore": ShardStore}[place[0]], place[1], broken)
     subsets = Subsets[str](shard_mirrors.fetcher(), shard_mirrors.folder, add_pip=False)
-    with pytest.raises(InternalError) as caught:  # noqa: PT012 - either call may be the one
+
+    def extended() -> None:
         subsets.open({"linux-64": shard_mirrors.sources("linux-64")})
         subsets.extend(["app"])
+
+    with pytest.raises(InternalError) as caught:
+        extended()
     assert caught.value.message == f"{named}: internal error (TypeError)"
     assert isinstance(caught.value.__cause__, TypeError)
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.shards.index import LARGEST_INDEX, parse_index
 from resume_dl.indexes.shards.packed import BadShardsError
-from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, parse_shard
+from resume_dl.indexes.shards.shard import LARGEST_SHARD, Shard, mentioned_names, parse_shard
 from resume_dl.model.artifact import Source
 from resume_dl.model.spec_name import name_of
 from resume_dl.model.url import RedactedUrl
@@ -167,8 +167,10 @@ def test_nesting_is_refused_in_an_index(nested: bytes, key: str) -> None:
 @pytest.mark.parametrize("nested", NESTED)
 @pytest.mark.parametrize("key", ["packages", "packages.conda", "removed", "v3", "else"])
 def test_nesting_is_refused_in_a_shard(nested: bytes, key: str) -> None:
-    data = b"\x81" + msgspec.msgpack.encode(key) + nested
-    assert refused_shard(zstandard.compress(data))
+    data = zstandard.compress(b"\x81" + msgspec.msgpack.encode(key) + nested)
+    assert refused_shard(data)
+    with contextlib.suppress(BadShardsError):
+        assert mentioned_names(data) == set()
 
 
 @pytest.mark.parametrize("nested", NESTED)
@@ -215,7 +217,11 @@ def test_wrong_types_in_a_shard_are_refused_or_empty(key: str, wrong: Any) -> No
 @given(st.binary(max_size=300), st.booleans())
 def test_no_bytes_raise_anything_else(data: bytes, pack: bool) -> None:
     data = zstandard.compress(data) if pack else data
-    for parse in (lambda: parse_index(data, subdir="linux-64", url=URL), lambda: parse_shard(data, name="numpy")):
+    for parse in (
+        lambda: parse_index(data, subdir="linux-64", url=URL),
+        lambda: parse_shard(data, name="numpy"),
+        lambda: mentioned_names(data),
+    ):
         with contextlib.suppress(BadShardsError):
             parse()
 
@@ -275,15 +281,18 @@ def test_a_shard_of_more_than_one_batch_has_all_its_records_in_the_order_of_thei
 
 def test_removed_archives_are_left_out() -> None:
     other = record_of("numpy", "2.0", ("only-of-the-removed",))
-    shard = parse_shard(shard_of(archives_of(NUMPY, other), removed=[filename_of(other)]), name="numpy")
+    data = shard_of(archives_of(NUMPY, other), removed=[filename_of(other)])
+    shard = parse_shard(data, name="numpy")
     assert list(members_of(shard, "packages.conda")) == [filename_of(NUMPY)]
     assert "only-of-the-removed" not in shard.mentioned
+    assert mentioned_names(data) == {*shard.mentioned, "only-of-the-removed"}  # as conda follows them
 
 
 def test_revision_3_is_taken_with_its_extras() -> None:
     record = {**NUMPY, "extra_depends": {"test": ["pytest >=7; if python >=3.9"]}}
-    shard = parse_shard(packed({"v3": {"conda": {"numpy-1.26.4-h0_0": record}}}), name="numpy")
-    assert shard.mentioned == {"python", "libblas", "__glibc", "pytest"}
+    data = packed({"v3": {"conda": {"numpy-1.26.4-h0_0": record}}})
+    shard = parse_shard(data, name="numpy")
+    assert shard.mentioned == mentioned_names(data) == {"python", "libblas", "__glibc", "pytest"}
     assert list(members_of(shard, "v3/conda")) == ["numpy-1.26.4-h0_0"]
 
 

@@ -11,8 +11,9 @@ import pytest
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.reachability import Reachability
-from resume_dl.indexes.shards.fetch import NoIndex, ShardFetcher, ShardSources
+from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards.open_index import NoIndex, ShardSources
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.model.artifact import Source
@@ -47,7 +48,7 @@ def sources(subdir: str, *, carried: bool) -> ShardSources:
 def test_a_silent_authority_is_asked_in_a_hurry_and_once(tmp_path: Path, carried: bool) -> None:
     """Its next subdir, and then its whole index, do not wait for it again, where a carrier can answer instead."""
     patient, hurried, network = Silent(), Silent(), Reachability()
-    fetcher = ShardFetcher(patient, ShardStore(tmp_path), Heard(), hurried=hurried, network=network)  # type: ignore[arg-type]
+    fetcher = ShardFetcher(patient, ShardStore(tmp_path), Heard(), hurried=hurried, network=network)
     try:
         for subdir in ("linux-64", "noarch"):
             (answer,) = fetcher.open([sources(subdir, carried=carried)])
@@ -74,7 +75,7 @@ def test_the_patience_of_a_command(
     env = {"HOME": str(tmp_path), **{f"RESUME_DL_{kind}_DIR": str(tmp_path) for kind in ("CACHE", "STATE", "CONFIG")}}
     setup = load_setup(TransferOptions(give_up_after=given), env, conda=CondaSettings())
     app_shards.channel_shards(
-        setup, Heard(), Engine(), None, offline=False, cancelled=lambda: False  # type: ignore[arg-type]
+        setup, Heard(), Engine(), None, offline=False, cancelled=lambda: False
     )  # fmt: skip
     assert made["hurried"].policy.give_up_after == expected
     made["hurried"].stop()

@@ -9,7 +9,6 @@ import pytest
 
 from faults.server import FaultServer
 from support.conda_cache import Offer, build_offer
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 from support.fetching import User
 
 
@@ -33,3 +32,11 @@ def user(tmp_path: Path, server: FaultServer) -> User:
     user = User(tmp_path / "user")
     user.mirrors(one=server.base(0), two=server.base(1))
     return user
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, server: FaultServer) -> tuple[FaultServer, User]:
+    """``server``, and a user with both its mirrors, where a module's own ``user`` has others."""
+    user = User(tmp_path / "user")
+    user.mirrors(one=server.base(0), two=server.base(1))
+    return server, user

@@ -52,16 +52,6 @@ def assert_has(found, wanted):
         assert isinstance(found[name], kind), (name, found[name])
 
 
-@pytest.fixture
-def faulty(tmp_path, offer, fault_server):
-    """A fault server with the channels at two mirrors, and its user."""
-    server = fault_server(ports=2)
-    server.mount(offer.root)
-    user = User(tmp_path / "user")
-    user.mirrors(one=server.base(0), two=server.base(1))
-    return server, user
-
-
 def test_json_of_a_good_run(faulty, offer):
     """Shape, sums, sources, and the canonical address whatever mirror sent it."""
     _, user = faulty

@@ -24,8 +24,8 @@ from resume_dl.progress.console import Console
 from resume_dl.progress.none import NoneReporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.cache_plan import plan_cache
 from resume_dl.transfer.package_transfer import Transfer
-from resume_dl.transfer.plan import plan_cache
 from resume_dl.transfer.report import RunResult
 from resume_dl.transfer.setup import TransferOptions, engine_for, load_setup
 from support.fetching import User

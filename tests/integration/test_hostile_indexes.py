@@ -144,7 +144,7 @@ def test_without_a_word_of_the_user_the_cap_is_a_gibibyte(tmp_path: Path, monkey
     assert KeptCopies(tmp_path, largest=5).largest == 5
     assert TransferOptions().max_index_size is None
     (option,) = (each for each in fetch_command.params if each.name == "max_index_size")
-    assert "[default: 1GiB]" in (option.help or "")  # type: ignore[attr-defined]  # click's options have it
+    assert "[default: 1GiB]" in (option.help or "")
     told: list[int] = []
     monkeypatch.setattr(repodata, "_unpack", lambda source, target, unpacker, largest: told.append(largest))
     (tmp_path / "a").write_bytes(bomb(1))

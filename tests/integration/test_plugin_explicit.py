@@ -8,11 +8,11 @@ import shutil
 import sys
 
 import pytest
+import zstandard
 
 from faults.behaviours import Drop, NeverAnswer, Page, Stall, Status
 from resume_dl.demo.channel import build_channel
 from resume_dl.demo.package import PackageSpec
-from resume_dl.demo.zstd import raw_frame
 from support.plugin import our_lines, records, use_mirrors
 
 pytestmark = pytest.mark.conda
@@ -348,7 +348,7 @@ def grow(lab, size):
     document = {**json.loads(path.read_text(encoding="utf-8")), "padding": "0" * size}
     data = json.dumps(document).encode()
     path.write_bytes(data)
-    path.with_name(f"{path.name}.zst").write_bytes(raw_frame(data))
+    path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(data))
 
 
 def test_a_large_index_is_not_fetched_for_a_package(test_conda, lab, nginx_mirrors):

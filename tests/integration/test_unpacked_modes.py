@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from resume_dl.caches.conda.lookup import stem
 from resume_dl.caches.package_caches import CondaCache
 from resume_dl.demo.package import PackageSpec, index_json
-from resume_dl.demo.zstd import RawFrameWriter
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.transfer.unpacking import Extractor
@@ -83,10 +83,12 @@ def write_both(folder: Path) -> list[Path]:
         archive.writestr("metadata.json", json.dumps({"conda_pkg_format_version": 2}))
         for part, put in (("pkg", put_content), ("info", put_info)):
             with archive.open(f"{part}-{stem(new.name)}.tar.zst", "w") as target:
-                frame = RawFrameWriter(target)
-                with tarfile.open(mode="w|", fileobj=frame) as tar:
+                compressor = zstandard.ZstdCompressor()
+                with (
+                    compressor.stream_writer(target, closefd=False) as frame,
+                    tarfile.open(mode="w|", fileobj=frame) as tar,
+                ):
                     put(tar)
-                frame.close()
     return [old, new]
 
 

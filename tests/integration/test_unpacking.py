@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -196,7 +197,7 @@ def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
             pids.add(worker.pid)
 
     class Counted(CondaCache):
-        batches: list[int] = []  # noqa: RUF012 - of this test
+        batches: ClassVar[list[int]] = []
 
         def settle(self, extracted: Sequence[Path]) -> None:
             self.batches.extend([len(extracted)] if extracted else [])
@@ -291,7 +292,7 @@ def test_an_extractor_can_be_used_again(pkgs, around_extract):
 class BrokenOnce(CondaCache):
     """A cache whose code ends the threads that first come to it."""
 
-    left: list[str] = []  # noqa: RUF012 - reset by the test
+    left: ClassVar[list[str]] = []
 
     def add_record(self, artifact: Artifact, extracted: Path) -> None:
         if self.left:

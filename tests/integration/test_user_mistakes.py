@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_both_closed(user):
     assert shell(user, '"$0" -m resume_dl mirrors list >&- 2>&-').returncode == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", ["mirrors list", "mirrors list --json", "--help", "fetch --nope --json"])
 def test_stdout_is_full(user, words):
     """What cannot be said is one error line and exit 5."""

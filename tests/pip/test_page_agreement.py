@@ -17,7 +17,7 @@ SAME = frozenset({"same"})
 def file(
     name: str = "demo-1.0-py3-none-any.whl", hashes: Mapping[str, str] | None = None, **said: object
 ) -> ListedFile:
-    return ListedFile(name, f"https://mirror.example/{name}", {"sha256": A} if hashes is None else hashes, **said)  # type: ignore[arg-type]
+    return ListedFile(name, f"https://mirror.example/{name}", {"sha256": A} if hashes is None else hashes, **said)
 
 
 def said(*pages: list[ListedFile] | None) -> list[Statement]:

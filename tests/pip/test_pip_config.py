@@ -41,7 +41,7 @@ def setup_of(machine: Machine, bases: dict[str, str], **options: object) -> Setu
         text += f'[[mirror]]\nname = "{name}"\n[mirror.carries]\n"pypi:simple" = "{base}/simple"\n'
     file = machine.folder / "mirrors.toml"
     file.write_text(text, encoding="utf-8")
-    return load_setup(TransferOptions(mirrors_file=file, upstream=False, **options), machine.env)  # type: ignore[arg-type]
+    return load_setup(TransferOptions(mirrors_file=file, upstream=False, **options), machine.env)
 
 
 def offline(machine: Machine, *names: str) -> Setup:
@@ -209,7 +209,7 @@ def test_the_file_is_on_the_disk_before_it_has_its_name(
         real = getattr(os, name)
 
         def noting(*words: object, **more: object) -> object:
-            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(words[0]).st_mode)  # type: ignore[arg-type]
+            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(words[0]).st_mode)
             happened.append("fsync of the folder" if is_folder else name)
             return real(*words, **more)
 

@@ -166,7 +166,7 @@ def test_the_real_pip_understands_the_same(real_machine: Machine, venv: Path, sc
             file.write_text(text, encoding="utf-8")
         machine.env |= {name: value.format(folder=machine.folder) for name, value in variables.items()}
         theirs = pip_says(venv, machine.env)
-        theirs["find_links"] = [str(link).rstrip("/") for link in theirs["find_links"]]  # type: ignore[attr-defined]
+        theirs["find_links"] = [str(link).rstrip("/") for link in theirs["find_links"]]
         assert ours(load_pip_settings(machine.env, prefix=venv), venv, machine.env) == theirs
     finally:
         site.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ def lock(
 ) -> PipSolution:
     path = folder / "pylock.toml"
     path.write_text(HEAD + "".join(packages), encoding="utf-8")
-    return read_lock(path, platform=platform, python=python, **options)  # type: ignore[arg-type]
+    return read_lock(path, platform=platform, python=python, **options)
 
 
 def names(solution: PipSolution) -> list[str]:

@@ -13,7 +13,9 @@ import pytest
 from resume_dl.errors import ConfigurationError, InvalidSpecError, ResumeDLError
 from resume_dl.model.pip import PipFile, PipIndexes, PipRequirement
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolve.requirements import build_requirements, parse_requirement, read_requirements
+from resume_dl.resolve.pyproject_file import build_requirements
+from resume_dl.resolve.requirement_line import parse_requirement
+from resume_dl.resolve.requirements import read_requirements
 
 A, B = "a" * 64, "b" * 64
 WHEEL = "torch-1.6.0%2Bcu101-cp38-cp38-linux_x86_64.whl"

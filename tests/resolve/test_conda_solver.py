@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,6 @@ from resume_dl.resolve.request import RepodataFile, SolveRequest
 from resume_dl.resolve.solve import solve
 from support import records
 from support.channels import build_pytorch_channels
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 from support.records import record
 
 pytestmark = pytest.mark.conda
@@ -32,7 +32,7 @@ def channels(tmp_path):
     return root, tuple(made)
 
 
-def test_both_solvers_come_to_the_same(test_conda, channels, worker):  # noqa: F811
+def test_both_solvers_come_to_the_same(test_conda, channels, worker):
     """The real conda and we choose the same files, with the same addresses, digests and sizes, pip among them."""
     root, found = channels
     request = SolveRequest(specs=("pytorch=1.7",), channels=found, platform="linux-64")
@@ -57,7 +57,7 @@ def test_both_solvers_come_to_the_same(test_conda, channels, worker):  # noqa: F
     assert not (test_conda.folder / "envs").exists()
 
 
-def test_what_conda_has_already_comes_from_its_cache(test_conda, channels, tmp_path):  # noqa: F811
+def test_what_conda_has_already_comes_from_its_cache(test_conda, channels, tmp_path):
     """Packages in conda's cache are not in FETCH: their records are read from the cache, or they are named."""
     _, found = channels
     request = SolveRequest(specs=("libuv",), channels=found, platform="linux-64")
@@ -77,7 +77,7 @@ def test_what_conda_has_already_comes_from_its_cache(test_conda, channels, tmp_p
     assert installed.artifacts == ()
 
 
-def test_conda_errors_become_ours(test_conda, channels):  # noqa: F811
+def test_conda_errors_become_ours(test_conda, channels):
     """What conda cannot find is exit 3 with conda's words; an option in place of a spec never reaches it."""
     _, found = channels
     command = [str(test_conda.python), "-m", "conda"]
@@ -118,7 +118,7 @@ def test_a_conda_that_does_not_run(tmp_path, channels):
 
 
 @pytest.mark.parametrize("priority", ["strict", "flexible", "disabled"])
-def test_both_solvers_understand_priorities_alike(test_conda, tmp_path, worker, priority):  # noqa: F811
+def test_both_solvers_understand_priorities_alike(test_conda, tmp_path, worker, priority):
     """Two channels that overlap: the real conda and we take the same builds under each priority, or both fail."""
     content = {
         "one": [record("a", "1"), record("b", "1"), record("d", "1"), record("d", "1", extension=".conda")],
@@ -137,6 +137,7 @@ def test_both_solvers_understand_priorities_alike(test_conda, tmp_path, worker, 
     cases = [(("a", "b"), False), (("c",), False), (("c", "a=2"), False)]
     if priority == "flexible":
         cases.append((("a", "d"), True))
+    command, environment = [str(test_conda.python), "-m", "conda"], test_conda.environment()
     for specs, bz2 in cases:
         request = SolveRequest(
             specs=specs,
@@ -147,8 +148,8 @@ def test_both_solvers_understand_priorities_alike(test_conda, tmp_path, worker, 
         )
         found = []
         for answer in (
-            lambda: solve(request, files, worker, env={}),  # noqa: B023 - called at once
-            lambda: solve_with_conda([str(test_conda.python), "-m", "conda"], request, env=test_conda.environment()),  # noqa: B023
+            partial(solve, request, files, worker, env={}),
+            partial(solve_with_conda, command, request, env=environment),
         ):
             try:
                 found.append({str(artifact.url) for artifact in answer().artifacts})

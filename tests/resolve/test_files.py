@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
-from resume_dl.demo.zstd import raw_frame
 from resume_dl.errors import ConfigurationError, IntegrityError, InvalidSpecError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -199,12 +199,12 @@ def test_zst(tmp_path):
     """A .zst is unpacked, also of several frames; a cut, foreign or empty one is an integrity error."""
     text = records.PYTORCH.read_bytes()
     packed = tmp_path / "repodata.json.zst"
-    packed.write_bytes(raw_frame(text))
+    packed.write_bytes(zstandard.compress(text))
     assert unpack_zst(packed, tmp_path / "repodata.json") == len(text)
     assert (tmp_path / "repodata.json").read_bytes() == text
-    packed.write_bytes(raw_frame(text[:5000]) + raw_frame(text[5000:]))
+    packed.write_bytes(zstandard.compress(text[:5000]) + zstandard.compress(text[5000:]))
     assert unpack_zst(packed, tmp_path / "repodata.json") == len(text)
-    for data in (raw_frame(text)[:-100], b"<html>", b""):
+    for data in (zstandard.compress(text)[:-100], b"<html>", b""):
         packed.write_bytes(data)
         with pytest.raises(IntegrityError):
             unpack_zst(packed, tmp_path / "repodata.json")

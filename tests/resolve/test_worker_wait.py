@@ -103,15 +103,15 @@ def test_the_run_says_that_conda_solves(tmp_path: Path, monkeypatch: pytest.Monk
     """What is told of the wait reaches the user's screen, by the same function as for our own solver."""
     told = Told()
     resolver = object.__new__(Resolver)
-    resolver._reporter = told  # type: ignore[assignment]
-    resolver._request = SimpleNamespace(solver="conda", prefix=tmp_path)  # type: ignore[assignment]
+    resolver._reporter = told
+    resolver._request = SimpleNamespace(solver="conda", prefix=tmp_path)
     settings = SimpleNamespace(conda_command=(str(slow_conda(tmp_path)),), pkgs_dirs=())
     table, options = SimpleNamespace(canonical=lambda url: url), SimpleNamespace(offline=True)
     setup = SimpleNamespace(conda=settings, table=table, options=options, env=None)
-    resolver._setup = setup  # type: ignore[assignment]
+    resolver._setup = setup
     monkeypatch.setattr(conda_solver, "_TICK", 0.01)
     with RattlerWorker() as worker:
-        wait = SolverWait(told)  # type: ignore[arg-type]
+        wait = SolverWait(told)
 
         def waits(op: str, seconds: float) -> None:
             wait(op, 100 * seconds)  # three seconds are soon over
@@ -137,7 +137,7 @@ def test_a_timeout_holds_all_the_same(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_said() -> None:
     """By the seconds that it is given, whatever the clock: at 3, 6 and 9, and again for the next operation."""
     told = Told()
-    wait = SolverWait(told)  # type: ignore[arg-type]  # nothing else of a reporter is used
+    wait = SolverWait(told)
     for seconds in (1, 2, 3, 4, 5, 7, 8, 9.5):
         wait("virtual_packages", seconds)
     for seconds in (1, 2, 3.2):

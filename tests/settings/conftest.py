@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from settings.users_machine import Machine
-from support.conda_env import test_conda  # noqa: F401 - a fixture, found here by its name
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import final
 
 from resume_dl.store import platform
 
@@ -27,6 +28,7 @@ class PowerCut(BaseException):
     """The power is gone: nothing may catch this and go on."""
 
 
+@final
 class Disk:
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self._folder = folder
@@ -96,7 +98,7 @@ class Disk:
             self._later.pop(destination, None)
             self._sure[destination] = destination.read_bytes()
 
-    def __enter__(self) -> Disk:  # noqa: PYI034 - typing.Self came with 3.11
+    def __enter__(self) -> Disk:
         for name in _CALLS:
             setattr(os, name, getattr(self, f"_{name}"))
         platform.replace = self._replace

@@ -406,12 +406,12 @@ def test_publishing_where_it_cannot_go(begun):
 
 def test_errors_of_the_system_are_ours(tmp_path):
     """No space, no permission and the rest reach the caller as StoreError of the right kind."""
-    from resume_dl.store.part import _mapped
+    from resume_dl.store.disk_errors import as_store_errors
 
     for number, kind in ((28, OutOfSpaceError), (122, OutOfSpaceError), (13, NotWritableError), (30, NotWritableError)):
-        with pytest.raises(kind), _mapped(tmp_path / "a"):
+        with pytest.raises(kind), as_store_errors(tmp_path / "a"):
             raise OSError(number, os.strerror(number))
-    with pytest.raises(StoreError, match="a: Input/output error"), _mapped(tmp_path / "a"):
+    with pytest.raises(StoreError, match="a: Input/output error"), as_store_errors(tmp_path / "a"):
         raise OSError(5, "Input/output error")
 
 

@@ -15,8 +15,10 @@ import pytest
 from resume_dl.errors import LockedError, OutOfSpaceError, StoreError, UntrustedFolderError
 from resume_dl.ports import DigestProgress
 from resume_dl.store import journal as jn
+from resume_dl.store.disk_errors import as_store_errors
 from resume_dl.store.lock import FileLock
-from resume_dl.store.part import PartStore, _joined, _mapped
+from resume_dl.store.part import PartStore
+from resume_dl.store.part_file import joined
 from store.parts import DATA, SIZE, artifact, crash, journal_path, part_path, put, reopen, resumed, settle
 
 
@@ -47,13 +49,13 @@ def test_what_is_no_part_file_is_refused(tmp_path, there):
 
 def test_a_full_disk_names_file_and_folder(tmp_path):
     """How much is needed is not known here."""
-    with pytest.raises(OutOfSpaceError, match="no space left") as caught, _mapped(tmp_path / "a"):
+    with pytest.raises(OutOfSpaceError, match="no space left") as caught, as_store_errors(tmp_path / "a"):
         raise OSError(28, "No space left on device")
     assert (caught.value.needed, caught.value.free) == (0, 0)
-    with pytest.raises(StoreError, match="named: odd") as caught, _mapped(tmp_path / "a"):
+    with pytest.raises(StoreError, match="named: odd") as caught, as_store_errors(tmp_path / "a"):
         raise OSError(5, "odd", "named")
     assert caught.value.hint == ""
-    with pytest.raises(StoreError, match="odd"), _mapped(tmp_path / "a"):
+    with pytest.raises(StoreError, match="odd"), as_store_errors(tmp_path / "a"):
         raise OSError("odd")
 
 
@@ -246,7 +248,7 @@ def test_what_is_left_alone_is_not_rewritten(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("records", "joined"),
+    ("records", "expected"),
     [
         ([], ()),
         ([(0, 5)], ((0, 5),)),
@@ -256,8 +258,8 @@ def test_what_is_left_alone_is_not_rewritten(tmp_path):
         ([(1, 9), (1, 9), (20, 21), (21, 22)], ((1, 9), (20, 22))),
     ],
 )
-def test_ranges_of_records(records, joined):
-    assert _joined(jn.Written(start, end, 0, 0) for start, end in records) == joined
+def test_ranges_of_records(records, expected):
+    assert joined(jn.Written(start, end, 0, 0) for start, end in records) == expected
 
 
 @pytest.mark.parametrize("there", ["old", "new"])

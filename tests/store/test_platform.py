@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from resume_dl.fs.lock import try_lock
 from resume_dl.store import platform
 from resume_dl.store.journal_file import JournalFile
 from resume_dl.store.lock import FileLock
@@ -24,7 +25,6 @@ from resume_dl.store.platform import (
     sync_file,
     sync_file_system,
     sync_trees,
-    try_lock,
     write_durably,
 )
 

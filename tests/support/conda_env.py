@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support import forked
 from support.processes import Run
 
@@ -321,9 +319,3 @@ def _obey_permissions() -> None:
     """Give up the capability by which root passes over file permissions, for the program that is run next."""
     prctl_capability_bounding_set_drop, dac_override = 24, 1
     ctypes.CDLL(None).prctl(prctl_capability_bounding_set_drop, dac_override, 0, 0, 0)
-
-
-@pytest.fixture(params=condas_at_hand(), ids=lambda conda: conda.label)
-def test_conda(request: pytest.FixtureRequest, tmp_path: Path) -> TestConda:
-    """A real conda with nothing in its cache, once for each conda at hand."""
-    return TestConda(request.param, tmp_path / "conda")

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from resume_dl.bundle.channel_index import subdirs, write_repodata
+from resume_dl.bundle.channel_files import subdirs, write_repodata
 from resume_dl.bundle.environment import write_environment
 from resume_dl.bundle.lists import write_explicit, write_requirements
-from resume_dl.bundle.lock_file import write_pylock
 from resume_dl.bundle.manifest import write_manifest
 from resume_dl.bundle.pages import projects, write_page, write_root
+from resume_dl.bundle.pylock_text import write_pylock
 from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sums import write_sums
 from resume_dl.demo.channel import PackageSpec, build_channel

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import pytest
 
@@ -166,6 +166,7 @@ sys.exit("the network is not cut: somebody answers at port " + sys.argv[1])
 """
 
 
+@final
 class Cut:
     """Runs programs that reach nobody, and finds out each time that they do not reach ``port``.
 
@@ -178,7 +179,7 @@ class Cut:
         self._namespace = _namespace()
         self._listener: socket.socket | None = None
 
-    def __enter__(self) -> Cut:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Cut:
         if self._namespace:
             self._listener = socket.create_server(("127.0.0.1", self._port))
             socket.create_connection(("127.0.0.1", self._port), 3).close()

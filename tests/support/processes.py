@@ -13,4 +13,4 @@ class Run(subprocess.Popen[str]):
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-        super().__exit__(*error)  # type: ignore[arg-type]
+        super().__exit__(*error)

@@ -49,13 +49,30 @@ def real_channel(
             )
             if kind == "noarch":
                 depends.append("python >=3.10")
-                _add(found["noarch"], chance, name, version, depends, build, constrains, noarch="python")
+                _add(
+                    found["noarch"],
+                    chance,
+                    name,
+                    version,
+                    depends,
+                    number=build,
+                    constrains=constrains,
+                    noarch="python",
+                )
             elif kind == "python":
                 python = chance.choice(PYTHONS)
                 depends.append(f"python >={python},<{python[:2]}{int(python[2:]) + 1}.0a0")
-                _add(found["linux-64"], chance, name, version, depends, build, constrains)
+                _add(found["linux-64"], chance, name, version, depends, number=build, constrains=constrains)
             else:
-                _add(found["linux-64"], chance, name, version, [*depends, "__glibc >=2.17"], build, constrains)
+                _add(
+                    found["linux-64"],
+                    chance,
+                    name,
+                    version,
+                    [*depends, "__glibc >=2.17"],
+                    number=build,
+                    constrains=constrains,
+                )
     return found
 
 
@@ -105,12 +122,13 @@ def _spec(chance: random.Random, name: str, versions: Sequence[str]) -> str:
     return name
 
 
-def _add(  # noqa: PLR0917
+def _add(
     archives: Archives,
     chance: random.Random,
     name: str,
     version: str,
     depends: Sequence[str],
+    *,
     number: int = 0,
     constrains: Sequence[str] = (),
     **more: Any,

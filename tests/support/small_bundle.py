@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from resume_dl.demo.channel import ChannelInfo, PackageSpec, build_channel
-from support.conda_env import TestConda, test_conda
+from support.conda_env import TestConda
 from support.installable import Target, lay_bundle
 
-__all__ = ["bundle", "channel", "first_do", "target", "test_conda"]
+__all__ = ["bundle", "channel", "first_do", "target"]
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import final
 
 TMUX_HINT = "tmux is not installed: `apt-get install tmux` (or your system's package) to run the tests that need it"
 PROMPT = "READY>"
@@ -41,6 +42,7 @@ def find_tmux() -> str | None:
     return None if sys.platform == "win32" else shutil.which("tmux")
 
 
+@final
 class Terminal:
     """A shell in a terminal of ``columns`` by ``lines``; used from one thread."""
 
@@ -62,7 +64,7 @@ class Terminal:
         self._call("new-session", "-d", "-x", str(columns), "-y", str(lines), "-c", str(folder), *shell)
         self.wait_for_prompt()
 
-    def __enter__(self) -> Terminal:  # noqa: PYI034 - no class derives from it; Self is Python 3.11's
+    def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -60,7 +60,7 @@ def test_a_trusted_host_does_not_make_its_proxy_trusted(run, transport, tls, saf
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 @pytest.mark.parametrize("login", [None, (b"me", b"hush")])
-def test_socks5(run, transport, tls, safe_file, file, scheme, login):  # noqa: PLR0917 - fixtures, by name
+def test_socks5(run, transport, tls, safe_file, file, scheme, login):
     """Plain and TLS, with and without a login; the proxy resolves the name."""
     proxy = run(TinySocks(login))
     userinfo = "" if login is None else "me:hush@"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import stat
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from resume_dl.engine.job import Job, Outcome
+from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import (
     ConfigurationError,
     DigestMismatchError,
     NoNetworkError,
     NotWritableError,
     SourcesExhaustedError,
-    TransferError,
 )
 from resume_dl.model.artifact import Artifact, Source, safe_filename
 from resume_dl.model.digest import Digest
@@ -25,11 +23,12 @@ from resume_dl.model.mirror import GIVEN
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.ports import ArtifactProgress, Reporter
-from resume_dl.store.part import FOLDER, PartStore, hash_file
+from resume_dl.store.part import hash_file
 from resume_dl.transfer.destination import refuse_others_link
-from resume_dl.transfer.plan import Planned, measured, plan_folder, planned_files, space_for
+from resume_dl.transfer.plan import Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup, engine_for
+from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.single_files import SingleFiles
 
 FIRST_WORD = 0.8
 """Seconds without an answer until that is said: the engine tells of each file once a second at least."""
@@ -57,56 +56,54 @@ def get(
 ) -> RunResult:
     """Download each URL to where ``request`` says. Raises ConfigurationError or StoreError."""
     started = time.monotonic()
-    targets = _targets(request, setup)
-    planned = {each.artifact.key: each for path, artifact in targets for each in plan_folder([artifact], path.parent)}
-    artifacts = [artifact for _, artifact in targets]
-    reporter.plan([file for path, a in targets for file in planned_files([planned[a.key]], path.parent)])
-    result = RunResult("get")
-    jobs, results = [], {}
-    for path, artifact in targets:
-        if (known := planned[artifact.key]).state == "cached":
-            results[artifact.key] = ArtifactResult(measured(artifact, path), "cached", known.path)
-        else:
-            jobs.append(_job(path, artifact))
-    if jobs and setup.options.offline:
-        raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
-    for folder in dict.fromkeys(path.parent for path, _ in targets):
-        there = [planned[artifact.key] for path, artifact in targets if path.parent == folder]
-        space_for(there, folder, unpack=False).check(folder, options="-o")
-    with engine_for(setup, Narrator(reporter, artifacts), cancelled) as engine:
-        began = time.monotonic()
-        outcomes = engine.run(jobs)
-        result.transfer_seconds = time.monotonic() - began
-        for outcome in outcomes:
-            path = next(path for path, artifact in targets if artifact.key == outcome.artifact.key)
-            _advise(outcome, setup)
-            results[outcome.artifact.key] = ArtifactResult(
-                measured(outcome.artifact, path) if outcome.error is None else outcome.artifact,
-                outcome.status,
-                path if outcome.error is None else None,
-                outcome.downloaded,
-                outcome.resumed,
-                outcome.wasted,
-                outcome.sources,
-                outcome.error,
-            )
-    for folder in {path.parent / FOLDER for path, _ in targets}:
-        with suppress(OSError):  # not empty: something is unfinished there
-            folder.rmdir()
-    result.artifacts = [results[artifact.key] for artifact in artifacts]
-    unverified = [each for each in result.artifacts if each.error is None and each.artifact.digest is None]
-    result.notes = tuple(
-        f"{each.artifact.filename} is not verified: no digest was given; its sha256 is {hash_file(each.path, 'sha256')}"
-        for each in unverified
-        if each.path is not None
-    )
-    for note in result.notes:
-        reporter.message(note, level="warning")
+    result = run([Addresses(request, setup, reporter, cancelled)], RunResult("get"))
     result.elapsed = time.monotonic() - started
     return result
 
 
-def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
+class Addresses(Batch):
+    """The files at the addresses of one request."""
+
+    def __init__(self, request: GetRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
+        super().__init__(setup, reporter, cancelled)
+        self._request = request
+
+    def resolve(self) -> Wanted:
+        """Each address as an artifact with its place. Raises ConfigurationError or NotWritableError."""
+        request = self._request
+        _check(request)
+        if request.folder is not None:
+            _make(request.folder)
+        paths: dict[str, Path] = {}
+        artifacts: list[Artifact] = []
+        for url in dict.fromkeys(request.urls):
+            path, artifact = _target(url, request, self.setup)
+            if path in paths.values():
+                hint = "get them one at a time with -o"
+                raise ConfigurationError(f"two of the addresses would become {path}", hint=hint)
+            paths[artifact.key] = path
+            artifacts.append(artifact)
+        self.destination = SingleFiles(paths, force=request.force, offline=self.setup.options.offline)
+        self.reporter = Narrator(self.reporter, artifacts)
+        # no newer record can be asked for: sources that seem to agree against a digest are compared to the end
+        return Wanted(artifacts, thorough={*paths})
+
+    def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
+        """Name the files that nothing was verified by, and what may help where one failed."""
+        for each in done:
+            _advise(each, self.setup)
+        result.notes = tuple(
+            f"{each.artifact.filename} is not verified: no digest was given; "
+            f"its sha256 is {hash_file(each.path, 'sha256')}"
+            for each in done
+            if each.error is None and each.artifact.digest is None and each.path is not None
+        )
+        for note in result.notes:
+            self.reporter.message(note, level="warning")
+
+
+def _check(request: GetRequest) -> None:
+    """Refuse options that contradict each other, and what is no address."""
     if request.sha256 and request.md5:
         raise ConfigurationError("--sha256 and --md5 are two digests of one file", hint="give the sha256 alone")
     if len(request.urls) > 1 and (request.output or request.sha256 or request.md5 or request.mirror_urls):
@@ -114,43 +111,33 @@ def _targets(request: GetRequest, setup: Setup) -> list[tuple[Path, Artifact]]:
             "-o FILE, --sha256, --md5 and --mirror-url are of one file",
             hint="get one URL at a time; several go into one folder with -o DIR/",
         )
-    targets: list[tuple[Path, Artifact]] = []
     if strange := [url for url in request.urls if not url.lower().startswith(("http://", "https://", "file://"))]:
         raise ConfigurationError(
             f"{redact(strange[0])}: not an address", hint="it begins with https://, http:// or file://"
         )
-    if request.folder is not None:
-        _make(request.folder)
-    for url in dict.fromkeys(request.urls):
-        try:
-            parts = urlsplit(url)
-            name = unquote(parts.path.rpartition("/")[2])
-            wanted = request.output or (request.folder or Path()) / safe_filename(name)
-            path = _place(wanted, named=request.output is not None)
-            for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
-                if value:
-                    Digest(algorithm, value.lower())
-            artifact = Artifact(
-                kind="file",
-                filename=path.name,
-                url=RedactedUrl(url),
-                sha256=request.sha256 and request.sha256.lower(),
-                md5=request.md5 and request.md5.lower(),
-                name=path.name,
-                sources=_sources(url, request, setup),
-            )
-        except ValueError as error:
-            raise ConfigurationError(f"{redact(url)}: {error}", hint="see resume-dl get --help") from None
-        if any(path == other for other, _ in targets):
-            raise ConfigurationError(f"two of the addresses would become {path}", hint="get them one at a time with -o")
-        there = plan_folder([artifact], path.parent)[0].state == "cached"
-        if path.exists() and not there and not request.force:
-            other = "with another digest" if artifact.digest is not None else "and no digest says that it is this file"
-            raise NotWritableError(
-                f"{path} is there already, {other}", hint="name another file with -o, or overwrite it with --force"
-            )
-        targets.append((path, artifact))
-    return targets
+
+
+def _target(url: str, request: GetRequest, setup: Setup) -> tuple[Path, Artifact]:
+    """Where the file of ``url`` goes, and what is known of it."""
+    try:
+        name = unquote(urlsplit(url).path.rpartition("/")[2])
+        wanted = request.output or (request.folder or Path()) / safe_filename(name)
+        path = _place(wanted, named=request.output is not None)
+        for algorithm, value in (("sha256", request.sha256), ("md5", request.md5)):
+            if value:
+                Digest(algorithm, value.lower())
+        artifact = Artifact(
+            kind="file",
+            filename=path.name,
+            url=RedactedUrl(url),
+            sha256=request.sha256 and request.sha256.lower(),
+            md5=request.md5 and request.md5.lower(),
+            name=path.name,
+            sources=_sources(url, request, setup),
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"{redact(url)}: {error}", hint="see resume-dl get --help") from None
+    return path, artifact
 
 
 def _make(folder: Path) -> None:
@@ -196,19 +183,6 @@ def _sources(url: str, request: GetRequest, setup: Setup) -> tuple[Source, ...]:
     return tuple(found.values())
 
 
-def _job(path: Path, artifact: Artifact) -> Job:
-    def is_published() -> bool:
-        return any(each.state == "cached" for each in plan_folder([artifact], path.parent))
-
-    def check_size(size: int) -> None:
-        planned = [Planned(replace(artifact, size=size), "missing")]
-        space_for(planned, path.parent, unpack=False).check(path.parent, options="-o")
-
-    # there is no newer record to ask for: sources that seem to agree against its digest are compared to the end
-    store = PartStore(path.parent / FOLDER)
-    return Job(artifact, store, path, is_published, thorough=True, check_size=check_size)
-
-
 class Narrator:
     """A reporter that also says where a file goes on, and that its hosts have not answered yet; once each.
 
@@ -248,10 +222,10 @@ class Narrator:
             self._reporter.message(f"waiting for an answer from {hosts}")
 
 
-def _advise(outcome: Outcome, setup: Setup) -> None:
+def _advise(result: ArtifactResult, setup: Setup) -> None:
     """Give the error of a file a hint of options that ``get`` has, and that can help for an address of its own."""
-    error = outcome.error
-    of_no_mirror = setup.table.origin_of(outcome.artifact.url.reveal()) is None
+    error = result.error
+    of_no_mirror = setup.table.origin_of(result.artifact.url.reveal()) is None
     kept = "; what is on disk is kept" if error is not None and error.resumable_bytes else ""
     if isinstance(error, DigestMismatchError):
         error.hint = f"the digest that was given may be wrong, or try another place with --mirror-url{kept}"

@@ -8,7 +8,6 @@ place, at the same length, in an extracted folder is not found (``caches.conda.p
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.app.leftovers import find
 from resume_dl.caches.conda.lookup import is_whole, stem
 from resume_dl.caches.conda.partial import SUFFIX, reading
@@ -179,6 +179,6 @@ def _is_condas(path: Path) -> bool:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed, and it is faster
+        return sorted(fs.names_in(folder))
     except OSError:
         return []

@@ -5,7 +5,9 @@ records; it hashes nothing and changes nothing. ``prepare`` verifies one find an
 it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``caches.conda.publish`` defines
 it, a file by hashing the whole of it.
 
-No network, no solver and no progress bars: the conda plugin runs this inside conda.
+No network, no solver and no progress bars: the conda plugin runs this inside conda. So it does not take the way of
+``app.pipeline``: nothing is transferred, and what is handed over differs from file to file. What is absent takes it, in
+``app.prefetch``.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
 from resume_dl.caches.conda.lookup import Entry, is_whole, look, stem, verify_file
 from resume_dl.caches.conda.partial import duplicate
 from resume_dl.caches.conda.record import client_url
 from resume_dl.caches.conda.urls import add_url
-from resume_dl.errors import StoreError
+from resume_dl.errors import StoreError, required
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.journal import Contents
 from resume_dl.store.journal_file import read_journal
@@ -144,8 +147,7 @@ def prepare(
     for entry in at_hand.entries:
         if entry.extracted is not None and is_whole(entry.extracted):
             return Extracted(artifact, entry)
-    digest = artifact.digest
-    assert digest is not None  # noqa: S101 - survey passes over artifacts without one
+    digest = required(artifact.digest, "the digest of what survey found")
     for archive in sorted(at_hand.archives, key=lambda path: not is_writable(path.parent)):
         if verify_file(archive, digest, artifact.size):
             linked = archive.is_symlink()  # conda passes over links in its cache
@@ -254,6 +256,6 @@ def _unfinished(folder: Path) -> frozenset[str]:
 def _names(folder: Path) -> frozenset[str]:
     """The names in a folder; none where it is absent or cannot be read."""
     try:
-        return frozenset(os.listdir(folder))  # noqa: PTH208 - names only: half the time of iterdir
+        return frozenset(fs.names_in(folder))
     except OSError:
         return frozenset()

@@ -26,7 +26,7 @@ def read_metadata(path: Path) -> RawMetadata:
 
     Raises OSError if the file cannot be opened.
     """
-    from packaging.metadata import parse_email  # noqa: PLC0415 - bundles of conda's packages alone read none
+    from packaging.metadata import parse_email
 
     with path.open("rb") as file:
         try:

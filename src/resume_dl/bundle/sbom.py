@@ -129,7 +129,7 @@ def _license(text: str) -> License:
         expression = canonicalize_license_expression(text)
     except InvalidLicenseExpression:
         return DisjunctiveLicense(name=text)
-    from cyclonedx.spdx import is_supported_id  # noqa: PLC0415 - it reads a table that takes half of our start
+    from cyclonedx.spdx import is_supported_id
 
     if is_supported_id(expression):
         return DisjunctiveLicense(id=expression)

@@ -15,6 +15,7 @@ from resume_dl.bundle.requested import Reasons, all_reasons, conda_reasons, pip_
 from resume_dl.bundle_creation.public_text import public, public_url
 from resume_dl.bundle_creation.request_files import Asking, ListedFile
 from resume_dl.bundle_creation.target_description import Held
+from resume_dl.errors import required
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL, WHEELS, BundlePackage, BundlePlatform
 from resume_dl.model.pip import PipSolution
@@ -144,12 +145,12 @@ def _chosen(*several: Iterable[Artifact]) -> tuple[str, ...]:
 def _package(
     result: ArtifactResult, path: str, license_: str, held: Callable[[Artifact], Held | None]
 ) -> BundlePackage:
-    artifact, file = result.artifact, result.path
+    artifact = result.artifact
     own = held(artifact) if result.status == "left-out" else None
     if own is not None:
         size, sha256, md5 = own.size, own.sha256, artifact.md5 or own.md5
     else:
-        assert file is not None  # noqa: S101 - everything else has come, or there would be no bundle
+        file = required(result.path, "the path of a fetched file")
         size, sha256, md5 = file.stat().st_size, artifact.sha256 or hash_file(file, "sha256"), artifact.md5
         if md5 is None and artifact.kind == "conda":  # lists for conda before 24.9 support only md5
             md5 = hash_file(file, "md5")

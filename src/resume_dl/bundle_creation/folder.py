@@ -110,7 +110,7 @@ class BundleFolder:
         digest, size = hashlib.sha256(), 0
         try:
             make_folder(target.parent)
-            with open(fs.create_file(waiting), "wb") as file:  # noqa: PTH123 - a descriptor
+            with os.fdopen(fs.create_file(waiting), "wb") as file:
                 for chunk in chunks:
                     file.write(chunk)
                     digest.update(chunk)

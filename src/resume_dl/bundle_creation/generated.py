@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from resume_dl.bundle.channel_index import subdirs, write_repodata
+from resume_dl.bundle.channel_files import subdirs, write_repodata
 from resume_dl.bundle.environment import write_environment
 from resume_dl.bundle.lists import write_explicit, write_requirements
-from resume_dl.bundle.lock_file import write_pylock
 from resume_dl.bundle.pages import projects, write_page, write_root
+from resume_dl.bundle.pylock_text import write_pylock
 from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sbom import write_sbom
 from resume_dl.bundle_creation.contents import Contents

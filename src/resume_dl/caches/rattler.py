@@ -25,9 +25,10 @@ from resume_dl.caches.conda.lookup import is_whole, same_bytes
 from resume_dl.caches.conda.publish import add_record, settle
 from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.fs.lock import try_lock
 from resume_dl.model.artifact import Artifact, safe_filename
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory, try_lock, write_durably
+from resume_dl.store.platform import replace, sync_directory, write_durably
 from resume_dl.store.work_folder import make_work_folder
 
 _GLOBAL_LOCK = ".cache.lock"

@@ -14,6 +14,9 @@ from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand
 from resume_dl.cli.options import Size, option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
 from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
+from resume_dl.cli.summary import say_indexes, say_summary
+from resume_dl.errors import required
+from resume_dl.model.units import show_bytes
 
 if TYPE_CHECKING:
     from resume_dl.app.bundle_create import CreateRequest, CreateResult
@@ -85,7 +88,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
     and --virtual-package. After any interruption, the same command continues.
     """
     check_specs(options, specs, hint="resume-dl bundle create pytorch=1.7 -o torch.tar")
-    from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.resolve.worker import RattlerWorker
 
     result: CreateResult | None = None
     with RattlerWorker() as worker:
@@ -94,29 +97,28 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
         def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
             nonlocal result
-            from resume_dl.app.bundle_create import create  # noqa: PLC0415 - see above
-            from resume_dl.transfer.setup import load_setup  # noqa: PLC0415 - see above
+            from resume_dl.app.bundle_create import create
+            from resume_dl.transfer.setup import load_setup
 
             setup = load_setup(transfer_of(options), os.environ)
             result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
             return result
 
         def report(_: RunResult) -> None:
-            assert result is not None  # noqa: S101 - there is a report of what ``call`` gave only
-            _say_summary(result, options)
+            _say_summary(required(result, "what call gave"), options)
 
         return run("bundle create", options, call, empty=_empty, report=report)[1]
 
 
 def _empty() -> RunResult:
-    from resume_dl.app.bundle_create import CreateResult  # noqa: PLC0415 - see above
+    from resume_dl.app.bundle_create import CreateResult
 
     return CreateResult("bundle create")
 
 
 def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateRequest:
-    from resume_dl.app.bundle_create import CreateRequest  # noqa: PLC0415 - see above
-    from resume_dl.bundle_creation.target_description import read_inventory, read_target  # noqa: PLC0415 - see above
+    from resume_dl.app.bundle_create import CreateRequest
+    from resume_dl.bundle_creation.target_description import read_inventory, read_target
 
     return CreateRequest(
         fetch=replace(request_of(specs, options), dry_run=options["dry_run"]),
@@ -130,9 +132,6 @@ def _request(specs: tuple[str, ...], options: Mapping[str, Any]) -> CreateReques
 
 
 def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
-    from resume_dl.cli.summary import say_indexes, say_summary  # noqa: PLC0415 - see above
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
-
     if options["dry_run"] or result.output is None:
         say_summary(result, verbose=options["verbose"])
         return

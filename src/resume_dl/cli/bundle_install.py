@@ -129,9 +129,9 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
     del yes
 
     def call() -> None:
-        from resume_dl.offline_tools.commands.install import ready  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.installation.install_bundle import install  # noqa: PLC0415 - as above
-        from resume_dl.offline_tools.installation.options import InstallError, Options  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.commands.install import ready
+        from resume_dl.offline_tools.installation.install_bundle import install
+        from resume_dl.offline_tools.installation.options import InstallError, Options
 
         wanted = Options(
             name=options["environment"],

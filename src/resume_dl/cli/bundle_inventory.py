@@ -17,11 +17,11 @@ def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | N
     """List the packages in this machine's caches, by digest, for `bundle create --since`."""
 
     def call() -> None:
-        from resume_dl.offline_tools.machine.conda_clients import find_clients  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.machine.conda_info import first_answer  # noqa: PLC0415 - as above
-        from resume_dl.offline_tools.machine.inventory import INVENTORY_KIND  # noqa: PLC0415 - as above
-        from resume_dl.offline_tools.machine.package_places import pkgs_dirs  # noqa: PLC0415 - as above
-        from resume_dl.offline_tools.machine.profile import SCHEMA  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.machine.conda_clients import find_clients
+        from resume_dl.offline_tools.machine.conda_info import first_answer
+        from resume_dl.offline_tools.machine.inventory import INVENTORY_KIND
+        from resume_dl.offline_tools.machine.package_places import pkgs_dirs
+        from resume_dl.offline_tools.machine.profile import SCHEMA
 
         folders = [named(caches), named(wheels)]
         answered = first_answer(find_clients(), os.environ, log=line_printer(quiet=quiet))

@@ -31,8 +31,8 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
     codes = [0]
 
     def call() -> None:
-        from resume_dl.offline_tools.parts.join_parts import join  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.parts.parts_list import JoinError  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.parts.join_parts import join
+        from resume_dl.offline_tools.parts.parts_list import JoinError
 
         try:
             log = tell if as_json else say
@@ -48,8 +48,8 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
 
 
 def _show(report: Report, *, as_json: bool) -> None:
-    from resume_dl.offline_tools.parts.advice import advice, summary  # noqa: PLC0415 - see above
-    from resume_dl.transfer.report import error_json  # noqa: PLC0415 - see above
+    from resume_dl.offline_tools.parts.advice import advice, summary
+    from resume_dl.transfer.report import error_json
 
     code, whole, hints = report.exit_code, report.whole, advice(report)
     error = None

@@ -25,8 +25,8 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
     """Split the tar or the folder of a bundle into parts that fit on a disk, with the script that joins them."""
 
     def call() -> None:
-        from resume_dl.app.bundle_split import cut  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.parts.parts_list import LIST, SCRIPT  # noqa: PLC0415 - see above
+        from resume_dl.app.bundle_split import cut
+        from resume_dl.offline_tools.parts.parts_list import LIST, SCRIPT
 
         try:
             whole = cut(what, output, size=size, env=os.environ, told=_Progress(), said=tell)

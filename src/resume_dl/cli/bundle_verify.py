@@ -31,7 +31,7 @@ class _Some(click.ParamType[str, str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse an empty text."""
         if not str(value).strip():
-            from resume_dl.offline_tools.verification.findings import EMPTY  # noqa: PLC0415 - not for --help
+            from resume_dl.offline_tools.verification.findings import EMPTY
 
             self.fail(f"it {EMPTY}", param, ctx)
         return str(value)
@@ -85,8 +85,8 @@ def command(
     codes = [0]
 
     def call() -> None:
-        from resume_dl.offline_tools.tarred.tar_check import check_any  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.verification.findings import UsageError, lines  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.tarred.tar_check import check_any
+        from resume_dl.offline_tools.verification.findings import UsageError, lines
 
         started = time.monotonic()
         try:
@@ -164,6 +164,6 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def _error_json(error: ResumeDLError) -> dict[str, Any]:
-    from resume_dl.transfer.report import error_json  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.transfer.report import error_json
 
     return error_json(error)

@@ -21,9 +21,9 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Remove unfinished downloads that no process uses; finished packages stay."""
 
     def call() -> None:
-        from resume_dl.app.leftovers import clean, folders, notes_of  # noqa: PLC0415 - not loaded for --help
-        from resume_dl.resolution.conda_shards import shard_store  # noqa: PLC0415
-        from resume_dl.transfer.setup import TransferOptions, load_setup  # noqa: PLC0415
+        from resume_dl.app.leftovers import clean, folders, notes_of
+        from resume_dl.resolution.conda_shards import shard_store
+        from resume_dl.transfer.setup import TransferOptions, load_setup
 
         setup = load_setup(TransferOptions(), os.environ)
         shard_store(setup.paths).clean()

@@ -80,7 +80,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--lock writes a list for one platform: give one --platform")
     _check_rattler_cache(options)
     check_specs(options, specs, hint="resume-dl fetch pytorch=1.7")
-    from resume_dl.resolve.worker import RattlerWorker  # noqa: PLC0415 - loaded when it runs, not for --help
+    from resume_dl.resolve.worker import RattlerWorker
 
     with RattlerWorker() as worker:
         if specs:
@@ -89,8 +89,8 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
 
 
 def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWorker) -> int:
-    from resume_dl.app.fetch import fetch  # noqa: PLC0415 - as above
-    from resume_dl.transfer.setup import load_setup  # noqa: PLC0415 - see above
+    from resume_dl.app.fetch import fetch
+    from resume_dl.transfer.setup import load_setup
 
     locks = _locks(options["lock"])
 

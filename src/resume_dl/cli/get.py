@@ -54,8 +54,8 @@ _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 @transfer_options
 def command(urls: tuple[str, ...], **options: Any) -> int:
     """Download any URL, resumable, and verified if a digest is given."""
-    from resume_dl.app.get import GetRequest, get  # noqa: PLC0415 - loaded when it runs, not for --help
-    from resume_dl.transfer.setup import load_setup  # noqa: PLC0415
+    from resume_dl.app.get import GetRequest, get
+    from resume_dl.transfer.setup import load_setup
 
     for url in (*urls, *options["mirror_url"]):
         try:

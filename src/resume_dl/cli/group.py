@@ -32,9 +32,9 @@ COMMANDS = {
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Fetch conda packages reliably over slow, breaking or censored connections."""
-    from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE  # noqa: PLC0415 - not needed for --help
-    from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - see above
+    from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+    from resume_dl.settings.config import load_config
+    from resume_dl.settings.paths import find_paths
 
     if {"-h", "--help"} & set(context.obj or ()):
         return  # help must work with a broken config.toml, which it helps to correct

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -27,9 +27,7 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in self._help:
             return None
-        command = importlib.import_module(f"{self._modules}{cmd_name}").command
-        assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
-        return command
+        return cast("click.Command", importlib.import_module(f"{self._modules}{cmd_name}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines of help, without imports."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -13,11 +14,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stderr is None or sys.stdout is None:
             _open_missing_streams()
-        from resume_dl.cli.outcome import outcome  # noqa: PLC0415 - see the module's first line
+        from resume_dl.cli.outcome import outcome
 
         return outcome(given)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)  # noqa: T201 - click may not be loaded yet
+        sys.stderr.write("stopped\n")  # click may not be loaded yet
         return 130
 
 
@@ -29,6 +30,10 @@ def _open_missing_streams() -> None:
         number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the rest of the process
+        sys.stderr = _null_device()
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        sys.stdout = _null_device()
+
+
+def _null_device() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")

@@ -32,10 +32,10 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
     """List every mirror with the origins it carries, best first."""
 
     def call() -> None:
-        from resume_dl.core.policy import Policy  # noqa: PLC0415 - see above
-        from resume_dl.settings.mirrors import load_mirrors  # noqa: PLC0415 - see above
-        from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - see above
-        from resume_dl.transfer.blocks import Blocks  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.core.policy import Policy
+        from resume_dl.settings.mirrors import load_mirrors
+        from resume_dl.settings.paths import find_paths
+        from resume_dl.transfer.blocks import Blocks
 
         paths = find_paths(os.environ)
         table = load_mirrors(override=mirrors_file, user=paths.mirrors_file)

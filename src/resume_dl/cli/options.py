@@ -200,8 +200,8 @@ def default_transfer(env: Mapping[str, str], *, mirrors: Path | None = None) -> 
     ``mirrors`` is as ``--mirrors``. Raises ConfigurationError.
     """
     from resume_dl.cli.run import transfer_of  # noqa: PLC0415 - loaded when it runs, not for --help
-    from resume_dl.settings.config import load_config  # noqa: PLC0415 - as above
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - as above
+    from resume_dl.settings.config import load_config
+    from resume_dl.settings.paths import find_paths
 
     file = find_paths(env).config_file
     command = click.Command("download", params=_transfer_parameters())

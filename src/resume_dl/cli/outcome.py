@@ -10,7 +10,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
 from resume_dl.cli.group import COMMANDS, cli
 from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, stopped, tell
 from resume_dl.errors import ConfigurationError, ResumeDLError
@@ -54,7 +53,7 @@ def _refuse_other_encodings(given: Sequence[str]) -> None:
 
 def _shown(caught: click.ClickException) -> ConfigurationError:
     """The error for click's message, naming config.toml if the value is from there."""
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415 - not needed for --help
+    from resume_dl.settings.paths import find_paths
 
     where = ""
     if isinstance(caught, click.BadParameter) and caught.ctx is not None and caught.param is not None:
@@ -81,6 +80,8 @@ def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
 def _command_of(given: Sequence[str]) -> str:
     """``fetch``, ``bundle split``: the name in its JSON object; empty if ``given`` has none."""
     command = next((word for word in given if word in COMMANDS), "")
+    from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+
     if command != "bundle":
         return command
     later = given[given.index(command) + 1 :]
@@ -89,7 +90,7 @@ def _command_of(given: Sequence[str]) -> str:
 
 def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
     """The object of a failed run; for commands without downloads only the common part."""
-    from resume_dl.transfer.report import RunResult, error_json  # noqa: PLC0415 - not needed for --help
+    from resume_dl.transfer.report import RunResult, error_json
 
     if command.startswith("bundle ") and command != "bundle create":
         common = {"schema": 1, "command": command, "ok": False, "exit_code": error.exit_code}
@@ -104,8 +105,8 @@ def _wants_json(given: Sequence[str]) -> bool:
     variable = os.environ.get("RESUME_DL_JSON")
     if variable is not None:
         return variable.strip().lower() in _TRUE
-    from resume_dl.settings.config import load_config  # noqa: PLC0415 - not needed for --help
-    from resume_dl.settings.paths import find_paths  # noqa: PLC0415
+    from resume_dl.settings.config import load_config
+    from resume_dl.settings.paths import find_paths
 
     try:
         return load_config(find_paths(os.environ).config_file).get("json") is True

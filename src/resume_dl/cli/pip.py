@@ -69,9 +69,9 @@ def install(args: tuple[str, ...], **options: Any) -> int:
     job: PipInstall | None = None
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
-        from resume_dl.app.pip_install import PipInstall  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.settings.pip_find import python_at  # noqa: PLC0415 - see above
-        from resume_dl.transfer.setup import load_setup  # noqa: PLC0415 - see above
+        from resume_dl.app.pip_install import PipInstall
+        from resume_dl.settings.pip_find import python_at
+        from resume_dl.transfer.setup import load_setup
 
         nonlocal job
         env = dict(os.environ)

@@ -34,8 +34,8 @@ def command(
     """Show the lines of pip.conf that make pip use the fastest mirror and the fetched wheels."""
 
     def call() -> None:
-        from resume_dl.app.pip_config import advise, apply  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.transfer.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
+        from resume_dl.app.pip_config import advise, apply
+        from resume_dl.transfer.setup import TransferOptions, load_setup
 
         options = TransferOptions(mirrors_file=mirrors, mirrors=mirror, upstream=not no_upstream, offline=offline)
         setup = load_setup(options, os.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -51,8 +52,8 @@ def command(
     """
 
     def call() -> None:
-        from resume_dl.offline_tools.archive import write_archive  # noqa: PLC0415 - loaded when it runs, not for --help
-        from resume_dl.offline_tools.machine.profile import look  # noqa: PLC0415 - as above
+        from resume_dl.offline_tools.archive import write_archive
+        from resume_dl.offline_tools.machine.profile import look
 
         if script:
             _write(write_archive("probe"), output)
@@ -69,7 +70,7 @@ def command(
 
 def named(places: Iterable[Path]) -> list[Path]:
     """Folders that the user named. Raises ConfigurationError."""
-    from resume_dl.offline_tools.machine.package_places import ProbeError, named_folders  # noqa: PLC0415 - as above
+    from resume_dl.offline_tools.machine.package_places import ProbeError, named_folders
 
     try:
         found: list[Path] = named_folders(map(str, places))
@@ -85,8 +86,8 @@ def line_printer(*, quiet: bool) -> Callable[[str], None]:
 
 def collect(found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path], *, quiet: bool) -> Any:
     """The inventory of the given folders, conda's caches and our own wheels; progress on stderr."""
-    from resume_dl.offline_tools.machine.inventory import inventory  # noqa: PLC0415 - as above
-    from resume_dl.offline_tools.machine.package_places import wheel_dirs  # noqa: PLC0415 - as above
+    from resume_dl.offline_tools.machine.inventory import inventory
+    from resume_dl.offline_tools.machine.package_places import wheel_dirs
 
     return inventory([*caches, *found], [*wheels, *wheel_dirs()], line_printer(quiet=quiet))
 
@@ -96,8 +97,6 @@ def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:
     if output is None:
         say_json(answer)
         return
-    import json  # noqa: PLC0415 - as above
-
     _write((json.dumps(answer, indent=2) + "\n").encode("ascii"), output)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError
+from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import presentable
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Stop:
 
 def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
     """The common options as values for the use cases."""
-    from resume_dl.transfer.setup import TransferOptions  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from resume_dl.transfer.setup import TransferOptions
 
     return TransferOptions(
         mirrors_file=options["mirrors"],
@@ -112,8 +113,8 @@ def run(
     ``empty`` makes the result of a failed run, if the JSON object has keys of its own. ``report`` prints the result,
     before the errors, which come last.
     """
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - see above
-    from resume_dl.transfer.report import RunResult, error_json  # noqa: PLC0415 - see above
+    from resume_dl.progress.choose import choose
+    from resume_dl.transfer.report import RunResult, error_json
 
     reporter = choose(options["progress"], sys.stderr, quiet=options["quiet"], verbose=options["verbose"])
     stop = Stop()
@@ -184,7 +185,7 @@ def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
     try:
         call()
     except Exception as caught:  # noqa: BLE001 - as in run
-        from resume_dl.transfer.report import error_json  # noqa: PLC0415 - see above
+        from resume_dl.transfer.report import error_json
 
         error = as_error(caught)
         show_error(error)
@@ -223,8 +224,6 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
     for number, error in enumerate(errors):
         tell(f"error: {error.message}")
         if error.resumable_bytes:
-            from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
-
             tell(f"  safe on disk: {show_bytes(error.resumable_bytes)}")
         if error.hint and error.hint not in {later.hint for later in errors[number + 1 :]}:
             tell(f"  {error.hint}")

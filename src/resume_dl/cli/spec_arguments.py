@@ -134,7 +134,7 @@ def check_specs(options: Mapping[str, Any], specs: tuple[str, ...], *, hint: str
 
 def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchRequest:
     """The request made by these options. Raises ConfigurationError."""
-    from resume_dl.resolution.fetch_request import FetchRequest  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from resume_dl.resolution.fetch_request import FetchRequest
 
     return FetchRequest(
         specs=specs,
@@ -155,8 +155,8 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
 
 def _pip_options(options: Mapping[str, Any]) -> PipOptions:
     """The options for pip; paths start from the current folder. Raises ConfigurationError."""
-    from resume_dl.model.pip import PipIndexes, index_from, place_from  # noqa: PLC0415 - see above
-    from resume_dl.resolution.fetch_request import PipOptions  # noqa: PLC0415 - see above
+    from resume_dl.model.pip import PipIndexes, index_from, place_from
+    from resume_dl.resolution.fetch_request import PipOptions
 
     here = Path.cwd()
     index = options["index_url"]

@@ -11,6 +11,8 @@ import click
 
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json
+from resume_dl.model.units import show_bytes
+from resume_dl.progress.console import duration_text, presentable
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
@@ -26,13 +28,13 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     """Show unfinished downloads: how much of each is safe on disk."""
 
     def call() -> None:
-        from resume_dl.app.leftovers import (  # noqa: PLC0415 - loaded when it runs, not for --help
+        from resume_dl.app.leftovers import (
             ahead,
             find,
             folders,
             notes_of,
         )
-        from resume_dl.transfer.setup import TransferOptions, load_setup  # noqa: PLC0415 - see above
+        from resume_dl.transfer.setup import TransferOptions, load_setup
 
         setup = load_setup(TransferOptions(), os.environ)
         places = folders(setup, pkgs_dir)
@@ -43,9 +45,6 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
 def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
     """Print the lists, or JSON; ``waiting``: complete packages that conda has not installed."""
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - see above
-    from resume_dl.progress.console import duration_text, presentable  # noqa: PLC0415 - see above
-
     if as_json:
         rows = [
             {

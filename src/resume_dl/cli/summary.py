@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resume_dl.cli.run import say
+from resume_dl.model.units import show_bytes
+from resume_dl.progress.console import duration_text
 
 if TYPE_CHECKING:
     from resume_dl.transfer.report import ArtifactResult, RunResult
@@ -27,7 +29,7 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
 def say_indexes(result: RunResult) -> None:
     """A line for each channel: where its index is from, and why it is believed."""
     if result.indexes:
-        from resume_dl.model.index_report import index_lines  # noqa: PLC0415 - as below
+        from resume_dl.model.index_report import index_lines
 
         for line in index_lines(result.indexes):
             say(line)
@@ -42,8 +44,6 @@ def say_files(result: RunResult) -> None:
 
 
 def _size(each: ArtifactResult) -> str:
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - loaded when a command runs, not for --help
-
     return "?" if each.artifact.size is None else show_bytes(each.artifact.size)
 
 
@@ -56,8 +56,6 @@ def _line(each: ArtifactResult) -> str:
 
 
 def _safe(each: ArtifactResult) -> str:
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - as above
-
     if each.waits:
         return "  (verified and safe on disk, not unpacked)"
     safe = 0 if each.error is None else each.error.resumable_bytes
@@ -66,9 +64,6 @@ def _safe(each: ArtifactResult) -> str:
 
 def sums(result: RunResult, noun: str) -> str:
     """``9 packages, 812.3 MB: 400.0 MB downloaded (3.2 MB/s), 6 cached (20.1 MB), 1 failed; 2 min 5 s``."""
-    from resume_dl.model.units import show_bytes  # noqa: PLC0415 - as above
-    from resume_dl.progress.console import duration_text  # noqa: PLC0415 - as above
-
     totals = result.as_json()["totals"]
     parts = []
     if totals["downloaded"]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from conda import CondaError
 from conda.common.configuration import PrimitiveParameter
 from conda.plugins import hookimpl
 from conda.plugins.types import (
@@ -22,19 +24,19 @@ from conda.plugins.types import (
 )
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_pre_solves() -> Iterator[CondaPreSolve]:
     """Act before conda asks for its channels' indexes."""
     yield CondaPreSolve(name="resume-dl", action=_before_solve)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_post_solves() -> Iterator[CondaPostSolve]:
     """Act before conda prints its plan, asks, and downloads."""
     yield CondaPostSolve(name="resume-dl", action=_after_solve)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_pre_commands() -> Iterator[CondaPreCommand]:
     """Act before conda installs packages that are named by their addresses, or reads indexes without a solve."""
     commands = {"create", "install", "update", "env_update"}  # env create is "create" where it reads such lists
@@ -42,7 +44,7 @@ def conda_pre_commands() -> Iterator[CondaPreCommand]:
     yield CondaPreCommand(name="resume-dl", action=_before_command, run_for=commands)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_settings() -> Iterator[CondaSetting]:
     """What users may set under ``plugins:``; all are texts, so that a wrong one is told by us and stops nobody."""
     text = {
@@ -55,102 +57,94 @@ def conda_settings() -> Iterator[CondaSetting]:
         yield CondaSetting(name, description, PrimitiveParameter(default, element_type=str))
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_subcommands() -> Iterator[CondaSubcommand]:
     """``conda resume-dl …`` is the command line: conda hands over all that follows, unread."""
     summary = "Fetch packages over bad lines: resumable, from every mirror, verified."
     yield CondaSubcommand(name="resume-dl", summary=summary, action=_command_line)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl
 def conda_health_checks() -> Iterator[CondaHealthCheck]:
     """What ``conda doctor`` says of the package caches; no other command asks."""
-    from resume_dl.conda_plugin.doctor import health_check  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.doctor import health_check
 
     yield health_check()
 
 
-@hookimpl(optionalhook=True)  # type: ignore[untyped-decorator,unused-ignore]  # conda has no types here
+@hookimpl(optionalhook=True)
 def conda_error_hints(error: Any) -> Iterator[Any]:
     """What goes on after conda's own error; condas before 26 do not know this hook, and do not ask."""
-    from resume_dl.conda_plugin.hints import hints  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.hints import hints
 
     yield from hints(error)
 
 
 def _before_command(command: str) -> None:
     """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
-    from conda.base.context import context  # noqa: PLC0415 - only when it is called
-    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
+    from conda.base.context import context
 
-    try:
+    with _left_to_conda(CondaError):
         arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
         if command in {"search", "env_create"}:
-            from resume_dl.conda_plugin.solver_indexes import fetch_for_command  # noqa: PLC0415 - as below
+            from resume_dl.conda_plugin.solver_indexes import fetch_for_command
 
             fetch_for_command(command, arguments)
             return
         named = " ".join(arguments.get("packages") or ())
         if arguments.get("file") or ".conda" in named or ".tar.bz2" in named:
-            from resume_dl.conda_plugin.explicit import before_command  # noqa: PLC0415 - only when it is called
+            from resume_dl.conda_plugin.explicit import before_command
 
             before_command(command)
-    except CondaError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
 
 
 def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
     """Import the rest only now; whatever goes wrong, conda asks for its indexes by itself (this is the net)."""
-    del specs_to_remove
-    from conda.base.context import context  # noqa: PLC0415 - only when it is called
+    from conda.base.context import context
 
-    try:
+    with _left_to_conda():
         if context.plugins.resume_dl_index == "never":
             return
-        from resume_dl.conda_plugin.solver_indexes import fetch_for_solver  # noqa: PLC0415 - only when it is called
+        from resume_dl.conda_plugin.solver_indexes import fetch_for_solver
 
-        fetch_for_solver(specs_to_add)
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
+        fetch_for_solver(specs_to_add, specs_to_remove)
 
 
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
     """Import the rest only now, and let nothing of ours stop conda but an altered local archive (this is the net)."""
     del repodata_fn, unlink_precs
     if "resume_dl.conda_plugin.index_hold" in sys.modules:
-        from resume_dl.conda_plugin.index_hold import end_hold  # noqa: PLC0415 - only where it held something
+        from resume_dl.conda_plugin.index_hold import end_hold
 
         end_hold()
     if not link_precs:
         return
-    from conda.base.context import context  # noqa: PLC0415 - only when it is called
-    from conda.exceptions import CondaError  # noqa: PLC0415 - only when it is called
+    from conda.base.context import context
 
-    try:
-        from resume_dl.conda_plugin.glance import unsettled  # noqa: PLC0415 - only when it is called
+    with _left_to_conda(CondaError):
+        from resume_dl.conda_plugin.glance import unsettled
 
         if records := unsettled(link_precs, context.pkgs_dirs):
-            from resume_dl.conda_plugin.post_solve import after_solve  # noqa: PLC0415 - only when it is called
+            from resume_dl.conda_plugin.post_solve import after_solve
 
             after_solve(records)
-    except CondaError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the net: conda goes on by itself
-        _say_left_to_conda(error)
 
 
 def _command_line(arguments: tuple[str, ...]) -> int:
-    from resume_dl.conda_plugin.subcommand import run  # noqa: PLC0415 - only when it is called
+    from resume_dl.conda_plugin.subcommand import run
 
     return run(arguments)
 
 
-def _say_left_to_conda(error: Exception) -> None:
-    from contextlib import suppress  # noqa: PLC0415 - only when it is called
+@contextmanager
+def _left_to_conda(*passing: type[Exception]) -> Iterator[None]:
+    """Report an exception in one line, but for those in ``passing``: conda does by itself what is left."""
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:  # noqa: BLE001 - no defect of the plugin may stop conda
+        with suppress(Exception):  # an installation that is broken has not even this
+            from resume_dl.conda_plugin.saying import in_one_line, say_failure
 
-    with suppress(Exception):  # an installation that is broken has not even this
-        from resume_dl.conda_plugin.saying import in_one_line, say_failure  # noqa: PLC0415 - only when it is called
-
-        say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)
+            say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)

@@ -6,7 +6,7 @@ where ``insert`` would end the command. For logins conda's own session is asked 
 every solver leaves them in its records, which indexes it has read (``SubdirData._cache_``). Nothing is patched.
 
 Two modules hold what is needed before every solve, where this one would be too slow to load: ``solver`` and
-``index_cache``.
+``index_cache``. ``shard_database`` has the private names of conda's database of shards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from conda.base.context import context
 from conda.common.path import expand, url_to_path
 from conda.common.url import is_url, join_url, path_to_url
 from conda.core.package_cache_data import PackageCacheData
+from conda.core.subdir_data import SubdirData
 from conda.exceptions import CondaError
+from conda.models.channel import Channel
 from conda.models.records import PackageCacheRecord, PackageRecord
 
 from resume_dl.caches.conda.record import channel_of, client_url, without_credentials
@@ -53,7 +55,7 @@ def may_ask(records: Iterable[Any]) -> bool:
     It asks about what it has solved (not about lines of lists and addresses), and never in ``conda env``.
     """
     said = context.always_yes or context.json or context.download_only
-    command = str(dict(context._argparse_args or {}).get("func", ""))  # noqa: SLF001 - as in listed_packages
+    command = str(dict(context._argparse_args or {}).get("func", ""))  # as in listed_packages
     solved = all(isinstance(record, PackageRecord) for record in records)
     if said or not solved or ".main_env" in command or sys.stdin is None or sys.stderr is None:
         return False
@@ -79,6 +81,11 @@ def plugin_setting(name: str) -> Any:
 def is_talkative() -> bool:
     """Whether a user wants to read more than results."""
     return not (context.quiet or context.json)
+
+
+def is_verbose() -> bool:
+    """Whether a user wants to read details (``conda -v``)."""
+    return is_talkative() and bool(context.verbosity)
 
 
 def package_caches() -> list[Path]:
@@ -121,7 +128,7 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
                 build=record.build,
                 subdir=record.subdir,
             )
-            artifact.digest  # noqa: B018 - a malformed digest raises here, not later
+            _ = artifact.digest  # a malformed digest raises here, not later
         except ValueError:
             continue
         found.append(artifact)
@@ -160,7 +167,7 @@ def insert(pkgs_dir: Path, record: Any, index: Mapping[str, Any], *, archive: Pa
     if cache.is_writable:
         cache.insert(entry)
     else:
-        cache._package_cache_records[entry] = entry  # noqa: SLF001 - the one way for a read-only cache (module docstring)
+        cache._package_cache_records[entry] = entry  # the one way for a read-only cache (module docstring)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +204,7 @@ def listed_packages(command: str) -> list[Listed]:
     Nothing where conda itself will refuse them (a line that it cannot read, names mixed with addresses), where it
     reads no lists (``env update`` before 26), and of files that it would have to download first.
     """
-    arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
+    arguments = context._argparse_args  # the one place that has them, in all versions
     files = arguments.get("file") or ()
     lines: list[str] = []
     if command != _ENV_UPDATE or find_spec("conda.env.specs.explicit") is not None:
@@ -221,7 +228,7 @@ def remember_with_login(listed: Listed) -> None:
         cache = PackageCacheData(str(pkgs_dir))
         for entry in [entry for entry in cache.iter_records() if entry.get("url") == plain]:
             known = PackageCacheRecord.from_objects(entry, url=listed.url)
-            cache._package_cache_records[entry] = known  # noqa: SLF001 - as in insert
+            cache._package_cache_records[entry] = known  # as in insert
 
 
 def local_path(url: str) -> Path:
@@ -271,9 +278,6 @@ def _pattern() -> re.Pattern[str]:
 
 def channels_with_login() -> dict[str, str]:
     """Address without the login -> with it, of every channel's platform folder that conda has read an index of."""
-    from conda.core.subdir_data import SubdirData  # noqa: PLC0415 - only where something is downloaded
-    from conda.models.channel import Channel  # noqa: PLC0415 - as above
-
     read = (key[0] for key in getattr(SubdirData, "_cache_", {}) if isinstance(key, tuple) and key[0])
     named = (url for channel in context.channels for url in Channel(channel).urls(with_credentials=True))
     found = ((without_credentials(url), url) for url in (*named, *read))
@@ -296,8 +300,8 @@ class SessionRequest:
 
 def session_request(url: str) -> SessionRequest:
     """What conda would send for ``url``; plugins are asked, and may raise anything."""
-    from conda.gateways.connection.session import CondaHttpAuth, get_session  # noqa: PLC0415 - as above
-    from requests import Request  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - conda's, not ours
+    from conda.gateways.connection.session import CondaHttpAuth, get_session
+    from requests import Request
 
     session = get_session(url)
     prepared = session.prepare_request(Request("GET", url))

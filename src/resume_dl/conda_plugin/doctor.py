@@ -30,9 +30,8 @@ def report(prefix: str, verbose: bool) -> None:  # noqa: FBT001 - conda calls it
     """Print what is found, to stdout as conda's checks do; with ``verbose`` every archive is read and hashed."""
     del prefix
     health = examine(compat.package_caches(), hashing=verbose)
-    for line in describe(health, verbose=verbose):
-        print(presentable(line))  # noqa: T201 - conda's way
-    print()  # noqa: T201 - as above
+    for line in (*describe(health, verbose=verbose), ""):
+        print(presentable(line))  # noqa: T201 - as conda's own checks do
 
 
 def describe(health: Health, *, verbose: bool) -> list[str]:

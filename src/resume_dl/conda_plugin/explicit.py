@@ -48,7 +48,7 @@ def _check_local(listed: Sequence[Listed]) -> None:
     """Compare local archives with their line's digest, else with what the index beside them says."""
     if not listed:
         return
-    from resume_dl.conda_plugin.local_channels import check_local  # noqa: PLC0415 - most lists name none
+    from resume_dl.conda_plugin.local_channels import check_local
 
     check_local([asdict(each) for each in listed if each.digest], said_in="line")
     check_local([record for each in listed if not each.digest and (record := _indexed(each))])
@@ -66,7 +66,7 @@ def _indexed(listed: Listed) -> dict[str, Any] | None:
 
 def _supply(listed: Sequence[Listed]) -> None:
     """Hand over and fetch what conda will not find by itself."""
-    from resume_dl.conda_plugin.post_solve import supply  # noqa: PLC0415 - not for lists of local archives
+    from resume_dl.conda_plugin.post_solve import supply
 
     artifacts, by_url = _artifacts(listed)
     caches = compat.package_caches()
@@ -112,10 +112,10 @@ def _with_digests(artifacts: Sequence[Artifact]) -> Sequence[Artifact]:
     """Those without a digest with the one in their channel's index, where it can be had."""
     if all(artifact.digest is not None for artifact in artifacts):
         return artifacts
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
-    from resume_dl.resolution.explicit_addresses import look_up  # noqa: PLC0415 - only where a line has no digest
+    from resume_dl.cli.run import Stop
+    from resume_dl.conda_plugin.ahead import load_ours
+    from resume_dl.progress.choose import choose
+    from resume_dl.resolution.explicit_addresses import look_up
 
     wishes = read_preferences()
     offline = compat.is_offline() or wishes.prefetch == NEVER

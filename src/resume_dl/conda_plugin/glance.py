@@ -26,7 +26,7 @@ def unsettled(records: Iterable[Any], pkgs_dirs: Sequence[str]) -> list[Any]:
     records = list(records)
     if any(_has_handed(folder) for folder in pkgs_dirs):
         return records
-    folders = [folder for folder in pkgs_dirs if os.path.isdir(folder)]  # noqa: PTH112 - as in _is_entry
+    folders = [folder for folder in pkgs_dirs if os.path.isdir(folder)]
     return [record for record in records if not any(_is_entry(folder, record) for folder in folders)]
 
 
@@ -45,6 +45,6 @@ def _is_entry(pkgs_dir: str, record: Any) -> bool:
 
 def _has_handed(pkgs_dir: str) -> bool:
     try:
-        return any(name.startswith(_HANDED) for name in os.listdir(f"{pkgs_dir}/.resume-dl"))  # noqa: PTH208 - as above
+        return any(name.startswith(_HANDED) for name in os.listdir(f"{pkgs_dir}/.resume-dl"))
     except OSError:
         return False

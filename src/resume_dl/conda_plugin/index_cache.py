@@ -20,7 +20,7 @@ from conda.core.subdir_data import SubdirData
 from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_KEY, URL_KEY
 from conda.models.channel import Channel
 
-from resume_dl.conda_plugin.index_hold import load_state, note_brought, set_aside
+from resume_dl.conda_plugin.index_hold import is_brought, load_state, note_brought, set_aside
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
     from resume_dl.model.http import CacheHeaders
@@ -50,7 +50,7 @@ class CondaIndex:
     @property
     def channel(self) -> str:
         """The channel's name, for people."""
-        from resume_dl.model.url import redact  # noqa: PLC0415 - not where all is fresh
+        from resume_dl.model.url import redact
 
         return redact(str(self._data.channel.canonical_name))
 
@@ -67,7 +67,7 @@ class CondaIndex:
     @property
     def base(self) -> RedactedUrl:
         """Where conda asks for the files of this index, login included."""
-        from resume_dl.model.url import RedactedUrl  # noqa: PLC0415 - as above
+        from resume_dl.model.url import RedactedUrl
 
         return RedactedUrl(self._fetch.url_w_credentials)
 
@@ -108,6 +108,29 @@ class CondaIndex:
             note_brought(cache, sharded=self._sharded)
         return settled
 
+    def has_shards(self) -> bool:
+        """Whether conda has a shard index that it reads or asks for anew."""
+        return self._wants_shards() and bool(self._fetch.repo_cache.cache_path_shards.exists())
+
+    def shard_index(self) -> bytes | None:
+        """The shard index that conda will read without a request: one that is fresh, or that was just brought.
+
+        It counts as fresh until the solve has read it, as one that was brought: its shards may take a while.
+        """
+        from resume_dl import fs
+        from resume_dl.indexes.shards.index import LARGEST_INDEX
+
+        cache = self._fetch.repo_cache
+        self._load(cache)  # conda makes a new one each time
+        if not self.has_shards() or (cache.stale() and not is_brought(cache)):
+            return None
+        try:
+            data = fs.read_regular(cache.cache_path_shards, LARGEST_INDEX)
+        except OSError:
+            return None
+        note_brought(cache, sharded=True)
+        return data
+
     def forms(self) -> Sequence[str]:
         """The files that conda will try, in its order; none where it asks in a way that is not known here."""
         if self._wants_shards():
@@ -136,19 +159,24 @@ class CondaIndex:
 
     def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
         """Put ``path``, a file as it was served, into the cache. Raises IntegrityError, OSError and CondaError."""
-        from resume_dl.resolve.repodata import LARGEST, unpack_zst  # noqa: PLC0415 - not where all is fresh
-        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+        from resume_dl.resolve.repodata import LARGEST, unpack_zst
+        from resume_dl.store.platform import sync_file
 
         cache = self._fetch.repo_cache
         self._load(cache)
         state = cache.state
+        temporary = _temporary(cache)
         if form == SHARDS_FN:
             state.set_has_format(_SHARDS, True)
             self._describe(state, said)
-            cache.save(path.read_bytes())
+            try:
+                shutil.copyfile(path, temporary)
+                sync_file(temporary)  # conda's own save() does not, and no check of conda's finds a torn one
+                cache.replace(temporary, cache.cache_path_shards)
+            finally:
+                temporary.unlink(missing_ok=True)
             note_brought(cache, sharded=True)
             return
-        temporary = _temporary(cache)
         try:
             if form.endswith(".zst"):
                 unpack_zst(path, temporary, largest=LARGEST if largest is None else largest)
@@ -170,7 +198,7 @@ class CondaIndex:
         It gets no validator, so conda asks its server for the whole the next time, and ``index_hold`` puts back what
         was there before. A solver that reads shards takes it as it takes any whole index.
         """
-        from resume_dl.store.platform import sync_file  # noqa: PLC0415 - as above
+        from resume_dl.store.platform import sync_file
 
         cache = self._fetch.repo_cache
         self._load(cache)
@@ -259,7 +287,7 @@ def _check_object(path: Path, form: str) -> None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1024))
         last = file.read().rstrip()[-1:]
-    from resume_dl.errors import IntegrityError  # noqa: PLC0415 - not where all is fresh
+    from resume_dl.errors import IntegrityError
 
     if first != b"{" or last != b"}":
         raise IntegrityError(f"{form} is not a JSON object", hint="ask the channel's owner")
@@ -268,7 +296,7 @@ def _check_object(path: Path, form: str) -> None:
 def _nominal_key() -> str:
     """The name by which conda notes the digest of the JSON; empty where this conda keeps none (26)."""
     try:
-        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH  # noqa: PLC0415 - gone in 26; wants jsonpatch
+        from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH
     except ImportError:
         return ""
     return str(NOMINAL_HASH)
@@ -278,7 +306,7 @@ def _content_digests(path: Path) -> dict[str, str]:
     """What conda before 26 wants of a JSON beside its ETag, or it asks without the ETag (BLAKE2b, 32 bytes)."""
     if not _nominal_key():
         return {}
-    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH  # noqa: PLC0415 - as above
+    from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH
 
     digest = blake2b(digest_size=32)
     with path.open("rb") as file:

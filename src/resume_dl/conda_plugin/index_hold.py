@@ -71,6 +71,12 @@ def note_brought(cache: Any, *, sharded: bool, before: Before | None = None) -> 
     _here.brought.append(_Brought(cache, sharded, before))
 
 
+def is_brought(cache: Any) -> bool:
+    """Whether ``hold_brought`` will hold this index, or holds it."""
+    own = cache.cache_path_state
+    return any(each.cache.cache_path_state == own for each in (*_here.brought, *(one.brought for one in _here.held)))
+
+
 def set_aside(cache: Any) -> Before:
     """Keep conda's copy from being lost; ``cache.state`` has been read. Raises no OSError."""
     state = cache.state

@@ -36,7 +36,7 @@ class Difference:
     actual: str
 
 
-class LocalArchiveMismatchError(CondaError):  # type: ignore[misc,unused-ignore]  # conda has no types here
+class LocalArchiveMismatchError(CondaError):
     """Archives of file: channels are not what is said of them; conda ends with exit code 1 and links nothing.
 
     ``said_in``: the ``index`` of their channel, or the ``line`` of a list or a command.

@@ -23,7 +23,7 @@ def after_solve(records: Iterable[Any]) -> None:
         return
     records = tuple(records)
     if any(str(record.get("url") or "").startswith("file:") for record in records):
-        from resume_dl.conda_plugin.local_channels import check_local  # noqa: PLC0415 - few have such a channel
+        from resume_dl.conda_plugin.local_channels import check_local
 
         check_local(records)
     artifacts, by_url = compat.artifacts(records)
@@ -42,6 +42,6 @@ def supply(artifacts: Sequence[Artifact], by_url: Mapping[str, Any]) -> None:
         say(f"{what}: verified and at hand, no download needed")
     absent = [artifact for artifact in (*handed.wanted, *seen.absent) if artifact.digest is not None]
     if absent and not compat.is_offline():
-        from resume_dl.conda_plugin.ahead import fetch_absent  # noqa: PLC0415 - mostly everything is cached
+        from resume_dl.conda_plugin.ahead import fetch_absent
 
         fetch_absent(absent, by_url)

@@ -7,11 +7,25 @@ Private names of conda: ``_repodata_fn``, and the method ``solve_for_transaction
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from inspect import signature
 from types import FrameType
 from typing import Any
 
 from conda.base.context import context
+from conda.core.prefix_data import PrefixData
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """Which shards conda will read: those of ``names``, and with ``follow`` of all that they depend on.
+
+    ``names`` is called only where there is a shard index.
+    """
+
+    names: Callable[[], Collection[str]]
+    follow: bool
 
 
 def running_solver() -> Any:
@@ -26,6 +40,15 @@ def running_solver() -> Any:
             return solver
         frame = frame.f_back
     return None
+
+
+def root_names(solver: Any, specs: Iterable[Any]) -> set[str]:
+    """The names whose shards a solver begins with: those of its specs, and everything that is installed.
+
+    Pins and history add none (conda 26.7: ``SolverInputState.installed`` and ``requested``).
+    """
+    installed = {record.name for record in PrefixData(str(solver.prefix)).iter_records()}
+    return installed | {name for spec in specs if (name := spec.get_exact_value("name")) is not None}
 
 
 def takes_shards(solver: Any) -> bool:

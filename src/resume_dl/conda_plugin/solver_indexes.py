@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,14 @@ from conda.models.match_spec import MatchSpec
 
 from resume_dl.conda_plugin.index_cache import CondaIndex
 from resume_dl.conda_plugin.index_hold import hold_brought
-from resume_dl.conda_plugin.solver import running_solver, takes_shards
+from resume_dl.conda_plugin.solver import Closure, root_names, running_solver, takes_shards
 
 if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
+    from resume_dl.indexes.client_channels import Brought
     from resume_dl.indexes.client_mirrors import Mirrored, Missed
+    from resume_dl.transfer.setup import Setup
 
 TWO = 2
 """Operators that have to agree."""
@@ -42,7 +45,7 @@ _tried: set[tuple[str, str]] = set()
 _said: set[str] = set()
 
 
-def fetch_for_solver(specs_to_add: Iterable[Any]) -> None:
+def fetch_for_solver(specs_to_add: Collection[Any], specs_to_remove: Collection[Any] = ()) -> None:
     """Bring what the solver that runs now will ask for. Raises KeyboardInterrupt only."""
     if _is_off():
         return
@@ -52,7 +55,10 @@ def fetch_for_solver(specs_to_add: Iterable[Any]) -> None:
     named = [channel for spec in specs_to_add if (channel := spec.get_exact_value("channel")) is not None]
     urls = all_channel_urls([*solver.channels, *named], solver.subdirs)
     names = {name for spec in specs_to_add if (name := spec.get_exact_value("name")) is not None}
-    _fetch(urls, solver._repodata_fn, sharded=takes_shards(solver), names=names)  # noqa: SLF001 - it has no other name
+    shards: Closure | None = None
+    if takes_shards(solver):
+        shards = Closure(lambda: root_names(solver, specs_to_add or specs_to_remove), follow=True)
+    _fetch(urls, solver._repodata_fn, shards=shards, names=names)  # noqa: SLF001 - it has no other name
 
 
 def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
@@ -67,16 +73,18 @@ def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
         channel, subdir = spec.get_exact_value("channel"), spec.get_exact_value("subdir")
         urls = all_channel_urls([channel] if channel else context.channels, [subdir] if subdir else context.subdirs)
         name = spec.get_exact_value("name")
+        names = set() if name is None else {name}
         sharded = bool(getattr(context, "repodata_use_shards", False))
-        _fetch(urls, REPODATA_FN, sharded=sharded, names=() if name is None else {name})
+        shards = Closure(lambda: names, follow=False) if sharded else None
+        _fetch(urls, REPODATA_FN, shards=shards, names=names)
     elif command == "env_create" and context.dry_run:
-        _fetch(all_channel_urls(_channels_of_file(arguments), context.subdirs), REPODATA_FN, sharded=False)
+        _fetch(all_channel_urls(_channels_of_file(arguments), context.subdirs), REPODATA_FN)
 
 
 def _channels_of_file(arguments: Mapping[str, Any]) -> list[str]:
     """What ``env create`` before 26 asks for: an environment file's channels, then the configured ones."""
-    from resume_dl.resolve.environment_file import read_environment_file  # noqa: PLC0415 - for this command only
-    from resume_dl.settings.channels import NODEFAULTS  # noqa: PLC0415 - as above
+    from resume_dl.resolve.environment_file import read_environment_file
+    from resume_dl.settings.channels import NODEFAULTS
 
     file = Path(str(arguments.get("file") or ""))
     if not file.is_file():
@@ -89,25 +97,30 @@ def _is_off() -> bool:
     return bool(context.offline or context.use_index_cache)
 
 
-def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Collection[str] = ()) -> None:
-    """Bring those of the indexes below ``urls`` that are not fresh; ``names``: of the packages that are asked for."""
+def _fetch(
+    urls: Iterable[str], repodata_fn: str, *, shards: Closure | None = None, names: Collection[str] = ()
+) -> None:
+    """Bring those of the indexes below ``urls`` that are not fresh, and ``shards``: None where conda reads none.
+
+    ``names``: of the packages that are asked for.
+    """
     wanted = [url for url in urls if url.startswith(("http://", "https://"))]
-    found = [CondaIndex(url, repodata_fn, sharded=sharded) for url in wanted if (url, repodata_fn) not in _tried]
-    stale = [index for index in found if not index.is_fresh()]
-    if not stale:
+    indexes = [CondaIndex(url, repodata_fn, sharded=shards is not None) for url in wanted]
+    stale = [index for index in indexes if index.key not in _tried and not index.is_fresh()]
+    if not stale and (shards is None or not any(index.has_shards() for index in indexes)):
         return
-    from resume_dl.conda_plugin.preferences import NEVER, read_preferences  # noqa: PLC0415 - not where all is fresh
+    from resume_dl.conda_plugin.preferences import NEVER, read_preferences
 
     preferences = read_preferences()
     if NEVER in {preferences.prefetch, preferences.index}:
         return
     _tried.update(index.key for index in stale)
-    from resume_dl.cli.run import Stop  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle  # noqa: PLC0415 - as above
+    from resume_dl.cli.run import Stop
+    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle
 
     stop = Stop()
     try:
-        _bring(stale, names, preferences, stop)
+        _bring(stale, indexes, shards, names, preferences, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and asks by itself
         say_failure(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself", error)
     settle()
@@ -115,23 +128,43 @@ def _fetch(urls: Iterable[str], repodata_fn: str, *, sharded: bool, names: Colle
         signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
 
 
-def _bring(stale: Sequence[CondaIndex], names: Collection[str], preferences: Preferences, stop: Stop) -> None:
-    from resume_dl.conda_plugin import compat  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.ahead import load_ours  # noqa: PLC0415 - as above
-    from resume_dl.conda_plugin.saying import say, say_failure  # noqa: PLC0415 - as above
-    from resume_dl.indexes.client_channels import fetch_indexes_ahead  # noqa: PLC0415 - only where there is something to fetch
-    from resume_dl.progress.choose import choose  # noqa: PLC0415 - as above
+def _bring(  # noqa: PLR0917  one command's whole work
+    stale: Sequence[CondaIndex],
+    indexes: Sequence[CondaIndex],
+    shards: Closure | None,
+    names: Collection[str],
+    preferences: Preferences,
+    stop: Stop,
+) -> None:
+    from resume_dl.conda_plugin import compat
+    from resume_dl.conda_plugin.saying import say, say_failure
+    from resume_dl.progress.choose import choose
 
-    setup = load_ours(preferences, PATIENCE)
+    @cache
+    def setup() -> Setup:
+        from resume_dl.conda_plugin.ahead import load_ours
+
+        return load_ours(preferences, PATIENCE)
+
+    brought: Brought | None = None
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
     try:
         with stop.listening():
-            brought = fetch_indexes_ahead(stale, setup, reporter, cancelled=stop.cancelled, names=names)
+            if stale:
+                from resume_dl.indexes.client_channels import fetch_indexes_ahead
+
+                brought = fetch_indexes_ahead(stale, setup(), reporter, cancelled=stop.cancelled, names=names)
+            if shards is not None and not stop.cancelled():
+                from resume_dl.conda_plugin.solver_shards import bring_shards
+
+                bring_shards(indexes, shards, setup, reporter, stop)
     finally:
         reporter.close()
         hold_brought()
     if stop.cancelled():
         say("stopped; what has come of the channel indexes is safe on disk, and the same command goes on from there")
+        return
+    if brought is None:
         return
     for text in _describe_mirrored(brought.mirrored, talkative=compat.is_talkative()):
         if text not in _said:  # of current_repodata.json, and then of the whole
@@ -167,7 +200,7 @@ def _describe_contradicted(files: Sequence[str]) -> str:
 
 def _describe(missed: Sequence[Missed]) -> str:
     """One line, whatever number failed."""
-    from resume_dl.conda_plugin.saying import in_one_line  # noqa: PLC0415 - as above
+    from resume_dl.conda_plugin.saying import in_one_line
 
     first = missed[0]
     more = f", and {len(missed) - 1} more," if missed[1:] else ""

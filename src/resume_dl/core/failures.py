@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from resume_dl.model.http import CacheHeaders
@@ -45,5 +45,7 @@ class Failure:
     """Of a 304: how long the copy that the caller has stays fresh."""
     unresolved: str = ""
     """The host name that the resolver does not know, where that is the trouble: the source's, or its proxy's."""
+    answered_by: str = field(default="", compare=False)
+    """The host (``host[:port]``) that said so: another than the source's where that redirects."""
     no_route: bool = False
     """A literal IP address, the source's or its proxy's, refuses the connection, or no route leads there."""

@@ -25,20 +25,12 @@ class Policy:
     fast_connection: float = 48 * MIB
     """A host whose one connection brings this much a second keeps one: what limits then is this process, and a second
     connection only costs it time (600 MB over loopback: 1.0 s with one, 1.5 s with two)."""
-    governor_every: float = 30.0
-    """So often a host at its limit is tried with one connection less: it costs a part of five seconds."""
-    governor_seconds: float = 5.0
-    """What comes is compared over so long: TCP has settled by then."""
-    governor_keeps: float = 0.95
-    """With so much of the bytes still coming, the connection brought nothing and is given back ..."""
-    governor_again: float = 300.0
-    """... for so long: lines change."""
-    ill_from: float = 3.0
-    """A host with so much illness (failures, fading) is asked over one connection at a time, and after all others."""
+    unhealthy_from: float = 3.0
+    """A host whose failures, fading with time, reach this is unhealthy: one connection at a time, after all others."""
     recovery: float = 0.5
-    """New bytes from an ill host leave it so much of its illness: two or three good answers make it well."""
+    """New bytes multiply the failures by this: after two or three good answers an unhealthy host is healthy again."""
     health_half_life: float = 600.0
-    """What a host did wrong is half forgotten after ten minutes: mirrors recover."""
+    """A failure counts for half after ten minutes: mirrors recover."""
 
     piece_size: int = MIB
     """Leases end on multiples of this, so that ranges stay few."""
@@ -80,7 +72,8 @@ class Policy:
     line_share: float = 0.5
     """... but not where half of the other connections are below this part of their best: then it is the line."""
     better_host: float = 4.0
-    """With every connection in use, one is taken from a host for another host that is so many times faster."""
+    """With every connection in use, one is taken from a host for another host that is so many times faster: of nine
+    mirrors, eight at 50 KiB a second and one at 8 MiB, 200 MiB take 23 s instead of 100 s (simulated)."""
     farewell_seconds: float = 1.0
     """A connection that has brought all it was asked for may end its answer properly, to be used again."""
 
@@ -93,7 +86,7 @@ class Policy:
     digest_step: int = 8 * MIB
     """The digest goes on when so many finished bytes lie before it: below, the round trip costs more than the hash."""
     digest_most: int = 64 * MIB
-    """At most so many at once, so that nobody waits long for a hash that is under way."""
+    """At most so many at once, so that no caller waits long for a hash that is under way."""
 
     compare_block: int = 128 * KIB
     """After a wrong digest, sources are compared in blocks of this size: what a journal's record covers."""
@@ -113,7 +106,7 @@ class Policy:
     """A connection that has not been answered for so long makes way for an idle source that has failed no more often.
     Mirrors far away and proxies take a second or two; all may be slow, so each makes way once."""
     first_byte_seconds: float = 20.0
-    """So long a connection waits for its answer at first: whoever is there answers sooner, nearly always."""
+    """So long a connection waits for its answer at first: a server that is up nearly always answers sooner."""
     first_byte_most: float = 60.0
     """A source that was silent for so long, or slow to answer, has twice as long the next time, up to what conda waits
     (its ``remote_read_timeout_secs``): a proxy that fetches the whole file first answers late, at every attempt."""
@@ -170,4 +163,4 @@ class Policy:
 
 
 DEFAULTS = Policy()
-"""What holds where nobody said otherwise."""
+"""What holds unless the caller says otherwise."""

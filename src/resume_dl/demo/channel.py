@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resume_dl.demo.package import PackageSpec, index_json, write_package
-from resume_dl.demo.zstd import raw_frame
+import zstandard
+
+from resume_dl.demo.package import STORED, PackageSpec, index_json, write_package
 
 __all__ = ["BuiltPackage", "ChannelInfo", "PackageSpec", "build_channel", "hash_file", "pytorch_like", "write_repodata"]
 
@@ -83,7 +84,7 @@ def build_channel(
 
 
 def write_repodata(root: Path, subdir: str, packages: Iterable[BuiltPackage]) -> None:
-    """Write ``repodata.json``, ``current_repodata.json`` and their ``.zst`` (raw blocks) for one subdir."""
+    """Write ``repodata.json``, ``current_repodata.json`` and their ``.zst`` for one subdir."""
     records: dict[str, dict[str, dict[str, Any]]] = {"tar.bz2": {}, "conda": {}}
     for package in sorted(packages, key=lambda package: package.filename):
         records[package.spec.format][package.filename] = package.record
@@ -97,7 +98,7 @@ def write_repodata(root: Path, subdir: str, packages: Iterable[BuiltPackage]) ->
     data = json.dumps(document, indent=1).encode()
     for name in ("repodata.json", "current_repodata.json"):
         (root / subdir / name).write_bytes(data)
-        (root / subdir / f"{name}.zst").write_bytes(raw_frame(data))
+        (root / subdir / f"{name}.zst").write_bytes(zstandard.compress(data, level=STORED))
 
 
 class FileHash(NamedTuple):

@@ -12,25 +12,27 @@ from queue import Empty, SimpleQueue
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.budget import Budget
 from resume_dl.core.download import Download
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
+from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.comparer import Comparer
-from resume_dl.engine.holder import Holder
+from resume_dl.engine.duplicate_worker import DuplicateWorker
 from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of, labels_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
+from resume_dl.engine.progress_notifier import ProgressNotifier
 from resume_dl.engine.running import Running
-from resume_dl.engine.telling import Teller
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
 from resume_dl.errors import LockedError
 from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
+STOP_SECONDS = 10.0
+"""How long a run that an exception ends waits for its connections to close."""
 SLICE = 0.2
 """The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
 SHOW_ALL_EVERY = 1.0
@@ -80,7 +82,7 @@ class Engine:
         network: Reachability | None = None,
     ) -> None:
         self._transport = transport
-        self._teller = Teller(reporter)
+        self._notifier = ProgressNotifier(reporter)
         self._policy = policy if limit_rate is None else replace(policy, rebalance=False)
         self._cancelled = cancelled
         self._clock = AwakeClock(clock, policy.longest_step)
@@ -134,6 +136,10 @@ class Engine:
             self._trace_begin(job)
         try:
             self._loop(session)
+        except BaseException:
+            with suppress(Exception):  # what ended the run is what the caller has to learn
+                self._stop(session)
+            raise
         finally:
             for running in self._running.values():
                 for worker in list(running.workers.values()):
@@ -162,7 +168,7 @@ class Engine:
                 moment = self._clock.now()
                 self._trace(moment, key, event)
                 self._perform(session.handle(key, event, moment, more=left > 0))
-                self._teller.show(self._running[key], moment)
+                self._notifier.show(self._running[key], moment)
             if not cancelled and self._cancelled():
                 cancelled = True
                 moment = self._clock.now()
@@ -179,7 +185,23 @@ class Engine:
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
                 for each in self._running.values():  # a line that stands still must look so
-                    self._teller.show(each, now)
+                    self._notifier.show(each, now)
+
+    def _stop(self, session: Session) -> None:
+        """End every download as a user's stop does: a part file that stayed open would keep its lock.
+
+        Takes ``STOP_SECONDS`` at most: an action that was cut off may have no answer.
+        """
+        until = self._clock.now() + STOP_SECONDS
+        self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
+        while not session.over and (now := self._clock.now()) < until:
+            for key, event in self._wait(SLICE):
+                if key in self._running:
+                    if isinstance(event, ev.ConnectionClosed):
+                        self._running[key].workers.pop(event.connection, None)
+                    self._perform(session.handle(key, event, now))
+            if session.next_deadline() <= now:
+                self._perform(session.tick(now))
 
     def _wait(self, seconds: float) -> list[_Told]:
         """The next event, if one comes in time."""
@@ -212,7 +234,7 @@ class Engine:
         elif isinstance(action, act.ShortenLease | act.WriteHeld | act.CloseConnection):
             self._tell_worker(running.workers.get(action.connection), action)
         elif isinstance(action, act.NoteFailure):
-            self._teller.failure(running, action)
+            self._notifier.failure(running, action)
         elif isinstance(action, act.Prepare):
             journaled = action.journaled
             self._in_pool(self._storing, key, lambda: self._prepare(running, journaled=journaled))
@@ -246,7 +268,7 @@ class Engine:
         elif isinstance(action, act.Publish):
             self._in_pool(self._storing, key, lambda: self._publish(running, part), publish=True)
         else:
-            raise AssertionError(f"nobody knows how to do {action}")  # noqa: TRY004 - a bug of ours
+            raise TypeError(f"unknown action: {action}")
 
     def _record(self, key: str, running: Running, part: PartFile, mark: int) -> None:
         """In the pool, for it syncs the journal; one after the other, and before whatever else ends their meaning."""
@@ -272,10 +294,10 @@ class Engine:
             worker.shut()
         elif isinstance(action, act.ShortenLease):
             worker.shorten(action.end)
-        elif isinstance(worker, Holder):
+        elif isinstance(worker, DuplicateWorker):
             worker.write(action.gaps)
         else:
-            raise AssertionError(f"{action} for one that holds nothing")  # noqa: TRY004 - a bug of ours
+            raise TypeError(f"{action} for a worker that holds no bytes")
 
     def _in_pool(
         self, pool: Pool, key: str, call: Callable[[], ev.Event], *, sync: bool = False, publish: bool = False
@@ -338,7 +360,7 @@ class Engine:
             if action.mode is act.Mode.WRITE:
                 worker = Writer(action, label=label, **more)
             elif action.mode is act.Mode.HOLD:
-                worker = Holder(action, label=label, **more)
+                worker = DuplicateWorker(action, label=label, **more)
             else:
                 worker = Comparer(action, block=self._policy.compare_block, **more)
         except Exception:
@@ -383,6 +405,6 @@ class Engine:
         failures = [source.failures for source in running.download.sources]
         error = error_of(fail, artifact, artifact.sources, failures, came=running.download.kept) if fail else None
         safe = fail.resumable_bytes if fail else None
-        self._teller.ended(running, status, safe=safe, note=error.message if error else "")
+        self._notifier.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)
         self._on_done(outcome)

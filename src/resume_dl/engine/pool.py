@@ -16,7 +16,7 @@ _Call = tuple[Callable[[], None], Failed]
 class Pool:
     """Runs calls in daemon threads: a process that must end waits neither for a hash nor for a connect.
 
-    Without ``most`` a call never waits for another: a thread that is stuck in a connect or a sync holds up nobody.
+    Without ``most`` a call never waits for another: a thread that is stuck in a connect or a sync delays no other.
     With it, calls beyond so many wait for their turn, in order.
     """
 
@@ -62,10 +62,8 @@ class Pool:
             call, failed = given
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - the code that waits for the call has to learn of it
-                failed(error)
-            except BaseException as error:  # noqa: BLE001 - and the thread serves the next call
-                failed(RuntimeError(f"{type(error).__name__} in a thread"))
+            except BaseException as error:  # noqa: BLE001 - what waits is told, and the thread serves the next call
+                failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__} in a thread"))
             del given, call, failed  # or an idle thread would keep what it worked on alive
             with self._lock:
                 self._idle += 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import ConnectionClosed, Event, LeaseShortened, LocalFailed, LookupFailed, ResponseStarted
 from resume_dl.core.failures import Failure, FailureKind
-from resume_dl.core.leasing import NO_END
 from resume_dl.core.responses import cache_headers, check_head, check_length, check_magic, gives_ranges
+from resume_dl.core.scheduling.leases import NO_END
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.errors import ContentError, NetworkError, ResumeDLError, SourceError, StalledError
 from resume_dl.model.artifact import Source
@@ -70,7 +71,8 @@ class Worker(ABC):
     def shut(self) -> None:
         """Fence all further writes, wake the thread.
 
-        Before the head is here the thread may sit in a connect that nothing can wake: its last word is said for it.
+        Before the head is here the thread may sit in a connect that nothing can wake: ConnectionClosed is posted on its
+        behalf.
         """
         with self._fence:
             self._closed.set()
@@ -117,7 +119,7 @@ class Worker(ABC):
             self._post(LookupFailed(self._request.url.host, failure))
 
     def _say_closed(self, failure: Failure | None = None, size: int | None = None) -> None:
-        """The last word, once; the caller holds the fence, so that nothing is said after it."""
+        """Post ConnectionClosed, once; the caller holds the fence, so that nothing is posted after it."""
         if not self._reported:
             self._reported = True
             self._post(ConnectionClosed(self._id, self._position, self._received, failure, size))
@@ -127,7 +129,7 @@ class Worker(ABC):
         try:
             verdict = check_head(self._request, response.head, self._order.size)
             if isinstance(verdict, Failure):
-                return verdict, None
+                return replace(verdict, answered_by=response.head.final_host), None
             too_long = check_length(verdict.size, self._largest)
             if too_long is not None:
                 return too_long, None

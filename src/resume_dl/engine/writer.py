@@ -7,7 +7,7 @@ from typing import Any
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import BytesWritten
-from resume_dl.core.leasing import NO_END
+from resume_dl.core.scheduling.leases import NO_END
 from resume_dl.engine.recording import Recorder
 from resume_dl.engine.worker import Worker
 

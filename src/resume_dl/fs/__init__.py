@@ -19,17 +19,19 @@ from resume_dl.fs.regular import (
     write_file,
 )
 from resume_dl.fs.removal import remove
-from resume_dl.fs.system import WINDOWS, is_link
+from resume_dl.fs.system import WINDOWS, absolute, is_link, names_in
 
 __all__ = [
     "WINDOWS",
     "UntrustedFolderError",
+    "absolute",
     "check_private",
     "create_file",
     "is_link",
     "is_others_link",
     "is_regular",
     "make_private",
+    "names_in",
     "open_regular",
     "others_link_on",
     "owner_of_unshared",

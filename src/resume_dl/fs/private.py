@@ -113,8 +113,8 @@ def _is_own_group(found: os.stat_result, above: os.stat_result) -> bool:
         return True
     if sys.platform == "win32":
         return True
-    import grp  # noqa: PLC0415 - POSIX alone has them
-    import pwd  # noqa: PLC0415
+    import grp
+    import pwd
 
     try:
         user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
@@ -136,7 +136,7 @@ def _looks_as_all_do(parent: str, found: os.stat_result) -> bool:
 
 def _user(number: int) -> str:
     if sys.platform != "win32":
-        import pwd  # noqa: PLC0415 - POSIX alone has it
+        import pwd
 
         with suppress(KeyError):
             return pwd.getpwuid(number).pw_name

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.agreement import Agreement
 from resume_dl.indexes.index_sources import IndexSources
-from resume_dl.indexes.shards.fetch import OpenIndex
 from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
+from resume_dl.indexes.shards.open_index import OpenIndex
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.channel import Channel
 from resume_dl.model.index_report import IndexReport, Vouched

@@ -13,6 +13,7 @@ from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.substitutes import SubstituteIndex, SubstituteIndexes
 from resume_dl.indexes.trust import Standing, authority_of, standing
 from resume_dl.indexes.whole import FORMATS, Asked, Wanted, WholeIndexes
+from resume_dl.model.artifact import Source
 from resume_dl.model.channel import Channel
 from resume_dl.model.index_report import Vouched
 from resume_dl.model.url import RedactedUrl
@@ -91,7 +92,7 @@ class MirroredAhead:
             engine,
             self._places,
             folder,
-            _Whispering(reporter),
+            Whispering(reporter),
             offline=False,
             largest=options.max_index_size,
             freshness=Freshness(options.refresh, options.index_max_age),
@@ -105,6 +106,17 @@ class MirroredAhead:
         """Whether mirrors may have it in its server's place."""
         wanted = self._wanted(index)
         return wanted is not None and self._substitutes.can_replace(wanted, index.filename)
+
+    def others(self, index: MirroredIndex, filename: str) -> tuple[Source, ...]:
+        """Where else a file beside the index may be, for bytes whose digest is known; nowhere for a channel with login.
+
+        Raises ConfigurationError.
+        """
+        wanted = self._wanted(index)
+        if wanted is None:
+            return ()
+        stand = self._standing(wanted, filename)
+        return (*stand.named, *stand.authority, *stand.carriers)
 
     def take_named(self, indexes: Sequence[Index]) -> list[Index]:
         """Have the mirrors that the user named give what they have; returns the others. Raises Interrupted."""
@@ -188,7 +200,7 @@ class MirroredAhead:
         return {url, self._setup.access(url).url}
 
 
-class _Whispering:
+class Whispering:
     """A reporter whose messages are ones of ``--verbose``: the client's user is told one line in the end."""
 
     def __init__(self, reporter: Reporter) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -19,8 +20,10 @@ import msgspec
 
 from resume_dl.errors import IntegrityError, Interrupted
 from resume_dl.indexes.operators import Operators
+from resume_dl.indexes.shards.closure import Closure
 from resume_dl.indexes.trust import Stated, compare
 from resume_dl.model.artifact import Artifact, safe_filename
+from resume_dl.model.spec_name import name_of
 from resume_dl.model.url import RedactedUrl
 
 _SECTIONS = ("packages", "packages.conda")
@@ -28,9 +31,11 @@ _NOWHERE = RedactedUrl("")
 _DIGESTS = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}")}
 _INTEGERS = ("build_number", "size", "timestamp")
 """What clients read as integers: a file with another type there is unreadable for some."""
-_ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$")]
-_Records = Annotated[dict[_ArchiveName, msgspec.Raw], msgspec.Meta(max_length=2_000_000)]
+_ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$", max_length=255)]
+_MOST_OBJECTS = 2_000_000
+"""In one section: its records, and objects within them; the largest real one has 700,000."""
 _LARGEST_RECORD = 1 << 20
+_PIECE = 1 << 20
 _ASK_EVERY = 1000
 """Records; so many are compared in a hundredth of a second."""
 _LINKED = ("noarch", "python_site_packages_path", "size", "subdir")
@@ -44,6 +49,10 @@ class _Sections(msgspec.Struct, rename={"conda": "packages.conda"}):
     conda: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Record(msgspec.Struct, gc=False):
+    """Any object, of which nothing is kept."""
+
+
 class _Identity(msgspec.Struct):
     """What every record must have in its right type."""
 
@@ -55,6 +64,13 @@ class _Identity(msgspec.Struct):
     size: int | None = None
 
 
+class _Dependent(msgspec.Struct):
+    depends: list[str] = []
+
+
+_as_dependent = msgspec.json.Decoder(_Dependent).decode
+_check_records = msgspec.json.Decoder(dict[_ArchiveName, _Record]).decode
+_as_records = msgspec.json.Decoder(dict[_ArchiveName, msgspec.Raw]).decode
 _as_identity = msgspec.json.Decoder(_Identity).decode
 
 
@@ -76,15 +92,31 @@ class Merged:
     """Records that no second operator states alike."""
     contradicted: tuple[str, ...]
     """Files for which two mirrors state different digests."""
-    lacking: frozenset[str]
-    """Of the names that were asked for, those of which a mirror has records and the merged index has none."""
+    alone: frozenset[str]
+    """Names of packages of which a mirror has records and the merged index has none."""
+    depends: Mapping[str, Collection[str]]
+    """For each name of the merged index, those that its records depend on."""
+
+
+def lacking(merged: Collection[Merged], names: Iterable[str]) -> frozenset[str]:
+    """Of ``names``, and of all that they lead to in indexes that are used together, those that one operator has."""
+    stated = frozenset(name for each in merged for name in each.depends)
+    closure = Closure()
+    found: set[str] = set()
+    left = [*closure.add(names)]
+    while left:
+        name = left.pop()
+        if name not in stated and any(name in each.alone for each in merged):
+            found.add(name)
+        for each in merged:
+            left += closure.add(each.depends.get(name, ()))
+    return frozenset(found)
 
 
 def write_merged(
     copies: Sequence[MirrorCopy],
     target: Path,
     subdir: str,
-    names: Collection[str] = (),
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Merged:
@@ -98,7 +130,7 @@ def write_merged(
     """
     tables = [_tables(copy) for copy in copies]
     pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
-    count = _Count(frozenset(names))
+    count = _Count()
     with target.open("wb") as file:
         file.write(b'{"info":' + json.dumps({"subdir": subdir}).encode())
         for number, section in enumerate(_SECTIONS):
@@ -106,19 +138,36 @@ def write_merged(
             _write_section([table[number] for table in tables], pairs, file, count, cancelled)
             file.write(b"}")
         file.write(b',"removed":[],"repodata_version":1}')
-    return Merged(count.records, count.unstated, tuple(count.contradicted), frozenset(count.seen - count.stated))
+    alone = frozenset(count.seen - count.depends.keys())
+    return Merged(count.records, count.unstated, tuple(count.contradicted), alone, count.depends)
 
 
 @dataclass(slots=True)
 class _Count:
-    """What is counted while sections are written; ``seen`` and ``stated`` are those of ``names`` that have records."""
+    """What is counted while sections are written; ``seen`` are the names that have records in any copy."""
 
-    names: frozenset[str]
     records: int = 0
     unstated: int = 0
     contradicted: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    stated: set[str] = field(default_factory=set)
+    depends: dict[str, set[str]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    """Spec -> its name: most records share theirs."""
+
+    def add(self, names: Iterable[str], record: bytes) -> None:
+        """Count a record that is written, of packages of these names."""
+        self.records += 1
+        try:
+            specs = _as_dependent(record).depends
+        except msgspec.MsgspecError:
+            specs = []  # no client can read it
+        mentioned = {self._names.setdefault(spec, "") or self._named(spec) for spec in specs}
+        for name in names:
+            self.depends.setdefault(name.lower(), set()).update(mentioned)
+
+    def _named(self, spec: str) -> str:
+        name = self._names[spec] = sys.intern(name_of(spec))
+        return name
 
 
 _Table = Mapping[str, msgspec.Raw]
@@ -132,10 +181,22 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
         with copy.path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that is in it
         sections = msgspec.json.decode(data, type=_Sections)
-        decode = msgspec.json.Decoder(_Records).decode
-        return decode(sections.packages), decode(sections.conda)
+        return _records(sections.packages), _records(sections.conda)
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
+
+
+def _records(section: msgspec.Raw) -> _Table:
+    """The records of a section. Raises ValueError or MsgspecError.
+
+    Memory is bounded before it is spent: an object begins with a brace, so there are no more records than braces, and
+    decoding ends at the first value that is no object.
+    """
+    text = memoryview(section)
+    if sum(bytes(text[at : at + _PIECE]).count(b"{") for at in range(0, len(text), _PIECE)) > _MOST_OBJECTS:
+        raise ValueError(f"a section has more than {_MOST_OBJECTS:,} objects")
+    _check_records(section)
+    return _as_records(section)
 
 
 def _write_section(
@@ -145,18 +206,22 @@ def _write_section(
     for done, filename in enumerate(_filenames(tables)):
         if done % _ASK_EVERY == 0 and cancelled():
             raise Interrupted("stopped while indexes of mirrors were compared")
-        found = [(number, bytes(table[filename])) for number, table in enumerate(tables) if filename in table]
+        found = [(number, _text(table[filename])) for number, table in enumerate(tables) if filename in table]
         names, verdict, record = _stated(found, pairs)
-        count.seen |= names & count.names
+        count.seen.update(name.lower() for name in names)
         if verdict is Stated.ALIKE and _is_safe(filename):
             file.write((b"" if first else b",") + json.dumps(filename).encode() + b":" + record)
             first = False
-            count.records += 1
-            count.stated |= names & count.names
+            count.add(names, record)
         else:
             count.unstated += 1
             if verdict is Stated.OTHERWISE:
                 count.contradicted.append(filename)
+
+
+def _text(record: msgspec.Raw) -> bytes:
+    """The record as it stands in the file; one that is too large has no text, and so no identity."""
+    return bytes(record) if len(memoryview(record)) <= _LARGEST_RECORD else b""
 
 
 def _filenames(tables: Sequence[_Table]) -> Iterator[str]:
@@ -195,9 +260,9 @@ def _identity(text: bytes) -> _Identity | None:
 
 def _compared(own: bytes, theirs: bytes) -> tuple[Stated, bytes]:
     """Two mirrors' records of one file, and what both of them say."""
-    if max(len(own), len(theirs)) > _LARGEST_RECORD:
-        return Stated.ABSENT, b""
     try:
+        if own == theirs:  # as mirrors have nearly every record
+            return _stated_alike(_lowered(msgspec.json.decode(own)))
         return _compared_values(_lowered(msgspec.json.decode(own)), _lowered(msgspec.json.decode(theirs)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return Stated.ABSENT, b""
@@ -210,7 +275,11 @@ def _compared_values(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[State
     same = all(_is_same(own.get(key) or None, theirs.get(key) or None) for key in _EXACT)
     if verdicts != {Stated.ALIKE} or not same or not _is_same(own.get("build_number"), theirs.get("build_number")):
         return Stated.ABSENT, b""
-    both = {key: value for key, value in own.items() if key in theirs and _is_same(theirs[key], value)}
+    return _stated_alike({key: own[key] for key in own if key in theirs and _is_same(theirs[key], own[key])})
+
+
+def _stated_alike(both: dict[str, Any]) -> tuple[Stated, bytes]:
+    """What of a record that two mirrors state is given to clients, which expect the right types."""
     for key in _INTEGERS:
         if key in both and type(both[key]) is not int:
             if key == "build_number":
@@ -234,7 +303,7 @@ def _lowered(record: dict[str, Any]) -> dict[str, Any]:
 
 def _artifact(record: Mapping[str, Any]) -> Artifact:
     known = {key: record.get(key) for key in ("name", "version", "build", "sha256", "md5", "size")}
-    return Artifact(kind="conda", filename="record", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]
+    return Artifact(kind="conda", filename="record-", url=_NOWHERE, record=record, **known)  # type: ignore[arg-type]  # checked before
 
 
 def _is_safe(filename: str) -> bool:

@@ -1,6 +1,6 @@
 """Attempts at small requests: one source after another, two at once where the first is slow, in threads of their own.
 
-Which source is asked, when another one as well, and when it is over, is decided in ``core.asking``; this only does it.
+``core.small_requests`` decides which source is asked, when another one as well, and when it is over.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from resume_dl.core.asking import TRIES, Ask, Drop, SmallRequest, next_step
 from resume_dl.core.failures import Failure
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
+from resume_dl.core.small_requests import TRIES, Ask, Drop, SmallRequest, next_step
 from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.pool import Pool

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from resume_dl.core.asking import SmallRequest
+from resume_dl.core.small_requests import SmallRequest
 from resume_dl.errors import Interrupted
 from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest, ResponseHead

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, TypeVar
 
-from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import check_head, check_length
+from resume_dl.core.small_requests import TRIES
 from resume_dl.indexes.small_answers import Body, Part, Refused
 from resume_dl.indexes.small_attempts import Attempts
 from resume_dl.indexes.small_body import MOST, ByteCount, joined
@@ -178,5 +178,5 @@ class Reader:
 def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     verdict = check_head(request, head, None)
     if isinstance(verdict, Failure):
-        return verdict
+        return replace(verdict, answered_by=head.final_host)
     return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from resume_dl.errors import IntegrityError
-from resume_dl.indexes.merged_index import MirrorCopy, write_merged
+from resume_dl.indexes.merged_index import Merged, MirrorCopy, lacking, write_merged
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
 from resume_dl.indexes.trust import Standing
 from resume_dl.indexes.whole import Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
@@ -25,6 +25,8 @@ TWO = 2
 """So many operators must state a record."""
 ROUNDS = 2
 """So often carriers are asked where others have not answered: the client can still ask by itself, and waits for us."""
+FURTHER = 3
+"""So often further operators are asked for what the others do not agree on; each gives whole indexes."""
 NOARCH = "noarch"
 
 StandingOf = Callable[[Asked, str], Standing]
@@ -49,8 +51,8 @@ Give = Callable[[Wanted, SubstituteIndex], None]
 class SubstituteIndexes:
     """Whole indexes of mirrors; merged ones are written to ``folder`` and removed once the client has them.
 
-    ``names``: of the packages that the user asked for. A third operator is asked where the first two do not agree on
-    any record of one of them.
+    ``names``: of the packages that the user asked for. Further operators are asked where the first two do not agree on
+    any record of one of them, or of a package that they depend on.
     """
 
     def __init__(
@@ -123,12 +125,13 @@ class SubstituteIndexes:
         for _ in range(ROUNDS):
             if not self._consult(witnesses, forms):
                 break
-        whys: dict[Wanted, str] = {}
-        for each, those in witnesses.items():
-            if those.are_two or (empty and those.say_absent and each[1] != NOARCH):
-                self._merge(each, those, forms, give, whys)
-            else:
-                whys[each] = those.why
+        able = {
+            each: those
+            for each, those in witnesses.items()
+            if those.are_two or (empty and those.say_absent and each[1] != NOARCH)
+        }
+        whys = {each: those.why for each, those in witnesses.items() if each not in able}
+        self._merge(able, forms, give, whys)
         return whys
 
     def _consult(self, witnesses: Mapping[Wanted, _Witnesses], forms: Sequence[str]) -> bool:
@@ -149,20 +152,43 @@ class SubstituteIndexes:
         return True
 
     def _merge(
-        self, wanted: Wanted, those: _Witnesses, forms: Sequence[str], give: Give, whys: dict[Wanted, str]
+        self, witnesses: Mapping[Wanted, _Witnesses], forms: Sequence[str], give: Give, whys: dict[Wanted, str]
     ) -> None:
+        """Merge what came for each, and give it; where too little is agreed on, with a further operator's first."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        target = self._folder / f"merged-{secrets.token_hex(8)}.json"
+        targets = {each: self._folder / f"merged-{secrets.token_hex(8)}.json" for each in witnesses}
+        merged: dict[Wanted, Merged] = {}
+        now = [*witnesses]
         try:
-            merged = write_merged(those.copies, target, wanted[1], self._names, cancelled=self._cancelled)
-            if merged.lacking and those.widen() and self._consult({wanted: those}, forms):
-                merged = write_merged(those.copies, target, wanted[1], self._names, cancelled=self._cancelled)
-            give(wanted, SubstituteIndex(target, Vouched.AGREEMENT, those.agreeing, merged.contradicted))
+            for number in range(1 + FURTHER):
+                for each in now:
+                    self._merge_one(each, witnesses[each], targets[each], merged, whys)
+                names = lacking(merged.values(), self._names)
+                now = [each for each, one in merged.items() if names & one.alone and witnesses[each].widen()]
+                if number == FURTHER or not now or not self._consult({each: witnesses[each] for each in now}, forms):
+                    break
+            for each, one in merged.items():
+                agreeing = witnesses[each].agreeing
+                give(each, SubstituteIndex(targets[each], Vouched.AGREEMENT, agreeing, one.contradicted))
+        finally:
+            for target in targets.values():
+                with suppress(OSError):
+                    target.unlink(missing_ok=True)
+
+    def _merge_one(
+        self, wanted: Wanted, those: _Witnesses, target: Path, merged: dict[Wanted, Merged], whys: dict[Wanted, str]
+    ) -> None:
+        """Write ``target``; what a further copy cannot be read for leaves it as it was."""
+        new = target.with_suffix(".new")
+        try:
+            merged[wanted] = write_merged(those.copies, new, wanted[1], cancelled=self._cancelled)
+            new.replace(target)
         except IntegrityError as error:
-            whys[wanted] = error.message
+            if wanted not in merged:
+                whys[wanted] = error.message
         finally:
             with suppress(OSError):
-                target.unlink(missing_ok=True)
+                new.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)

@@ -194,14 +194,16 @@ class WholeIndexes:
             again: dict[Asked, Artifact] = {}
             for each, index in indexes.items():
                 outcome = outcomes[index.key]
-                results[each].downloaded += outcome.downloaded
+                result, said_before = results[each], results[each].answered_by
+                result.downloaded += outcome.downloaded
                 hosts = {host for report in outcome.sources for host in report.answered_by}
                 hosts |= known.get(index.key, frozenset())
                 if _is_of_one(each):
                     goes_on = outcome.error is not None and outcome.reason not in ("unchanged", "lacking")
                     self._copies.note_hosts_of_part(index, hosts if goes_on and not _is_refused(outcome) else ())
-                results[each].answered_by = tuple(sorted(hosts))
+                result.answered_by = tuple(sorted(hosts))
                 if outcome.reason == "lacking" and (index.sources or not self._places.left_out):
+                    result.answered_by = tuple(sorted({*said_before, *hosts}))  # of every form
                     continue
                 if _is_refused(outcome):
                     self._refuse(each, index, f"{outcome.error}")

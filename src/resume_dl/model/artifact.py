@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from resume_dl.file_names import unsafe_name
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
-
-_FORBIDDEN = set('/\\:\0*?"<>|')
-
 
 _PLAIN = re.compile(r"[a-z0-9_]+-(?:[A-Za-z0-9_.+!-]*[A-Za-z0-9_+!-])?")
 """A fast check that accepts nearly all archive names: with a hyphen before any dot none is reserved."""
@@ -23,17 +21,9 @@ def safe_filename(name: str) -> str:
     Refuses what a hostile index could use to write elsewhere: separators, ``..``, drive letters, NUL, control
     characters, and names that Windows would trim or redirect (trailing dot or space, ``CON``, ``NUL``, ...).
     """
-    if _PLAIN.fullmatch(name):
+    if _PLAIN.fullmatch(name) and len(name) <= 255:
         return name
-    stem = name.split(".", 1)[0].rstrip(" ").upper()
-    reserved = {"CON", "PRN", "AUX", "NUL", *(f"{d}{i}" for d in ("COM", "LPT") for i in range(10))}
-    if (
-        not name
-        or name in {".", ".."}
-        or name[-1] in ". "
-        or stem in reserved
-        or any(c in _FORBIDDEN or ord(c) < 32 for c in name)
-    ):
+    if unsafe_name(name):
         raise ValueError(f"unsafe file name: {name!r}")
     return name
 

@@ -38,7 +38,7 @@ class CondaSettings:
     """Channel name -> its parent URL."""
     custom_multichannels: Mapping[str, tuple[RedactedUrl, ...]] = field(default_factory=dict)
     """Multichannel name -> its members' URLs; ``defaults`` is ``default_channels``."""
-    channel_alias: RedactedUrl = RedactedUrl(CHANNEL_ALIAS)  # noqa: RUF009 - frozen, so it may be shared
+    channel_alias: RedactedUrl = field(default_factory=lambda: RedactedUrl(CHANNEL_ALIAS))
     channel_priority: str = "flexible"
     """``strict``, ``flexible`` or ``disabled``."""
     pkgs_dirs: tuple[Path, ...] = ()

@@ -25,6 +25,7 @@ _IN_PATH = re.compile(r"(?<=/)[^\s/@:]+:[^\s/@:]+@")
 _PASSWORD = re.compile(r"(?:^|/)[^\s/@:]*:([^\s/@][^\s@]*)@")
 _DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
 _UNREADABLE = "<unreadable address>"
+_HIDDEN = "***"
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
 
 
@@ -37,7 +38,7 @@ def scrub(text: str) -> str:
     if shown != text:  # URL parsers may quote a piece of the URL in their errors
         for found in _ANY.finditer(text):
             for password in _PASSWORD.findall(found[0]):
-                if len(password) > 2 and password != "***":  # noqa: S105 - that is what it is hidden by
+                if len(password) > 2 and password != _HIDDEN:
                     shown = shown.replace(password, "***")
     return shown
 

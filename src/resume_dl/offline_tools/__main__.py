@@ -2,8 +2,8 @@
 
 import sys
 
-if sys.version_info < (3, 8):  # noqa: UP036 - any Python may run this
-    sys.stderr.write("Python 3.8 or newer is needed; this is %s\n" % sys.version.split()[0])  # noqa: UP031 - as above
+if sys.version_info < (3, 8):
+    sys.stderr.write("Python 3.8 or newer is needed; this is %s\n" % sys.version.split()[0])
     sys.exit(2)
 
 if __name__ == "__main__":
@@ -11,7 +11,7 @@ if __name__ == "__main__":
 
     # PYTHONPATH may name the folder that the archive lies in, or be empty, which is the current one: no module is
     # looked for there. The first entry is the archive.
-    _folder = os.path.realpath(os.path.dirname(os.path.abspath(sys.argv[0])))  # noqa: PTH100, PTH120 - pathlib may lie there
+    _folder = os.path.realpath(os.path.dirname(os.path.abspath(sys.argv[0])))
     sys.path[1:] = [entry for entry in sys.path[1:] if entry and os.path.realpath(entry) != _folder]
 
     from resume_dl.offline_tools.start import start  # not before, and not for a Python that is too old

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import os
 import pkgutil
 import sys
 import tempfile
@@ -16,6 +15,8 @@ import zipfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator
+
+from resume_dl import fs
 
 TOOLS = ("install", "join", "probe", "unpack", "verify")
 NAMES = tuple(f"{tool}.py" for tool in TOOLS)
@@ -91,7 +92,7 @@ def _read(path: str) -> bytes:
 @contextmanager
 def archive_file() -> Iterator[Path]:
     """Yield an archive that another Python can start: the running one, else a temporary one."""
-    running = Path(os.path.abspath(sys.argv[0]))  # noqa: PTH100 - resolve() follows links
+    running = fs.absolute(sys.argv[0])
     if getattr(__spec__.loader, "archive", None) is not None:
         yield running
         return

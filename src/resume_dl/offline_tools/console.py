@@ -11,14 +11,6 @@ def shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def show_size(count: float) -> str:
-    """A size such as ``1.5 MB``, as in resume-dl's own commands (model/units.py)."""
-    for unit, scale, figures in (("B", 1, 0), ("kB", 1000, 1), ("MB", 1000**2, 1)):
-        if round(count / scale, figures) < 1000:
-            return f"{count / scale:.{figures}f} {unit}"
-    return f"{count / 1000**3:.1f} GB"
-
-
 def settle() -> None:
     """Flush the output at the end of a script; a closed pipe does not change the exit code.
 

@@ -6,7 +6,8 @@ import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator
 
-from resume_dl.offline_tools.console import show_size
+from resume_dl import fs
+from resume_dl.byte_units import show_bytes
 
 _BLOCK = 1 << 20
 _LONGEST_DIRECTORY = 64 << 20
@@ -57,7 +58,7 @@ class _Window(io.RawIOBase):
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
         if wanted > _LONGEST_DIRECTORY:
-            raise zipfile.BadZipFile(f"needs {show_size(wanted)} at once")
+            raise zipfile.BadZipFile(f"needs {show_bytes(wanted)} at once")
         return super().read(wanted) or b""
 
     def close(self) -> None:
@@ -89,7 +90,7 @@ def blocks(file: BinaryIO) -> Iterator[memoryview]:
 
 def native(path: Path) -> Path:
     """The path in the form that Windows accepts beyond 260 characters; unchanged elsewhere."""
-    whole = os.path.abspath(str(path))  # noqa: PTH100 - resolve() fails on loops of links
+    whole = str(fs.absolute(str(path)))
     if os.name == "nt" and not whole.startswith("\\\\?\\"):
         whole = "\\\\?\\UNC" + whole[1:] if whole.startswith("\\\\") else "\\\\?\\" + whole
     return Path(whole)

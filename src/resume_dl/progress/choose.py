@@ -24,7 +24,7 @@ def choose(mode: str | None, stream: TextIO, *, quiet: bool = False, verbose: bo
     console = Console(stream, "error" if quiet else "debug" if verbose else "info")
     chosen = mode or ("none" if quiet else "bar" if _is_terminal(stream) else "plain")
     if chosen == "bar" and not quiet:
-        from resume_dl.progress.bars import BarReporter  # noqa: PLC0415 - tqdm costs 20 ms that only bars should pay
+        from resume_dl.progress.bars import BarReporter
 
         return BarReporter(console)
     if chosen == "plain" and not quiet:

@@ -90,8 +90,8 @@ def presentable(text: str) -> str:
 def can_be_drawn_on(stream: TextIO) -> bool:
     """Whether this terminal supports escape sequences; on Windows they are enabled."""
     if sys.platform == "win32":
-        import ctypes  # noqa: PLC0415 - there is no windll elsewhere
-        import msvcrt  # noqa: PLC0415 - nor this
+        import ctypes
+        import msvcrt
 
         enable_virtual_terminal_processing = 0x0004  # learn.microsoft.com: SetConsoleMode
         mode = ctypes.c_ulong()

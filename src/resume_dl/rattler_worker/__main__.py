@@ -72,7 +72,7 @@ def _describe(error: ResumeDLError) -> dict[str, Any]:
 def _operations() -> Mapping[str, Operation]:
     """Import the operations late: py-rattler takes 0.1 s to load, and may be missing or broken."""
     try:
-        from resume_dl.rattler_worker.operations import OPERATIONS  # noqa: PLC0415
+        from resume_dl.rattler_worker.operations import OPERATIONS
     except ImportError as error:
         raise ConfigurationError(
             f"py-rattler cannot be loaded: {error}", hint="install it: pip install 'py-rattler>=0.23'"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,5 @@ def _grouped(repodata: Sequence[tuple[str, Any]]) -> list[Any]:
 
 def describe(record: Any) -> dict[str, Any]:
     """A record's fields in rattler's form, as JSON values, for records that were not found."""
-    import json  # noqa: PLC0415
-
     fields: Mapping[str, Any] = json.loads(record.to_json())
     return {name: value for name, value in fields.items() if name not in {"fn", "url", "channel"}}

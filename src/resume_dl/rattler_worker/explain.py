@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from resume_dl.errors import PackageNotFoundError, UnsatisfiableError
+from resume_dl.rattler_worker.match_specs import Spec
 from resume_dl.rattler_worker.problem import Problem, channel_base
-from resume_dl.rattler_worker.specs import Spec
 
 _PREFIX = "Cannot solve the request because of:"
 _REPEATED = re.compile(r"[^\s|]+(?: \| [^\s|]+)+")

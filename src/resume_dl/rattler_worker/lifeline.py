@@ -10,6 +10,8 @@ that started the process, not the parent.
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +25,7 @@ def ends_with_parent() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    import fcntl  # noqa: PLC0415 - not on Windows
-    import select  # noqa: PLC0415
-    import signal  # noqa: PLC0415
+    import fcntl
 
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     flags = fcntl.fcntl(_STDIN, fcntl.F_GETFL)

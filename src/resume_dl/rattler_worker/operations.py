@@ -11,8 +11,8 @@ from resume_dl.errors import IntegrityError
 from resume_dl.model.spec_name import name_of
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.extracting import extract
+from resume_dl.rattler_worker.match_specs import parse_spec
 from resume_dl.rattler_worker.solving import solve
-from resume_dl.rattler_worker.specs import parse_spec
 
 
 def _parse_specs(args: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
 from resume_dl.errors import IntegrityError, InvalidSpecError
 from resume_dl.rattler_worker import adapter
+from resume_dl.rattler_worker.match_specs import Spec, parse_spec
 from resume_dl.rattler_worker.rawrepodata import RawRepodata
-from resume_dl.rattler_worker.specs import Spec, parse_spec
 
 
 def channel_base(index: int) -> str:
@@ -33,6 +33,7 @@ class LoadedFile:
     """All names of the index, one a line, if the repodata holds only some records."""
 
 
+@final
 @dataclass(slots=True)
 class Problem:
     """A solve request with open repodata files; a context manager."""
@@ -53,11 +54,15 @@ class Problem:
     """Installed names that may change without a request (aggressive updates)."""
     _open: ExitStack = field(default_factory=ExitStack)
 
-    def __enter__(self) -> Problem:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Problem:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._open.close()
+
+    def keep(self, opened: ExitStack) -> None:
+        """Close ``opened`` with this problem."""
+        self._open.enter_context(opened)
 
     def candidates(self, name: str, *, channel: str | None = None) -> list[Any]:
         """All records of a name, of one channel's base or of all."""
@@ -121,7 +126,7 @@ def load(args: Mapping[str, Any]) -> Problem:
             free=frozenset(args["free"]),
         )
         problem.specs += [_spec(problem, spec) for spec in args["specs"]]
-        problem._open = opened.pop_all()  # noqa: SLF001 - handed over once everything is loaded
+        problem.keep(opened.pop_all())  # once everything is loaded
     return problem
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import safe_filename
@@ -25,6 +25,7 @@ _MOST_HITS = 100
 _IDENTITY = ("name", "version", "build", "sha256", "md5")
 
 
+@final
 class RawRepodata:
     """One repodata.json on disk, mapped into memory; ``index``: its channel's name and subdir. A context manager."""
 
@@ -40,7 +41,7 @@ class RawRepodata:
                     hint="run it again, with --mirror NAME to use another copy",
                 ) from None
 
-    def __enter__(self) -> RawRepodata:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> RawRepodata:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

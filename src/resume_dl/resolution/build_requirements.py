@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from resume_dl.model.pip import place_from
-from resume_dl.resolve.requirements import build_requirements
+from resume_dl.resolve.pyproject_file import build_requirements
 
 _NAME = re.compile(r"^[\w.-]+\s*(?:\[[^\]]*\])?\s*@\s+")
 _EXTRAS = re.compile(r"\[[^\]]*\]$")

@@ -23,6 +23,25 @@ def shard_store(paths: Paths) -> ShardStore:
     return ShardStore(paths.cache / "repodata" / "shards")
 
 
+def shard_fetcher(
+    setup: Setup, reporter: Reporter, engine: WatchedEngine, *, offline: bool, cancelled: Callable[[], bool]
+) -> ShardFetcher:
+    """What fetches shards over ``engine``'s connections; the caller closes it."""
+    options = setup.options
+    policy = options.policy()
+    hurried = changed(policy, give_up_after=min(policy.give_up_after, policy.authority_give_up))
+    return ShardFetcher(
+        Reader(engine.transport, policy, setup.network),
+        shard_store(setup.paths),
+        reporter,
+        hurried=Reader(engine.transport, hurried, setup.network),
+        network=setup.network,
+        offline=offline,
+        freshness=Freshness(options.refresh, options.index_max_age),
+        cancelled=cancelled,
+    )
+
+
 def channel_shards(
     setup: Setup,
     reporter: Reporter,
@@ -33,19 +52,8 @@ def channel_shards(
     cancelled: Callable[[], bool],
 ) -> ChannelShards:
     """The shards of every channel; requests go over ``engine``'s connections, whole indexes are read by ``worker``."""
-    options, conda, store = setup.options, setup.conda, shard_store(setup.paths)
-    policy = options.policy()
-    hurried = changed(policy, give_up_after=min(policy.give_up_after, policy.authority_give_up))
-    fetcher = ShardFetcher(
-        Reader(engine.transport, policy, setup.network),
-        store,
-        reporter,
-        hurried=Reader(engine.transport, hurried, setup.network),
-        network=setup.network,
-        offline=offline,
-        freshness=Freshness(options.refresh, options.index_max_age),
-        cancelled=cancelled,
-    )
+    conda, store = setup.conda, shard_store(setup.paths)
+    fetcher = shard_fetcher(setup, reporter, engine, offline=offline, cancelled=cancelled)
 
     def mentioned(files: Sequence[RepodataFile], names: Collection[str]) -> Collection[str]:
         arguments = {

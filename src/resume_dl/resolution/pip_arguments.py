@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.model.pip import PipIndexes, index_from, place_from
-from resume_dl.resolve.requirements import is_left_to_pip, parse_requirement
+from resume_dl.resolve.requirement_line import is_left_to_pip, parse_requirement
 
 _OPTION = re.compile(
     r"^ +(?P<names>(?:-\w|--[\w-]+)(?:, (?:-\w|--[\w-]+))*)(?P<value> <[^>]+>)?(?= {2}|$)", re.MULTILINE

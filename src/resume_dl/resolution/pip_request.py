@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from resume_dl.errors import InvalidSpecError
+from resume_dl.errors import InvalidSpecError, required
 from resume_dl.indexes.pip.catalogue import Wanted
 from resume_dl.model.pip import LeftToPip, PipFile, PipIndexes, PipRequest, PipRequirement
 from resume_dl.resolve.index_page import ListedFile, normalized
-from resume_dl.resolve.requirements import parse_requirement
+from resume_dl.resolve.requirement_line import parse_requirement
 
 _FRAGMENT_HASH = re.compile(r"(md5|sha256|sha384|sha512)=([0-9a-fA-F]+)")
 
@@ -84,8 +84,7 @@ def _line(requirement: PipRequirement, direct: dict[str, ListedFile]) -> str:
 
 def _direct(requirement: PipRequirement) -> ListedFile:
     """The file at a requirement's own address, with the digest that its fragment may name."""
-    given = requirement.url
-    assert given is not None  # noqa: S101 - the caller asks for no others
+    given = required(requirement.url, "a direct requirement's address")
     url, _, fragment = given.reveal().partition("#")
     filename = unquote(urlsplit(url).path.rpartition("/")[2])
     name = _name(filename)

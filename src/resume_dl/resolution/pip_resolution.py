@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +16,6 @@ from typing import TypeVar
 from packaging.tags import Tag
 
 from resume_dl.errors import (
-    ChannelUnavailableError,
-    ConfigurationError,
     IntegrityError,
     InternalError,
     Interrupted,
@@ -34,31 +31,25 @@ from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.indexes.pip.kept_pages import KeptPages
 from resume_dl.indexes.pip.page_sources import PageSources
 from resume_dl.indexes.pip.pages import Pages
-from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Artifact, Source
-from resume_dl.model.mirror import GIVEN, MirrorTable
-from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings, PipSolution
-from resume_dl.model.url import RedactedUrl
+from resume_dl.model.pip import PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.resolution.pip_explanation import refusal, version_of
-from resume_dl.resolution.pip_request import Asked, asked
+from resume_dl.resolution.pip_index_places import index_places
+from resume_dl.resolution.pip_request import Asked
+from resume_dl.resolution.pip_request_files import index_reader, is_offline, read_request
 from resume_dl.resolution.pip_solution import Chosen, joined, solution_of
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.pylock import read_lock
-from resume_dl.resolve.requirements import read_requirements
 from resume_dl.resolve.target import ASSUMED_GLIBC, tags_for, tags_of, takes
-from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, find_uv, lock
+from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, lock
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.network import load_network
-from resume_dl.settings.pip_find import TargetPython, default_index, find_python
-from resume_dl.settings.pip_network import pip_network
+from resume_dl.settings.pip_find import TargetPython, find_python
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
-from resume_dl.transfer.source_places import Places
 
 _T = TypeVar("_T")
-_SIMPLE = "pypi:simple"
 _OLDEST = (3, 10)
 _SILENCE = 3.0
 """Seconds after which people want to know that it goes on."""
@@ -66,19 +57,6 @@ _POLL = 0.1
 """Seconds between two looks at whether the user has stopped us."""
 _AT_ONCE = 8
 """Sizes and metadata that are asked for at a time; how many connections a host gets is the reader's matter."""
-
-
-def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> Asked:
-    """What the request comes to with its files read, those too that these name by an address.
-
-    Raises InvalidSpecError, ConfigurationError, ChannelUnavailableError.
-    """
-    settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
-    with _reader(setup, settings, request.indexes, reporter) as reader:
-        fetch = _Fetching(setup, reader)
-        files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
-        limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
-    return asked(request, files, limits)
 
 
 def resolve_pip(
@@ -100,7 +78,7 @@ def resolve_pip(
     python = find_python(setup.env)
     settings = load_pip_settings(setup.env, prefix=python.prefix)
     wanted = wanted or read_request(request, setup, reporter)
-    with _reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
+    with index_reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
         job = _Resolving(
             request,
             wanted,
@@ -112,44 +90,6 @@ def resolve_pip(
             cancelled=cancelled,
         )
         return job.run()
-
-
-@contextmanager
-def _reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
-    from resume_dl.transport.client import HttpxTransport  # noqa: PLC0415 - httpx is slow to load
-
-    network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
-    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
-    reader = Reader(transport, setup.options.policy(), setup.network)
-    try:
-        yield reader
-    finally:
-        reader.stop()
-        transport.close()
-
-
-class _Fetching:
-    """Reads what a requirements file names by an address (``-r https://…``)."""
-
-    def __init__(self, setup: Setup, reader: Reader) -> None:
-        self._offline = _is_offline(setup)
-        self._reader = reader
-
-    def __call__(self, url: RedactedUrl) -> bytes:
-        if self._offline:
-            raise ChannelUnavailableError(f"{url} cannot be had: we are offline", hint="run it without --offline")
-        try:
-            return self._reader.whole([Source(GIVEN, url)]).data
-        except Unanswered as unanswered:
-            raise ChannelUnavailableError(
-                f"{url} cannot be had: {unanswered}",
-                tried=(str(url),),
-                hint="check the address and the line, then run it again",
-            ) from None
-
-
-def _is_offline(setup: Setup) -> bool:
-    return setup.options.offline or setup.conda.offline
 
 
 class _Resolving:
@@ -177,7 +117,7 @@ class _Resolving:
         self._started = self._told = time.monotonic()
         self._notes = notes
         # A lock file asks no index: what the default one is need not be found out for it.
-        self._where = self._places(wanted.indexes) if wanted.lines else (setup.places, ())
+        self._where = index_places(wanted.indexes, python, setup, reporter) if wanted.lines else (setup.places, ())
         self._pages, self._catalogue = self._look(thorough=False)
 
     def _look(self, *, thorough: bool) -> tuple[Pages, Catalogue]:
@@ -186,7 +126,7 @@ class _Resolving:
         pages = Pages(
             self._reader,
             places,
-            offline=_is_offline(self._setup),
+            offline=is_offline(self._setup),
             thorough=thorough,
             kept=KeptPages(self._setup.paths.cache / "pip"),
             named=self._setup.index_from,
@@ -244,47 +184,6 @@ class _Resolving:
         for platform in self._request.platforms:
             assumed(platform)  # refuses one that there are no wheels for
         return self._request.platforms or (native_subdir(),)
-
-    def _places(self, indexes: PipIndexes) -> tuple[Places, tuple[RedactedUrl, ...]]:
-        """Where addresses lead, with the default index's own address; and the indexes, the default one last."""
-        places = self._setup.places
-        table = places.table
-        for url in indexes.unprotected():
-            if table.origin_of(url.reveal()) is None:  # else it is read from its mirrors
-                raise ConfigurationError(
-                    f"{url} is plain http: whoever sits between could name other files",
-                    hint="write https, or trust its host as pip has it: trusted-host in pip.conf or the requirements",
-                )
-        if indexes.no_index:
-            return places, ()
-        index = indexes.index_url
-        if index is None and _SIMPLE in table.origins:  # the user's own table says where it is
-            index = RedactedUrl(table.origins[_SIMPLE])
-        # an address that the table does not know may be the default one, said outright
-        if index is None or self._is_of_default(table, index) or table.origin_of(index.reveal()) is None:
-            default = default_index(self._python, self._setup.env, uv=find_uv())
-            index = index or default
-            if _SIMPLE not in table.origins:
-                origins = {**table.origins, _SIMPLE: default.reveal()}
-                table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
-        every = (*indexes.extra, index)
-        self._name_retired(table, every)
-        # An index that is nobody's copy may lay its files out as the default one does: no mirror is told their names.
-        pages = (*every, *(place for place in indexes.find_links if isinstance(place, RedactedUrl)))
-        lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
-        table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)
-        return replace(places, table=table), every
-
-    def _is_of_default(self, table: MirrorTable, index: RedactedUrl) -> bool:
-        found = table.origin_of(index.reveal())
-        return found is not None and found[0] == _SIMPLE
-
-    def _name_retired(self, table: MirrorTable, indexes: tuple[RedactedUrl, ...]) -> None:
-        for index in indexes:
-            mirror = table.retired(index.reveal())
-            if mirror is not None:
-                text = f"{index} is retired ({mirror.title or mirror.name}): {mirror.note}".rstrip(": ")
-                self._reporter.message(f"{text}; the others that carry it are asked", level="warning")
 
     # ------------------------------------------------------------------ one platform
 

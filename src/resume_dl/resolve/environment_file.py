@@ -24,7 +24,7 @@ class EnvironmentFile:
 
 def read_environment_file(path: Path) -> EnvironmentFile:
     """Parse an environment.yml; raises ConfigurationError for another form. ``prefix`` is ignored."""
-    import yaml  # noqa: PLC0415 - only this command needs it
+    import yaml
 
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -76,7 +76,7 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
         filename = unquote(parts.path.rpartition("/")[2])
         named = _FILE.fullmatch(filename)
         if parts.scheme not in _SCHEMES or named is None:
-            raise ValueError(address)  # noqa: TRY301 - one way out for all that is wrong with it
+            raise _no_archive(where, address)
         return Artifact(
             kind="conda",
             filename=filename,
@@ -92,9 +92,13 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
             client_channel=without_credentials(RedactedUrl(address)).reveal().rpartition("/")[0],
         )
     except ValueError:
-        shown = redact(address)
-        raise InvalidSpecError(
-            f"{where}: {shown!r} is not the URL of a conda archive",
-            part=shown,
-            hint="give an http(s) or file URL that ends in name-version-build.conda or .tar.bz2",
-        ) from None
+        raise _no_archive(where, address) from None
+
+
+def _no_archive(where: str, address: str) -> InvalidSpecError:
+    shown = redact(address)
+    return InvalidSpecError(
+        f"{where}: {shown!r} is not the URL of a conda archive",
+        part=shown,
+        hint="give an http(s) or file URL that ends in name-version-build.conda or .tar.bz2",
+    )

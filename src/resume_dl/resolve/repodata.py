@@ -69,7 +69,7 @@ def check_index(path: Path) -> None:
 
     Values are skipped without being built: 0.2 s and no extra memory for 80 MB. Raises IntegrityError.
     """
-    import msgspec  # noqa: PLC0415 - needed only where an index has come
+    import msgspec
 
     names = {"info": "info", "packages": "packages", "conda": "packages.conda"}
     missing = msgspec.Raw(b"{}")
@@ -91,7 +91,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     Takes little memory for any file. On failure ``target`` is removed. Raises IntegrityError (not zstd, truncated, or
     larger than ``largest``), OutOfSpaceError or NotWritableError.
     """
-    import zstandard  # noqa: PLC0415 - needed only where an index has come
+    import zstandard
 
     try:
         with source.open("rb") as data, target.open("wb") as file:
@@ -113,7 +113,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
 
 def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
     """Unpack a ``.zst`` in memory. Raises IntegrityError (not zstd, truncated, or larger than ``largest`` bytes)."""
-    import zstandard  # noqa: PLC0415 - as above
+    import zstandard
 
     unpacked = io.BytesIO()
     try:

@@ -127,7 +127,7 @@ def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
 def find_uv() -> Path:
     """Uv's binary, as its package has it, or as it lies beside this Python. Raises ConfigurationError."""
     try:
-        from uv import find_uv_bin  # noqa: PLC0415 - only pip resolutions need it
+        from uv import find_uv_bin
     except ImportError:  # conda-forge's package is the program alone
         places = (sysconfig.get_path("scripts"), str(Path(sys.prefix, "Library", "bin")))
         found = shutil.which("uv", path=os.pathsep.join(places))

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from resume_dl import errors
-from resume_dl.errors import ResumeDLError, WorkerCrashedError
+from resume_dl.errors import ResumeDLError, WorkerCrashedError, required
 from resume_dl.model.module_command import module_arguments
 from resume_dl.threads import start_thread
 
@@ -153,9 +153,8 @@ class _Child:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=20)
         self._was_asked = False
-        assert self.process.stdout is not None  # noqa: S101 - both are pipes, and the type checker cannot know
-        assert self.process.stderr is not None  # noqa: S101 - as above
-        out, err = self.process.stdout, self.process.stderr
+        out = required(self.process.stdout, "the worker's stdout")
+        err = required(self.process.stderr, "the worker's stderr")
         self._threads: list[threading.Thread] = []
         try:
             self._threads.append(start_thread(lambda: self._read(out), self._broke, name="worker-answers"))
@@ -168,8 +167,7 @@ class _Child:
         self, request: Mapping[str, Any], timeout: float | None, waits: Callable[[str, float], None]
     ) -> dict[str, Any]:
         self._was_asked = True
-        stdin = self.process.stdin
-        assert stdin is not None  # noqa: S101 - it is a pipe, and the type checker cannot know
+        stdin = required(self.process.stdin, "the worker's stdin")
         # A process that has ended cannot be written to; the cause is reported below.
         with contextlib.suppress(OSError, ValueError):
             stdin.write(json.dumps(request).encode() + b"\n")

@@ -6,7 +6,6 @@ An unreadable file counts as empty, which at worst causes one more refused reque
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -67,7 +66,7 @@ def write_blocks(path: Path, blocks: Mapping[str, Block]) -> None:
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         new.write_text(json.dumps({"schema": SCHEMA, "blocks": entries}, indent=1), encoding="utf-8")
-        os.replace(new, path)  # noqa: PTH105 - named as what it is: atomic
+        new.replace(path)
     except BaseException:
         with suppress(OSError):
             new.unlink()

@@ -91,7 +91,7 @@ def read_anaconda_tokens(env: Mapping[str, str]) -> dict[str, str]:
 def _token_folder(env: Mapping[str, str]) -> Path:
     if env.get("BINSTAR_CONFIG_DIR"):
         return Path(env["BINSTAR_CONFIG_DIR"]) / "data"
-    import platformdirs  # noqa: PLC0415 - not on the plugin's way
+    import platformdirs
 
     return Path(platformdirs.user_config_dir("binstar", "ContinuumIO"))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, final
 
+from resume_dl.errors import required
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.settings.conda_answer import parse_answer
 from resume_dl.settings.conda_find import CondaCommand
@@ -92,9 +95,9 @@ class _Child:
 
     def wait(self, deadline: float) -> int | None:
         """The exit code, or None after the deadline."""
-        assert self.process is not None  # noqa: S101 - entered
+        process = required(self.process, "conda's process")
         try:
-            return self.process.wait(max(0.0, deadline - time.monotonic()))
+            return process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return None
 
@@ -107,9 +110,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         process.kill()
     else:
-        import os  # noqa: PLC0415
-        import signal  # noqa: PLC0415
-
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -74,8 +75,6 @@ class CondaCache:
 
     def _write(self, content: dict[str, Any]) -> bool:
         content = {"schema": SCHEMA, **content, "places": [str(place) for place in content["places"]]}
-        import tempfile  # noqa: PLC0415 - mostly nothing is written
-
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.file.parent, suffix=".tmp")

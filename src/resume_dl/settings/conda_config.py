@@ -63,7 +63,7 @@ def _ask_or_recall(
     kept = cache.get(env, time.time())
     if kept is not None:
         return kept
-    from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda  # noqa: PLC0415 - mostly it is known
+    from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda
 
     try:
         settings, read_from = ask_conda(command, env, timeout=timeout)

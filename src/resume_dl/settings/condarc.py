@@ -123,7 +123,7 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
 
 def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
     """A file's settings, its final ones, and what is wrong with it."""
-    import yaml  # noqa: PLC0415 - only where there is a file to read
+    import yaml
 
     try:
         text = read_own(file)
@@ -324,7 +324,7 @@ def _pkgs(root: Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
     found = [root / "pkgs"] if root is not None else []
     found.append(expand("~/.conda/pkgs", env))
     if WINDOWS:
-        import platformdirs  # noqa: PLC0415
+        import platformdirs
 
         found.append(Path(platformdirs.user_data_dir("conda", "conda")) / "pkgs")
     return tuple(dict.fromkeys(found))

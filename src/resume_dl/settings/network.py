@@ -66,7 +66,7 @@ def _environment_proxies(env: Mapping[str, str]) -> dict[str, str]:
 def _system_proxies() -> dict[str, str]:
     if not _SYSTEM_HAS_PROXIES:
         return {}
-    import urllib.request  # noqa: PLC0415 - slow to import, and needed on two systems only
+    import urllib.request
 
     return {
         key: _proxy(value, "the system's proxy") for key, value in urllib.request.getproxies().items() if key != "no"

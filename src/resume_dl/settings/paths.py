@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def find_paths(env: Mapping[str, str]) -> Paths:
     given = {kind: env.get(f"RESUME_DL_{kind.upper()}_DIR", "").strip() for kind in ("config", "cache", "state")}
     if not all(given.values()):
         # not needed if all three are given (tests, the plugin's child)
-        import platformdirs  # noqa: PLC0415
+        import platformdirs
 
         dirs = platformdirs.PlatformDirs(APP, appauthor=False)
         defaults = {"config": dirs.user_config_dir, "cache": dirs.user_cache_dir, "state": dirs.user_state_dir}
@@ -91,7 +92,5 @@ def expand_variables(text: str, env: Mapping[str, str]) -> str:
     """``$NAME``, ``${NAME}`` (and ``%NAME%`` on Windows) from ``env``; an unknown name stays, as in ``expandvars``."""
     if "$" not in text and "%" not in text:
         return text
-    import re  # noqa: PLC0415
-
     pattern = r"\$(\w+)|\$\{([^}]*)\}" + (r"|%([^%]+)%" if sys.platform == "win32" else "")
     return re.sub(pattern, lambda found: env.get(next(filter(None, found.groups()), ""), found[0]), text)

@@ -71,7 +71,7 @@ def pip_files(env: Mapping[str, str], *, prefix: Path | None = None) -> tuple[Pa
 def user_file(env: Mapping[str, str]) -> Path:
     """The file that ``pip config --user set`` writes without ``PIP_CONFIG_FILE``."""
     if sys.platform == "win32":
-        import platformdirs  # noqa: PLC0415 - asks the registry, and only Windows needs that
+        import platformdirs
 
         return Path(platformdirs.user_config_dir("pip", appauthor=False, roaming=True)) / BASENAME
     if sys.platform == "darwin" and (support := home(env) / "Library" / "Application Support" / "pip").is_dir():

@@ -23,7 +23,7 @@ def rattler_packages_dir(env: Mapping[str, str], root: Path | None = None) -> Pa
         return Path(own).absolute()
     if named := env.get("PIXI_CACHE_DIR") or env.get("RATTLER_CACHE_DIR"):
         return Path(named).absolute() / PACKAGES
-    import platformdirs  # noqa: PLC0415 - where a folder is named, it is not needed
+    import platformdirs
 
     caches = Path(platformdirs.user_cache_dir())
     pixi = caches / "pixi"

@@ -33,7 +33,7 @@ _UTF8 = 0x800
 _MAX32 = 0xFFFFFFFF
 
 
-class _TooMuch(Exception):  # noqa: N818 - not an error, an answer
+class _ExcessiveError(Exception):
     """The archive asks for more memory or work than any package does."""
 
 
@@ -58,13 +58,21 @@ def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | N
                 members = archive.infolist()
             check = _Check(file, size)
             good = check.good(members)
-        except (_TooMuch, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError):
+        except (
+            _ExcessiveError,
+            zipfile.BadZipFile,
+            ValueError,
+            NotImplementedError,
+            struct.error,
+            OverflowError,
+            EOFError,
+        ):
             return None  # the central directory cannot be read, or is not what a packager writes
     return tuple(good.gaps(0, size)) if good and check.found_wrong else None
 
 
 class _Check:
-    """Looks at the members of one archive of ``size`` bytes; raises _TooMuch and OSError."""
+    """Looks at the members of one archive of ``size`` bytes; raises _ExcessiveError and OSError."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -81,7 +89,7 @@ class _Check:
             self.found_wrong |= not is_right
             for start, end in ranges:
                 if good.overlaps(start, end):
-                    raise _TooMuch  # no packager writes members over each other
+                    raise _ExcessiveError  # no packager writes members over each other
                 good.add(start, end)
         return good
 
@@ -136,7 +144,7 @@ class _Check:
                 crc, size = zlib.crc32(chunk, crc), size + len(chunk)
                 self._work -= len(chunk)
                 if self._work < 0:
-                    raise _TooMuch
+                    raise _ExcessiveError
                 if size > member.file_size or (unpack and (unpack.unused_data or (unpack.eof and left))):
                     return False
                 packed = unpack.unconsumed_tail if unpack else b""

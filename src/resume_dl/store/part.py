@@ -1,50 +1,27 @@
-"""Unfinished files: a sparse part file, its journal and its lock, keyed by digest (invariants 2 and 6)."""
+"""The folder of unfinished files, each keyed by its digest (invariants 2 and 6)."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.core.ranges import RangeSet
-from resume_dl.errors import JournalError, LockedError, OutOfSpaceError, StoreError
+from resume_dl.errors import LockedError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
-from resume_dl.ports import DigestProgress, Resumed
 from resume_dl.store import journal as jn
-from resume_dl.store.archive_damage import damaged_ranges
-from resume_dl.store.journal_file import NEW, JournalFile, read_journal, remove_journal
+from resume_dl.store.disk_errors import as_store_errors
+from resume_dl.store.journal_file import NEW, read_journal
 from resume_dl.store.lock import FileLock
-from resume_dl.store.platform import PositionedFile, make_folder, rename_durably
-from resume_dl.store.running_digest import RunningDigest, crc32_of, hash_file
-from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder, not_writable
+from resume_dl.store.part_file import JournaledPart, can_continue
+from resume_dl.store.platform import rename_durably
+from resume_dl.store.running_digest import hash_file
+from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder
 
 __all__ = ["FOLDER", "JournaledPart", "PartStore", "Unfinished", "hash_file"]
 
 FOLDER = ".resume-dl"
 """The folder's name inside a package cache: on the same file system, so that publishing is one rename."""
-_NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
-
-
-@contextmanager
-def _mapped(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors into ours."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise OutOfSpaceError(
-                f"no space left in {path.parent} for {path.name}",
-                needed=0,
-                free=0,
-                hint="free some space there and run the same command again: what is on disk is kept",
-            ) from error
-        if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-            raise not_writable(error, path.parent) from error
-        hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else ""
-        raise StoreError(f"{error.filename or path}: {error.strerror or error}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +46,7 @@ class PartStore:
         Raises LockedError, NotWritableError, OutOfSpaceError or StoreError.
         """
         lock = FileLock(self.folder / f"{artifact.key}.lock")
-        with _mapped(self.folder / artifact.key):
+        with as_store_errors(self.folder / artifact.key):
             make_work_folder(self.folder)
             lock.acquire()
         try:
@@ -81,7 +58,7 @@ class PartStore:
             raise
 
     def unfinished(self) -> list[Unfinished]:
-        """Every part file in the folder, whether or not somebody works on it."""
+        """Every part file in the folder, whether or not a process works on it."""
         found: list[Unfinished] = []
         if not is_trusted(self.folder):
             return found
@@ -91,7 +68,7 @@ class PartStore:
                 with suppress(OSError, StoreError):
                     contents = read_journal(path.with_suffix(".journal")) or jn.Contents(0)
                     size = contents.size
-                    if _can_continue(path.stem, contents):
+                    if can_continue(path.stem, contents):
                         done = sum(w.end - w.start for w in [*contents.durable, *contents.written])
                 found.append(Unfinished(path.stem, path, size, done))
         return found
@@ -100,7 +77,7 @@ class PartStore:
         """Remove an unfinished download; returns the bytes its journal had. Raises LockedError where it is at work."""
         check_work_folder(self.folder)
         lock = FileLock(self.folder / f"{key}.lock")
-        with _mapped(lock.path):
+        with as_store_errors(lock.path):
             lock.acquire()
             try:
                 done = sum(part.done for part in self.unfinished() if part.key == key)
@@ -113,14 +90,14 @@ class PartStore:
     def rekey(self, old: Artifact, new: Artifact) -> bool:
         """Continue the unfinished file of ``old`` under the key of ``new``, whose bytes it turned out to hold.
 
-        False, and nothing is changed, where there is none, where somebody works on either, or where ``new`` has a part
-        file already. Raises StoreError.
+        False, and nothing is changed, where there is none, where another process has one of them, or where ``new`` has
+        a part file already. Raises StoreError.
         """
         if new.key == old.key or not (self.folder / f"{old.key}.part").exists():
             return False
         check_work_folder(self.folder)
         lock = FileLock(self.folder / f"{new.key}.lock")
-        with _mapped(lock.path):
+        with as_store_errors(lock.path):
             try:
                 lock.acquire()
             except LockedError:
@@ -135,7 +112,7 @@ class PartStore:
 
     def _adopt_alias(self, key: str, alias: str) -> None:
         """Bytes begun when only the md5 was known continue under the sha256 (invariant 6)."""
-        with suppress(StoreError):  # somebody works on it under the old key: then we begin our own
+        with suppress(StoreError):  # another process works on it under the old key: a new one is begun
             self._move(alias, key)
 
     def _move(self, old_key: str, new_key: str) -> bool:
@@ -147,7 +124,7 @@ class PartStore:
         if new.exists() or not old.exists():
             return False
         lock = FileLock(self.folder / f"{old_key}.lock")
-        with _mapped(lock.path):
+        with as_store_errors(lock.path):
             lock.acquire()
             moved = False
             try:
@@ -162,256 +139,3 @@ class PartStore:
             finally:
                 lock.release(remove=moved)
         return moved
-
-
-class JournaledPart:
-    """Implements ``ports.PartFile``. Writes come from several threads; the rest from one at a time."""
-
-    def __init__(self, folder: Path, artifact: Artifact, lock: FileLock, *, journaled: bool) -> None:
-        self._artifact = artifact
-        self._lock = lock
-        self.path = folder / f"{artifact.key}.part"
-        self._journal_path = folder / f"{artifact.key}.journal"
-        self._journal = JournalFile(self._journal_path) if journaled else None
-        self._digest = self._new_digest()
-        with _mapped(self.path):
-            self._file = PositionedFile(self.path, create=True)
-            if self._file.links > 1:  # published, and the power went before the old name had gone: not ours any more
-                self._file.close()
-                self.path.unlink()
-                self._file = PositionedFile(self.path, create=True)
-
-    def resume(self) -> Resumed:
-        """Read the journal, re-hash what was written and not durable, cut off a torn tail."""
-        with _mapped(self.path):
-            contents = read_journal(self._journal_path)
-            if self._journal is None:
-                if contents is not None:
-                    remove_journal(self._journal_path)  # first: it must not speak for what comes now
-                self._empty()
-                return self._begin_size()
-            length = self._file.size
-            if contents is None or length < (contents.size or 0):
-                self._empty()  # bytes without a whole journal are not trusted
-                self._journal.rewrite(None)
-                return self._begin_size()
-            self._believe(self._journal, contents, length)
-            believed = sorted([*contents.durable, *contents.written])  # by start; once, for all that follows
-            self._digest.expect(believed)
-            by_source: dict[int, list[jn.Written]] = {}
-            for each in believed:
-                by_source.setdefault(each[2], []).append(each)
-            return Resumed(
-                _joined(believed),
-                contents.size,
-                contents.validator,
-                contents.bound_source,
-                tuple((contents.sources.get(number, ""), _joined(each)) for number, each in by_source.items()),
-            )
-
-    def _believe(self, journal: JournalFile, contents: jn.Contents, length: int) -> None:
-        """Take out of ``contents`` what is not believed; make the file, of ``length`` bytes, and its journal agree."""
-        said = (contents.size, len(contents.durable) + len(contents.written))
-        if self._artifact.size is not None:
-            contents.size = self._artifact.size  # another one than was said: the file came from another record
-        size = contents.size
-        limit = length if size is None else min(length, size)
-        contents.durable = [w for w in contents.durable if w.start < w.end <= limit]
-        contents.written = [w for w in contents.written if w.start < w.end <= limit and self._still_there(w)]
-        if size is not None and length < size:
-            self._file.reserve(size)  # and synced, before a journal says so
-            self._file.sync()
-        disbelieved = said != (size, len(contents.durable) + len(contents.written))
-        if disbelieved or contents.version != jn.VERSION or self._journal_path.stat().st_size != contents.good_length:
-            # A later durable record would make believable what was just disbelieved; and a new nonce sees to it
-            # that nothing of a torn tail, should a power cut bring it back, is taken for a record.
-            journal.rewrite(contents)
-        else:
-            journal.go_on(contents)
-        if size is not None and length > size:
-            self._file.reserve(size)
-
-    def _empty(self) -> None:
-        # an empty file is left alone: one that was ever cut to nothing, ext4 writes out while it is closed
-        # (auto_da_alloc of ext4(5)), and the end of a download would wait for that
-        if self._file.size:
-            self._file.reserve(0)
-
-    def _begin_size(self) -> Resumed:
-        if self._artifact.size is not None:
-            self.fix_size(self._artifact.size)
-        return Resumed(size=self._artifact.size)
-
-    def fix_size(self, size: int, validator: str | None = None, source: str | None = None) -> None:
-        """Record the size (and, without a digest, the validator and its source), and reserve the file."""
-        with _mapped(self.path):
-            self._file.reserve(size)  # first: a part file that is shorter than its journal says is not believed
-            if self._journal is not None:
-                self._journal.record_size(size, validator, source)
-
-    def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Write all of ``data`` at ``offset``; raises OutOfSpaceError or StoreError."""
-        try:
-            self._file.write_at(offset, data)
-        except OSError:
-            with _mapped(self.path):
-                raise
-
-    def record_written(self, start: int, end: int, crc32: int, source: str) -> None:
-        """Append a *written* record; no sync."""
-        if self._journal is not None:
-            with _mapped(self.path):
-                self._journal.record_written(start, end, crc32, source)
-
-    def sync_data(self) -> int:
-        """Sync the data; returns a mark for ``record_durable``."""
-        mark = self._journal.length if self._journal is not None else 0
-        with _mapped(self.path):
-            self._file.sync()
-        return mark
-
-    def record_durable(self, mark: int) -> None:
-        """All records before ``mark`` are durable; appended and synced."""
-        if self._journal is not None:
-            with _mapped(self.path):
-                self._journal.record_durable(mark)
-
-    def read(self, offset: int, count: int) -> bytes:
-        """At most ``count`` bytes as they lie on disk."""
-        with _mapped(self.path):
-            return self._file.read_at(offset, count)
-
-    def discard(self) -> None:
-        """Forget all bytes; the digest begins anew."""
-        with _mapped(self.path):
-            if self._journal is not None:
-                self._journal.record_discard()
-            self._file.reserve(0)
-        self._digest = self._new_digest()
-        self._begin_size()
-
-    def forget(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Believe these ranges no more, also in later runs; the digest goes back before the lowest of them.
-
-        What is left of a record that reaches out of them is read and, if it was right, recorded anew; if it was not,
-        ``advance_digest`` reports it. No writer may have bytes in these ranges that it has not recorded yet.
-        """
-        gone = RangeSet(ranges)
-        if not gone:
-            return
-        with _mapped(self.path):
-            kept: list[jn.Written] = []
-            damaged: list[tuple[int, int]] = []
-            if self._journal is not None:
-                contents = read_journal(self._journal_path) or jn.Contents(0)
-                for each in [*contents.durable, *contents.written]:
-                    if gone.overlaps(each.start, each.end):
-                        rest = self._rest(each, gone)
-                        if rest is None:
-                            damaged += _without(each, gone)
-                        else:
-                            kept += rest
-            self._digest.forget(gone, damaged)
-            if self._journal is not None:
-                self._journal.record_forget(gone, kept)
-
-    def advance_digest(self, upto: int) -> DigestProgress:
-        """Hash on to ``upto``, or to the first record of an earlier run that does not fit."""
-        with _mapped(self.path):
-            return self._digest.advance(self._file, upto)
-
-    def locate_damage(self) -> tuple[tuple[int, int], ...] | None:
-        """Where the format's own checksums find the file wrong; None where they cannot tell."""
-        with _mapped(self.path):
-            return damaged_ranges(self.path, self._artifact.filename)
-
-    def digest(self) -> Mapping[str, str]:
-        """The digest of what was hashed, by the strongest algorithm the artifact names."""
-        expected = self._artifact.digest
-        return {} if expected is None else {expected.algorithm: self._digest.hexdigest()}
-
-    def publish(self, destination: Path) -> None:
-        """Close every handle, rename to ``destination``, sync its folder, remove the journal."""
-        with _mapped(destination):
-            self._file.sync()
-            self._close_files()
-            try:
-                # Our own folder needs no sync: should its old names come back, the journal speaks of no file, and a
-                # part file with a second name is not written to.
-                rename_durably(self.path, destination)
-            except FileNotFoundError:
-                make_folder(destination.parent)
-                rename_durably(self.path, destination)
-            if self._journal is not None:
-                remove_journal(self._journal_path)
-        self._lock.release(remove=True)
-
-    def close(self) -> None:
-        """Close the handles and release the lock; the bytes stay, a part file without any of use goes. Once only."""
-        self._close_files()
-        if not self._lock.held:
-            return  # published, or closed before: what has these names now is another's
-        empty = False
-        with suppress(OSError, JournalError):  # a journal that we cannot read is not ours to remove
-            contents = read_journal(self._journal_path)
-            empty = (
-                self._journal is None
-                or contents is None
-                or not (contents.durable or contents.written)
-                or not _can_continue(self._artifact.key, contents)
-            )
-        if empty:
-            with suppress(OSError):
-                self.path.unlink()
-            remove_journal(self._journal_path)
-        self._lock.release(remove=empty)
-
-    def _new_digest(self) -> RunningDigest:
-        expected = self._artifact.digest
-        return RunningDigest(expected.algorithm if expected else None)
-
-    def _still_there(self, written: jn.Written) -> bool:
-        """Whether the data on disk is what was written: its CRC32 says."""
-        return crc32_of(self._file, written.start, written.end) == written.crc32
-
-    def _rest(self, written: jn.Written, gone: RangeSet) -> list[jn.Written] | None:
-        """Records for what of ``written`` is not ``gone``; None where its bytes are not what was written."""
-        whole: int | None = 0
-        rest = []
-        for start, end in sorted([*gone.within(written.start, written.end), *_without(written, gone)]):
-            if whole is None:
-                return None
-            whole = crc32_of(self._file, start, end, whole)
-            if not gone.overlaps(start, end):
-                rest.append(jn.Written(start, end, written.source, crc32_of(self._file, start, end) or 0))
-        return rest if whole == written.crc32 else None
-
-    def _close_files(self) -> None:
-        self._file.close()
-        if self._journal is not None:
-            self._journal.close()
-
-
-def _can_continue(key: str, contents: jn.Contents) -> bool:
-    """Whether a later run can use what is there: without a digest, only a validator binds it (RFC 9110 13.1.5)."""
-    return contents.validator is not None or not key.startswith("url-")
-
-
-def _without(written: jn.Written, gone: RangeSet) -> list[tuple[int, int]]:
-    return gone.gaps(written.start, written.end)
-
-
-def _joined(records: Iterable[jn.Written]) -> tuple[tuple[int, int], ...]:
-    """Their ranges, what overlaps or touches in one; the records come by start."""
-    joined: list[tuple[int, int]] = []
-    low = high = -1
-    for start, end, _, _ in records:
-        if start > high:
-            if high >= 0:
-                joined.append((low, high))
-            low, high = start, end
-        elif end > high:
-            high = end
-    if high >= 0:
-        joined.append((low, high))
-    return tuple(joined)

@@ -157,7 +157,7 @@ def sync_file_system(fd: int) -> bool:
     """
     if sys.platform != "linux":
         return False
-    import ctypes  # noqa: PLC0415 - a quarter of this module's time to load, and only publishing needs it
+    import ctypes
 
     try:
         syncfs = ctypes.CDLL(None, use_errno=True).syncfs
@@ -249,35 +249,6 @@ def make_folder(path: Path, make: Callable[[Path], object] = _make_with_parents)
             sync_directory(folder.parent)
 
 
-def try_lock(fd: int) -> bool:
-    """Take an exclusive lock on an open file, without waiting; False where another process has it.
-
-    It falls when the handle is closed or the process ends, however it ends. Raises OSError where the file system
-    has no locks.
-    """
-    if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 - exists on Windows only
-
-        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    else:  # noqa: RET505 - so that a type checker sees one platform at a time
-        import fcntl  # noqa: PLC0415 - exists on POSIX only
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-
-_WINDOWS_LOCK_OFFSET = 1 << 20
-"""Locks are mandatory on Windows: a byte far behind the text leaves the owner's name readable."""
-
-
 def _sync_tree(folder: Path) -> None:
     """``fsync`` for each file and folder below ``folder``, and for itself: what stops at the drive's cache on macOS."""
     for name, _, names in os.walk(folder):
@@ -295,7 +266,7 @@ def _sync_tree(folder: Path) -> None:
 def _flush_drive(fd: int) -> bool:
     """F_FULLFSYNC of macOS, which empties the drive's own cache too; False where there is none."""
     if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - exists on POSIX only
+        import fcntl
 
         with suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -306,8 +277,8 @@ def _flush_drive(fd: int) -> bool:
 def _set_sparse(fd: int) -> None:
     """FSCTL_SET_SPARSE, else Windows fills a hole with zeros on the disk; a refusal (FAT, network) is no error."""
     if sys.platform == "win32":
-        import ctypes  # noqa: PLC0415 - needed on Windows only
-        import msvcrt  # noqa: PLC0415
+        import ctypes
+        import msvcrt
 
         fsctl_set_sparse = 0x000900C4
         handle, returned = ctypes.c_void_p(msvcrt.get_osfhandle(fd)), ctypes.c_ulong(0)

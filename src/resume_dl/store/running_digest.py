@@ -8,6 +8,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from pathlib import Path
 
 from resume_dl.core.ranges import RangeSet
 from resume_dl.ports import DigestProgress
@@ -142,7 +143,7 @@ def hash_file(path: os.PathLike[str], algorithm: str) -> str:
     """The hex digest of a whole file; raises OSError."""
     hasher = hashlib.new(algorithm, usedforsecurity=False)
     view = memoryview(bytearray(_BLOCK))
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+    with Path(path).open("rb", buffering=0) as file:
         while count := file.readinto(view):
             hasher.update(view[:count])
     return hasher.hexdigest()

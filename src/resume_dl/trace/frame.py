@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from resume_dl.trace.story import File, Story
+from resume_dl.byte_units import unit_of
 from resume_dl.trace.svg import FAINT, Canvas
+from resume_dl.trace.timeline import File, Timeline
 
 WIDTH, LEFT, RIGHT = 1200.0, 112.0, 24.0
 EARLIER = "#c9ced6"
@@ -37,13 +38,13 @@ class Source:
 class Frame:
     """Places times on the picture and names sources."""
 
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.seconds = max(story.end, 0.001)
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.seconds = max(timeline.end, 0.001)
         self._names: dict[tuple[str, int], str] = {}
         self.sources: dict[str, Source] = {}
         hosts: dict[str, set[str]] = {}
-        for file in story.files:
+        for file in timeline.files:
             for index, name in enumerate(_told_apart(file)):
                 self._names[file.key, index] = name
                 hosts.setdefault(name, set()).update(file.hosts.get(index, ()))
@@ -88,11 +89,10 @@ def round_step(least: float) -> float:
 
 
 def bytes_text(count: float) -> str:
-    """As people read it, powers of ten."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}" if count < 999.5 * size else f"{count / size:.0f} {unit}"
-    return f"{count:.0f} B"
+    """As people read it, in three figures: ``5 MB``, ``1.25 GB``."""
+    unit, scale = unit_of(count)
+    scaled = count / scale
+    return f"{scaled:.3g} {unit}" if 1 <= scaled < 999.5 else f"{scaled:.0f} {unit}"
 
 
 def seconds_text(seconds: float) -> str:

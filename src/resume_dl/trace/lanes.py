@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from resume_dl.trace.frame import LEFT, RIGHT, WIDTH, Frame, bytes_text, seconds_text
-from resume_dl.trace.story import Connection, File, Mark
 from resume_dl.trace.svg import ALARM, FAINT, INK, PAPER, Canvas, shortened, width_of
+from resume_dl.trace.timeline import Connection, File, Mark
 
 MANY = 12
 """More files than this share their lanes."""
@@ -22,7 +22,7 @@ Extent = tuple[float, float]
 
 def draw_lanes(canvas: Canvas, frame: Frame, top: float) -> float:
     """Returns where it ends."""
-    files = [file for file in frame.story.files if file.connections or file.marks or file.phases]
+    files = [file for file in frame.timeline.files if file.connections or file.marks or file.phases]
     if len(files) > MANY:
         title = f"{len(files)} files, {bytes_text(sum(file.size or 0 for file in files))}"
         return _group(canvas, frame, top, files, title)
@@ -121,8 +121,8 @@ _MODES = {"write": "asked for", "hold": "duplicate, in memory:", "compare": "com
 
 def _range(one: Connection) -> str:
     """What it was asked for, before anything was cut off."""
-    stop = "end" if one.asked_end is None else f"{one.asked_end / 1e6:.1f}"
-    return f"{one.start / 1e6:.1f}–{stop} MB"  # noqa: RUF001 - a range
+    stop = "end" if one.asked_end is None else bytes_text(one.asked_end)
+    return f"{bytes_text(one.start)}–{stop}"
 
 
 def _extent(frame: Frame, mark: Mark) -> Extent:

@@ -15,7 +15,7 @@ def draw_legend(canvas: Canvas, frame: Frame, top: float) -> float:
     """Returns where it ends."""
     kept, received, requests = Counter[str](), Counter[str](), Counter[str]()
     failures: dict[str, Counter[str]] = {}
-    for file in frame.story.files:
+    for file in frame.timeline.files:
         for index, count in file.kept.items():
             kept[frame.source(file, index).name] += count
         for index, count in file.received.items():
@@ -36,7 +36,7 @@ def draw_legend(canvas: Canvas, frame: Frame, top: float) -> float:
         canvas.text(LEFT + 18, y, shortened(name, 52))
         for (_, x), value in zip(_COLUMNS[1:4], _numbers(kept[name], received[name], requests[name]), strict=True):
             canvas.text(LEFT + x, y, value, text_anchor="end")
-        said = ", ".join(f"{count} × {kind}" for kind, count in failures.get(name, Counter()).items())  # noqa: RUF001
+        said = ", ".join(f"{count} × {kind}" for kind, count in failures.get(name, Counter()).items())
         canvas.text(LEFT + 580, y, shortened(said, 80), fill=ALARM)
     return _strokes(canvas, y + 24)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from resume_dl.trace.frame import EARLIER, LEFT, RIGHT, WIDTH, Frame, bytes_text, round_step
 from resume_dl.trace.lanes import DASHES, MANY
-from resume_dl.trace.story import Connection, File
 from resume_dl.trace.svg import ALARM, FAINT, INK, Canvas, shortened, thinned
+from resume_dl.trace.timeline import Connection, File
 
 MOST = 6
 """So many files, the largest, are drawn."""
@@ -21,7 +21,7 @@ Height = Callable[[float], float]
 
 def draw_offsets(canvas: Canvas, frame: Frame, top: float) -> float:
     """Returns where it ends."""
-    files = [file for file in frame.story.files if file.size and file.connections]
+    files = [file for file in frame.timeline.files if file.size and file.connections]
     if len(files) > MANY:
         files = [file for file in files if (file.size or 0) >= WORTH]
     largest = sorted(files, key=lambda file: -(file.size or 0))[:MOST]

@@ -1,4 +1,4 @@
-"""A trace's lines to its story; a torn end is read as far as it goes."""
+"""A trace's lines to its timeline; a torn end is read as far as it goes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.trace.story import Story
+from resume_dl.trace.timeline import Timeline
 
 KNOWN = 1
 """The newest format that can be read."""
 
 
-def read_story(path: Path) -> Story:
+def read_story(path: Path) -> Timeline:
     """Raises ConfigurationError for a file that is no trace, or cannot be read."""
     try:
         with path.open("rb") as file:
@@ -24,15 +24,15 @@ def read_story(path: Path) -> Story:
                 raise ConfigurationError(f"{path} is no trace", hint="write one with resume-dl get --debug-trace FILE")
             if head["trace"] > KNOWN:
                 raise ConfigurationError(f"{path} is a trace of a newer resume-dl", hint="draw it with that one")
-            story = Story(str(head.get("version", "")), str(head.get("started", "")))
+            timeline = Timeline(str(head.get("version", "")), str(head.get("started", "")))
             for line in lines:
                 try:
-                    story.take(line or {})
+                    timeline.take(line or {})
                 except (KeyError, TypeError, ValueError, AttributeError):
-                    story.unread += 1
+                    timeline.unread += 1
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="name a trace") from error
-    return story
+    return timeline
 
 
 def _objects(lines: Any) -> Iterator[dict[str, Any] | None]:

@@ -43,7 +43,7 @@ def _rates(frame: Frame, bins: int, length: float) -> dict[str, list[float]]:
     """For each source, bytes a second in each bin; a report's bytes are spread over the time they came in."""
     rates = {name: [0.0] * bins for name in frame.sources}
     colours = {id(source): name for name, source in frame.sources.items()}
-    for file in frame.story.files:
+    for file in frame.timeline.files:
         for since, until, index, count in file.gained:
             name = colours.get(id(frame.source(file, index)))
             if name is None:

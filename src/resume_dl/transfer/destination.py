@@ -1,17 +1,40 @@
-"""Whether what a run will write can be written, and in one folder: found out before anything is downloaded."""
+"""Where artifacts go, and whether that can be written: found out before anything is downloaded."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL
 from resume_dl.model.channel import SUBDIR
+from resume_dl.ports import PlannedFile
+from resume_dl.transfer.plan import Planned, Space
+from resume_dl.transfer.report import ArtifactResult
+from resume_dl.transfer.watched_engine import WatchedEngine
+
+
+class Destination(Protocol):
+    """Where artifacts go, and how they come to lie there."""
+
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """What is there already; with ``touch`` False nothing on the disk is changed to find that out."""
+
+    def spaces(self, planned: Sequence[Planned]) -> list[Space]:
+        """What the rest needs on each disk."""
+
+    def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
+        """The same for a reporter, with the bytes that unfinished downloads have."""
+
+    def fetch(
+        self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
+    ) -> list[ArtifactResult]:
+        """Download, verify and publish; one result for each, in order. ``thorough`` as in ``Wanted``."""
 
 
 def check_folder(folder: Path, option: str) -> Path:

@@ -124,10 +124,6 @@ class Transfer:
                         self._reporter.message(text, level="info")
         return adopted
 
-    def take_over(self, old: Artifact, new: Artifact) -> bool:
-        """Whether the unfinished file of ``old`` is one of ``new`` from now on. Raises StoreError."""
-        return PartStore(self._folder / FOLDER).rekey(old, new)
-
     def _job(self, artifact: Artifact, *, thorough: bool = False) -> Job:
         place = self._place(artifact)
         destination = staged_path(self._folder, artifact) if self._in_cache else place
@@ -142,17 +138,8 @@ class Transfer:
         artifact = outcome.artifact
         path = self._place(artifact)
         arrived = self._job(artifact).destination if outcome.error is None else None
-        result = ArtifactResult(
-            measured(artifact, arrived),
-            outcome.status,
-            path if outcome.error is None else None,
-            downloaded=outcome.downloaded,
-            resumed=outcome.resumed,
-            wasted=outcome.wasted,
-            sources=outcome.sources,
-            error=outcome.error,
-            reason=outcome.reason,
-        )
+        result = ArtifactResult.of(outcome, path)
+        result.artifact = measured(artifact, arrived)
         if outcome.error is None and extractor is not None:
             extractor.submit(artifact)
         elif outcome.error is None and self._in_cache:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from resume_dl.caches.conda.lookup import verify_file
+from resume_dl.caches.link_or_copy import take
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 from resume_dl.ports import PlannedFile
 from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.store.staged import staged_path
 
 UNPACKED_FACTOR = 3
 """Packages unpack to about this many times their archive's size (pytorch 2.3, mkl 3.6, numpy 3.5): an estimate."""
+ANY_FOLDER = "--pkgs-dir (or --wheel-dir, --dest)"
+"""The options of ``fetch`` that choose where files go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +38,6 @@ def measured(artifact: Artifact, path: Path | None) -> Artifact:
         with suppress(OSError):
             return replace(artifact, size=path.stat().st_size)
     return artifact
-
-
-def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> list[Planned]:
-    """What conda's package caches have of ``artifacts`` already.
-
-    An entry under another mirror's URL is made one of the client's, unless ``touch`` is False (dry runs). A bare
-    archive counts once its digest was computed. Raises StoreError.
-    """
-    return [_planned(artifact, pkgs_dir, others, touch=touch) for artifact in artifacts]
-
-
-def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> Planned:
-    if artifact.digest is None:
-        return Planned(artifact, "missing")
-    # what a package cache holds is not needed for plain files
-    from resume_dl.caches.conda.lookup import find_entry, verify_file  # noqa: PLC0415 - see above
-    from resume_dl.caches.conda.publish import claim_for_client  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
-    entry = find_entry([pkgs_dir, *others], artifact)
-    if entry is not None and entry.extracted is not None:
-        if touch and not entry.is_for(artifact):
-            entry = claim_for_client(entry, artifact)
-        known = measured(artifact, entry.archive)
-        if known.size is None and entry.record is not None and isinstance(size := entry.record.get("size"), int):
-            known = replace(artifact, size=size)
-        return Planned(known, "cached", entry.archive or entry.extracted)
-    for archive in (pkgs_dir / artifact.filename, staged_path(pkgs_dir, artifact)):
-        if verify_file(archive, artifact.digest, artifact.size):
-            return Planned(measured(artifact, archive), "packed", archive)
-    return Planned(artifact, "missing")
-
-
-def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]:
-    """What rattler's package cache has already. Raises StoreError for a package whose name would lead elsewhere."""
-    # what rattler's cache holds is not needed for any other
-    from resume_dl.caches.conda.lookup import verify_file  # noqa: PLC0415 - see above
-    from resume_dl.caches.rattler import find_for_rattler, rattler_folder  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
-    planned = []
-    for artifact in artifacts:
-        place, staged, state = rattler_folder(pkgs_dir, artifact), staged_path(pkgs_dir, artifact), "missing"
-        if find_for_rattler(pkgs_dir, artifact) is not None:
-            state = "cached"
-        elif artifact.digest is not None and verify_file(staged, artifact.digest, artifact.size):
-            state = "packed"
-        planned.append(Planned(artifact, state, None if state == "missing" else place))
-    return planned
 
 
 def plan_folder(
@@ -112,9 +68,6 @@ def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch
         return False
     if not touch:
         return _is_verified(source, artifact)
-    from resume_dl.caches.link_or_copy import take  # noqa: PLC0415 - see above
-    from resume_dl.store.staged import staged_path  # noqa: PLC0415 - see above
-
     return take(source, target, staged_path(folder, artifact), artifact)
 
 
@@ -123,15 +76,14 @@ def _is_verified(path: Path, artifact: Artifact) -> bool:
         path.stat()
     except (OSError, ValueError):
         return False
-    from resume_dl.caches.conda.lookup import verify_file  # noqa: PLC0415 - see above
-
     return artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a run needs, in bytes."""
+    """What a run needs on the disk of ``folder``, in bytes."""
 
+    folder: Path
     download: int
     """Not on disk yet."""
     unpacked: int
@@ -140,7 +92,9 @@ class Space:
     packed: int = 0
     """For all files once more, in a tar."""
     unknown: int = 0
-    """How many files are to be downloaded whose size nobody has told; in none of the sums."""
+    """How many files are to be downloaded whose size is unknown; in none of the sums."""
+    options: str = ANY_FOLDER
+    """The options that choose another folder, for messages."""
 
     def describe(self) -> str:
         """All the numbers, for people."""
@@ -150,26 +104,28 @@ class Space:
         unpacked = f"about {show_bytes(self.unpacked)} unpacked, " if self.unpacked else ""
         return f"{download} to download, {unpacked}{show_bytes(self.free)} free"
 
-    def check(self, folder: Path, *, options: str = "--pkgs-dir (or --wheel-dir, --dest)") -> None:
-        """Raise OutOfSpaceError with the numbers where it will not fit; ``options`` choose another folder."""
+    def check(self) -> None:
+        """Raise OutOfSpaceError with the numbers where it will not fit."""
         needed = self.download + self.unpacked + self.packed
         later = f" and about {show_bytes(self.unpacked)} unpacked" if self.unpacked else ""
         later = f" and about {show_bytes(self.packed)} in the tar" if self.packed else later
         if needed > self.free:
             raise OutOfSpaceError(
-                f"{folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download{later}), but "
+                f"{self.folder} needs {show_bytes(needed)} ({show_bytes(self.download)} to download{later}), but "
                 f"only {show_bytes(self.free)} are free",
                 needed=needed,
                 free=self.free,
-                hint=f"free some space, or choose a folder on another disk with {options}"
+                hint=f"free some space, or choose a folder on another disk with {self.options}"
                 + ("; --no-extract needs less: conda unpacks later" if self.unpacked else ""),
             )
 
 
-def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False) -> Space:
+def space_for(
+    planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False, options: str = ANY_FOLDER
+) -> Space:
     """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already.
 
-    ``pack``: all files go into a tar in the end, beside them.
+    ``pack``: all files go into a tar in the end, beside them. ``options`` as in ``Space``.
     """
     download = unpacked = unknown = 0
     for each, file in zip(planned, planned_files(planned, folder), strict=True):
@@ -182,7 +138,7 @@ def space_for(planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: b
     while not place.exists() and place != place.parent:
         place = place.parent
     packed = sum(each.artifact.size or 0 for each in planned) if pack else 0
-    return Space(download, unpacked, shutil.disk_usage(place).free, packed, unknown)
+    return Space(folder, download, unpacked, shutil.disk_usage(place).free, packed, unknown, options)
 
 
 def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]:
@@ -199,3 +155,31 @@ def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]
             size = part.size if artifact.size is None else artifact.size
             files.append(PlannedFile(replace(artifact, size=size), part.done if size is None else min(part.done, size)))
     return files
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request comes to. ``thorough``: keys of artifacts whose record cannot be had any fresher."""
+
+    artifacts: Sequence[Artifact]
+    thorough: Container[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done for ``Wanted``; ``left_out`` is not fetched, because the target machine has it."""
+
+    planned: Sequence[Planned]
+    left_out: Sequence[Artifact]
+    spaces: Sequence[Space]
+    thorough: Container[str] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        """Those of the artifacts that are planned."""
+        return {each.artifact.key for each in self.planned}
+
+    def check(self) -> None:
+        """Raise OutOfSpaceError where a disk is too small. Reads nothing: call it as early as it helps."""
+        for space in self.spaces:
+            space.check()

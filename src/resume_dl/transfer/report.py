@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resume_dl.engine.job import SourceReport
+from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
+from resume_dl.transfer.plan import Planned
 
 if TYPE_CHECKING:  # one plain download resolves nothing
     from resume_dl.model.index_report import IndexReport
@@ -40,6 +41,26 @@ class ArtifactResult:
 
     waits: bool = False
     """Whether its archive is whole, verified and kept, and only its unpacking is left for the next run."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, path: Path) -> ArtifactResult:
+        """How the engine's job ended; ``path`` is where the file lies if it ended well."""
+        return cls(
+            outcome.artifact,
+            outcome.status,
+            path if outcome.error is None else None,
+            downloaded=outcome.downloaded,
+            resumed=outcome.resumed,
+            wasted=outcome.wasted,
+            sources=outcome.sources,
+            error=outcome.error,
+            reason=outcome.reason,
+        )
+
+    @classmethod
+    def of_plan(cls, planned: Planned) -> ArtifactResult:
+        """What a dry run says of it."""
+        return cls(planned.artifact, "cached" if planned.state == "cached" else "planned", planned.path)
 
     @property
     def outcome(self) -> str:

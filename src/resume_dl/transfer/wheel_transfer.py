@@ -120,17 +120,7 @@ class WheelDir:
 
     def _settle(self, outcome: Outcome) -> ArtifactResult:
         artifact = outcome.artifact
-        result = ArtifactResult(
-            artifact,
-            outcome.status,
-            self.folder / artifact.filename if outcome.error is None else None,
-            downloaded=outcome.downloaded,
-            resumed=outcome.resumed,
-            wasted=outcome.wasted,
-            sources=outcome.sources,
-            error=outcome.error,
-            reason=outcome.reason,
-        )
+        result = ArtifactResult.of(outcome, self.folder / artifact.filename)
         if outcome.error is None and artifact.digest is None:
             return self._settle_unknown(result)
         if isinstance(outcome.error, DigestMismatchError) and artifact.key in self._pinned:
@@ -149,7 +139,7 @@ class WheelDir:
         return result
 
     def _settle_unknown(self, result: ArtifactResult) -> ArtifactResult:
-        """A whole file that nobody vouches for: compared with its RECORD, pinned, then given its name."""
+        """A complete file without a published digest: compare it with its RECORD, pin it, then give it its name."""
         artifact, waiting = result.artifact, staged_path(self.folder, result.artifact)
         try:
             if result.status == "cached" and (arrived := self._arrived(artifact)) is not None:
@@ -203,7 +193,7 @@ class WheelDir:
 
 
 def first_seen(results: Sequence[ArtifactResult]) -> list[str]:
-    """What to tell of files that nobody publishes a hash for."""
+    """Notes on files without a published digest."""
     notes = []
     for each in results:
         if each.error is None and each.held_by == RECORD:

@@ -98,7 +98,7 @@ def withdraw_orphans(pkgs_dir: Path) -> None:
     if not is_trusted(pkgs_dir / FOLDER):
         return
     with suppress(OSError):
-        for name in os.listdir(pkgs_dir / FOLDER):  # noqa: PTH208 - names are all that is needed, and it is faster
+        for name in fs.names_in(pkgs_dir / FOLDER):
             found = _MARK.fullmatch(name)
             if found is None:
                 continue
@@ -156,12 +156,12 @@ def condas_lock(path: Path) -> Iterator[None]:
 def _try_byte(fd: int, path: Path) -> None:
     try:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415 - exists on Windows only
+            import msvcrt
 
             os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         else:
-            import fcntl  # noqa: PLC0415 - exists on POSIX only
+            import fcntl
 
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _CONDA_LOCK_BYTE)
     except OSError as error:
@@ -171,7 +171,7 @@ def _try_byte(fd: int, path: Path) -> None:
 def _free_byte(fd: int) -> None:
     """Windows wants a lock to be freed before its handle is closed; elsewhere it falls with the handle."""
     if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 - exists on Windows only
+        import msvcrt
 
         with suppress(OSError):  # it was not ours
             os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)

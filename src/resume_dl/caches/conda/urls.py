@@ -34,7 +34,7 @@ def add_url(pkgs_dir: Path, *urls: str) -> bool:
     new = [url for url in urls if counts.get(url.rpartition("/")[2]) != url]
     if not new:
         return False
-    with open(fs.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:  # noqa: PTH123 - a descriptor
+    with os.fdopen(fs.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:
         end = file.seek(0, os.SEEK_END)
         torn = False
         if end:

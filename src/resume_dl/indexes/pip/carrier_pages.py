@@ -95,7 +95,8 @@ class CarrierPages:
             body, files = self._requests.ask(source, within=sources.patience, tries=_TRIES_OF_EACH)
         except Unanswered as unanswered:
             if self._requests.says_no(source, unanswered):
-                return Statement(source.mirror, sources.operators(source), None), 0
+                hosts = {failure.answered_by for _, failure in unanswered.failures} - {""}
+                return Statement(source.mirror, sources.operators(source, hosts), None), 0
             if unanswered.kinds & OF_THE_HOST:
                 sources.give_up([source])
             raise

@@ -22,7 +22,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, final
 from urllib.parse import quote, unquote
 
 from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
@@ -38,6 +38,7 @@ _PATIENCE = 10.0
 """Seconds for a connection to this machine itself."""
 
 
+@final
 class Gateway:
     """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
 
@@ -66,7 +67,7 @@ class Gateway:
         self.left_out: dict[str, str] = {}
         """Files that are offered no more: address -> the Python that they turned out to need."""
 
-    def __enter__(self) -> Gateway:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Gateway:
         self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
         try:  # the resolver would only say that there is no such package
             socket.create_connection(("127.0.0.1", self._server.server_port), timeout=_PATIENCE).close()
@@ -202,8 +203,9 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the names are socketserver's
+    def handle_error(self, request: object, client_address: object) -> None:
         """Keep what went wrong in an answer; a client that went away is no trouble."""
+        del request, client_address
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, ConnectionError):
             self.gateway.errors.append(error)
@@ -239,7 +241,9 @@ class _Handler(BaseHTTPRequestHandler):
             with body:
                 self._send_file(kind, body)
 
-    do_HEAD = do_GET  # noqa: N815 - the name is http.server's
+    def do_HEAD(self) -> None:
+        """Answer as for GET, without the body."""
+        self.do_GET()
 
     def do_CONNECT(self) -> None:
         """Refuse to be a proxy."""
@@ -267,5 +271,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+    def log_message(self, *_: object) -> None:
         """Say nothing: what matters is in ``Gateway.errors``."""

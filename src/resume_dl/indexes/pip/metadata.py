@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -171,16 +171,12 @@ def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
 
 
 def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
-    try:
+    def read() -> Metadata:
         remote = RemoteFile(source.url, reader, file.size)
         data = _metadata_of(remote, file.filename)
         return Metadata(data, remote.size, answered_by=frozenset(remote.answered_by))
-    except _FailedError as failed:
-        return Refused(failed.failure)
-    except (ResumeDLError, OSError):
-        raise
-    except Exception:  # noqa: BLE001 - what zipfile raises for hostile archives is in no list
-        return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
+
+    return _readable(file, read)
 
 
 def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
@@ -189,12 +185,21 @@ def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | 
         failure = reader.copy(source, copy) or damage(file, copy)
         if failure is not None:
             return Refused(failure)
-        try:
-            return Metadata(_metadata_of(copy, file.filename), copy.seek(0, io.SEEK_END), read_whole=True)
-        except (ResumeDLError, OSError):
-            raise
-        except Exception:  # noqa: BLE001 - as above
-            return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
+        return _readable(
+            file, lambda: Metadata(_metadata_of(copy, file.filename), copy.seek(0, io.SEEK_END), read_whole=True)
+        )
+
+
+def _readable(file: ListedFile, read: Callable[[], Metadata]) -> Metadata | Refused[Metadata]:
+    """What ``read`` takes from a wheel, or that the wheel is damaged. Raises ResumeDLError and OSError."""
+    try:
+        return read()
+    except _FailedError as failed:
+        return Refused(failed.failure)
+    except (ResumeDLError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 - what zipfile raises for hostile archives is in no list
+        return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
 
 
 def _metadata_of(wheel: IO[bytes] | RemoteFile, filename: str) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from resume_dl.core.asking import TRIES
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.small_requests import TRIES
 from resume_dl.indexes.pip.kept_pages import KeptPage
 from resume_dl.indexes.pip.metadata import SILENT
 from resume_dl.indexes.pip.page_sources import PageSources

@@ -12,7 +12,7 @@ from functools import partial
 
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.engine.pool import Pool
-from resume_dl.errors import ResumeDLError
+from resume_dl.errors import ResumeDLError, required
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
@@ -98,10 +98,10 @@ class Carriers:
             self._seconds[title, source.mirror] = math.inf
 
     def _look(self, title: str, carrier: Source) -> None:
-        assert self._reader is not None  # noqa: S101 - asked for above
+        reader = required(self._reader, "the reader of sizes")
         began = time.monotonic()
         try:
-            self._reader.size([carrier])
+            reader.size([carrier])
         except (Unanswered, ResumeDLError):
             self.failed(title, carrier)
             return

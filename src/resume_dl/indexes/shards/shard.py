@@ -34,9 +34,15 @@ class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
     v3: msgspec.Raw = NOTHING
 
 
+class _Dependencies(msgspec.Struct):
+    depends: list[str] | None = None
+    extra_depends: dict[str, list[str]] | None = None
+
+
 _SHARD: Final = msgspec.msgpack.Decoder(_Shard)
 _RECORD: Final = msgspec.msgpack.Decoder(dict[str, Any])
 _NAMES: Final = msgspec.msgpack.Decoder(list[str])
+_DEPENDENCIES: Final = msgspec.msgpack.Decoder(dict[str, _Dependencies])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,24 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
     if not all(isinstance(spec, str) for spec in specs):
         raise BadShardsError("a dependency is no text")
     return Shard(members, frozenset(filter(None, map(name_of, specs))))
+
+
+def mentioned_names(data: bytes) -> frozenset[str]:
+    """As ``Shard.mentioned``, of removed records too, and in a tenth of the time; nothing else is checked.
+
+    For a shard that another client has already. Raises BadShardsError.
+    """
+    shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
+    specs: set[str] = set()
+    left = _MOST_RECORDS
+    for _, raw in _sections(shard):
+        count = entries(raw, left)
+        left -= count
+        for record in decoded(raw, _DEPENDENCIES).values() if count else ():
+            specs.update(record.depends or ())
+            for extra in (record.extra_depends or {}).values():
+                specs.update(extra)
+    return frozenset(filter(None, map(name_of, specs)))
 
 
 def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:

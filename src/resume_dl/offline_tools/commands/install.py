@@ -58,7 +58,7 @@ def main(argv: list[str], script: Path) -> int:
         return 130
     if not outcome.planned:
         with suppress(OSError):
-            print(ready(outcome), flush=True)  # noqa: T201 - a script has nothing else
+            print(ready(outcome), flush=True)
     return 0
 
 

@@ -60,10 +60,10 @@ def main(argv: list[str], script: Path) -> int:
 
 def _say(line: str) -> None:
     with suppress(OSError):  # a closed pipe does not affect the join
-        print(line, flush=True)  # noqa: T201 - a command line
+        print(line, flush=True)
 
 
 def _complain(lines: Iterable[str]) -> None:
     with suppress(OSError):
         for number, line in enumerate(lines):
-            print(("  " if number else "") + line, file=sys.stderr)  # noqa: T201 - as above
+            print(("  " if number else "") + line, file=sys.stderr)

@@ -30,5 +30,5 @@ def main(argv: list[str], script: Path) -> int:
     )
     if code == 0:
         with suppress(OSError):
-            print(f"unpacked: {shown(str(folder))}", flush=True)  # noqa: T201 - a script has nothing else
+            print(f"unpacked: {shown(str(folder))}", flush=True)
     return code

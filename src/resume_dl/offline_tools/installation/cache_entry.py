@@ -45,7 +45,7 @@ def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
                 (cache / each.stem).rename(places[0])
                 (cache / each.filename).rename(places[1])
                 urls = fs.open_regular(own / "urls.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                with open(urls, "ab") as addresses:  # noqa: PTH123 - a descriptor
+                with os.fdopen(urls, "ab") as addresses:
                     addresses.write((each.url + os.linesep).encode("ascii"))
             if json.loads(read_info(places[0], name))["url"] == each.url:
                 _name_place(plan.prefix / "conda-meta" / f"{each.stem}.json", *places)

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.installation.cache_entry import copy_verified, publish_unpacked
 from resume_dl.offline_tools.installation.child import run_to_end
 from resume_dl.offline_tools.installation.environments import is_of_another, lacks_files
@@ -32,7 +32,7 @@ def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: boo
     cache = stage.folder / "pkgs"
     cache.mkdir()
     size = sum(each.entry["size"] for each in plan.conda)
-    run.log(f"copying {len(plan.conda)} archives, {show_size(size)}, to {cache}")
+    run.log(f"copying {len(plan.conda)} archives, {show_bytes(size)}, to {cache}")
     lines = ["@EXPLICIT"]
     digests = {}
     for each in plan.conda:

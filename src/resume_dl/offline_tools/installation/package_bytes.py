@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.plan import Package
@@ -27,7 +27,7 @@ def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: C
     relied_on = [entry for entry in entries if not entry["included"]]
     if relied_on:
         size = sum(entry["size"] for entry in relied_on)
-        run.log(f"looking for {len(relied_on)} files that this machine should have, {show_size(size)}")
+        run.log(f"looking for {len(relied_on)} files that this machine should have, {show_bytes(size)}")
     for entry in entries:
         name = entry["path"].rpartition("/")[2]
         fits = _NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"]) and _FILE.fullmatch(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from resume_dl.offline_tools.console import show_size
+from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.installation.client import choose_client, no_client
 from resume_dl.offline_tools.installation.environments import is_environment
 from resume_dl.offline_tools.installation.options import InstallError, Run
@@ -73,5 +73,5 @@ def show_plan(run: Run, plan: Plan) -> None:
     for packages, who in ((plan.conda, plan.client.name if plan.client is not None else ""), (plan.pip, "pip")):
         if packages:
             size = sum(each.entry["size"] for each in packages)
-            run.log(f"by {who}: {len(packages)} packages, {show_size(size)}")
+            run.log(f"by {who}: {len(packages)} packages, {show_bytes(size)}")
     run.log("dry run: nothing was started, nothing was written")

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.offline_tools.console import shown
 from resume_dl.offline_tools.installation.client import named_and_lost
 from resume_dl.offline_tools.installation.environments import (
@@ -32,7 +33,7 @@ def find_prefix(run: Run, info: CondaInfo | None) -> Path:
         except RuntimeError as error:
             what = f"{run.options.prefix}: there is no such user, or no home"
             raise InstallError(what, "write ./ before a folder name that begins with ~", 2) from error
-        return Path(os.path.abspath(str(prefix)))  # noqa: PTH100 - links stay as they are
+        return fs.absolute(str(prefix))
     if info is None:
         return _venv_of_name(run)
     if run.options.name == "base":
@@ -54,10 +55,10 @@ def _venv_of_name(run: Run) -> Path:
         what = f"no conda was found that knows environment {name!r}"
         raise InstallError(f"{what}, {lost}" if lost else what, "give -p PREFIX, the folder of an environment", 5)
     home = run.env.get("USERPROFILE" if WINDOWS else "HOME") or os.path.expanduser("~")  # noqa: PTH111 - it raises nothing
-    folder = Path(run.env.get("WORKON_HOME") or os.path.join(home, ".virtualenvs"))  # noqa: PTH118 - as above
+    folder = Path(run.env.get("WORKON_HOME") or f"{home}/.virtualenvs")
     prefix = folder / name
     if not folder.is_absolute() or not (prefix.exists() or can_be_made(folder)):
-        hint = f"give the folder of the environment, as in -p {os.path.join('.', name)}"  # noqa: PTH118 - keeps the dot
+        hint = f"give the folder of the environment, as in -p .{os.sep}{name}"
         raise InstallError(f"no conda is here, and {folder}, for virtual environments, cannot be written", hint, 5)
     run.log(f"no conda is used: {name!r} is the virtual environment {prefix} (another place: -p PREFIX)")
     return prefix

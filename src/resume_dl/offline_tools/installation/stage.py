@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import final
 
 from resume_dl import fs
 from resume_dl.offline_tools.installation.options import InstallError, first_few
@@ -25,6 +26,7 @@ _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
 """Characters at which conda or mamba splits CONDA_PKGS_DIRS."""
 
 
+@final
 class Stage:
     """A locked, temporary folder for one environment's installation: conda's cache and the lists.
 
@@ -48,7 +50,7 @@ class Stage:
         """File descriptors that a child process inherits."""
         return () if WINDOWS else (self._lock,)
 
-    def __enter__(self) -> Stage:  # noqa: PYI034 - typing.Self is of 3.11
+    def __enter__(self) -> Stage:
         for place in stage_places(self.plan):
             if not _is_read_as_it_is(place.folder / place.name):
                 continue

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable
 
-from resume_dl.offline_tools.console import Log, show_size, tell
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.machine.package_places import existing_folders
 from resume_dl.offline_tools.machine.programs import SECONDS_BETWEEN_LINES, is_file
@@ -33,7 +34,7 @@ class _Progress:
         self.done += count
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + SECONDS_BETWEEN_LINES
-            self.log(f"  {show_size(self.done)} of {show_size(self.size)}")
+            self.log(f"  {show_bytes(self.done)} of {show_bytes(self.size)}")
 
 
 def inventory(packages: Iterable[Path], wheels: Iterable[Path], log: Log = tell) -> dict[str, list[dict[str, Any]]]:
@@ -47,7 +48,7 @@ def inventory(packages: Iterable[Path], wheels: Iterable[Path], log: Log = tell)
     known = _files(existing_folders(wheels), (".whl",), log)
     sizes = sum(size for _, size in (*archives, *known))
     if archives or known:
-        log(f"hashing {len(archives) + len(known)} files, {show_size(sizes)}, in the caches of this machine")
+        log(f"hashing {len(archives) + len(known)} files, {show_bytes(sizes)}, in the caches of this machine")
     progress = _Progress(sizes, log)
     for kind, files in (("packages", archives), ("wheels", known)):
         for path, _ in files:

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Iterable, Mapping
+from typing import IO, Iterable, Iterator, Mapping
 
 from resume_dl.offline_tools.console import Log
 
@@ -30,17 +31,20 @@ def run_quietly(
     line = list(command)
     try:
         with tempfile.TemporaryFile() as out:  # no pipe: a grandchild that keeps it open would block the reader
-            process = subprocess.Popen(
-                line,
-                env=dict(env),
-                cwd=str(Path(line[0]).parent),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                start_new_session=not WINDOWS,
-                creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
-            )
+            with _interrupt_deferred() as interrupted:
+                process = subprocess.Popen(
+                    line,
+                    env=dict(env),
+                    cwd=str(Path(line[0]).parent),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=not WINDOWS,
+                    creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
+                )
             try:
+                if interrupted:
+                    raise KeyboardInterrupt
                 code = _wait(process, min(timeout, SECONDS_BETWEEN_LINES))
                 if code is None and timeout > SECONDS_BETWEEN_LINES:
                     if log is not None:
@@ -55,6 +59,20 @@ def run_quietly(
             return (None, "") if code is None else (code, _text(out))
     except (OSError, ValueError):
         return None, ""
+
+
+@contextmanager
+def _interrupt_deferred() -> Iterator[list[int]]:
+    """Collect Ctrl-C inside: raised while Popen starts a program, it would leave one that no code knows of."""
+    interrupted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted  # signals are the main thread's
+        return
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> int | None:

@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
 def part_name(name: str, number: int, count: int) -> str:
     """The name of part ``number`` (from 1) of ``count``: ``X.tar.001``, with four digits if needed."""
-    return "%s.%0*d" % (name, max(3, len(str(count))), number)  # noqa: UP031 - the width is a number
+    return f"{name}.{number:0{max(3, len(str(count)))}d}"
 
 
 def self_digest(document: dict[str, Any]) -> str:

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Iterator
 
-from resume_dl.offline_tools.console import show_size, shown
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import shown
 from resume_dl.offline_tools.file_pieces import blocks, piece
 from resume_dl.offline_tools.tarred.header import EXTENSIONS, TAR_BLOCK, BrokenTarError, Extension, parse_header
 from resume_dl.offline_tools.verification.bundle_source import Source
@@ -101,7 +102,7 @@ class TarSource(Source):
                 if extension is not None:
                     raise BrokenTarError("has two extended headers for one file,")
                 if size > _LONGEST_EXTENSION:
-                    raise BrokenTarError(f"has a name of {show_size(size)}")
+                    raise BrokenTarError(f"has a name of {show_bytes(size)}")
                 extension = EXTENSIONS[kind](self._take(at, size))
                 at = self._skip_padding(at, size)
                 continue

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
-from resume_dl.offline_tools.console import Log, show_size, shown
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import Log, shown
 from resume_dl.offline_tools.file_pieces import blocks, native
 from resume_dl.offline_tools.tarred.tar_check import open_tar
 from resume_dl.offline_tools.tarred.tar_source import TarSource
@@ -93,7 +94,7 @@ class _Unpacking:
         free = shutil.disk_usage(str(self._root)).free
         done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
         if needed - done > free:
-            text = f"has {show_size(free)} free, {show_size(needed - done)} are needed"
+            text = f"has {show_bytes(free)} free, {show_bytes(needed - done)} are needed"
             self._report.add(str(self._root), "machine", text, "make room, or name a folder on another disk")
             return False
         return True

@@ -7,7 +7,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from resume_dl.offline_tools.console import show_size
+from resume_dl import fs
+from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.file_pieces import blocks, native, piece
 from resume_dl.offline_tools.verification.findings import Report
 from resume_dl.offline_tools.verification.layout import (
@@ -66,7 +67,7 @@ def read_whole(source: Source, path: str, longest: int, report: Report) -> bytes
     elif size == 0:
         report.add(path, "truncated", "is empty", COPY_AGAIN)
     elif size > longest:
-        report.add(path, "unsafe", f"is larger than any bundle's, {show_size(size)}", REMAKE)
+        report.add(path, "unsafe", f"is larger than any bundle's, {show_bytes(size)}", REMAKE)
     else:
         try:
             with source.open(path) as file:
@@ -86,7 +87,7 @@ class FolderSource(Source):
         while waiting:
             below = waiting.pop()
             try:
-                names = sorted(os.listdir(self._path(below)))  # noqa: PTH208 - names are wanted
+                names = sorted(fs.names_in(self._path(below)))
             except OSError as error:
                 report.add_unreadable(below or str(folder), error)
                 self.odd.add(below)

@@ -1,12 +1,10 @@
 """File names that are safe on every platform."""
 
-import re
 import unicodedata
 
+from resume_dl.file_names import unsafe_name
+
 _LONGEST_PATH = 1000
-_RESERVED = re.compile(
-    r"(con|prn|aux|nul|conin\$|conout\$|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
-)
 
 
 def unsafe_path(path: str) -> str:
@@ -22,20 +20,7 @@ def unsafe_path(path: str) -> str:
         return "is empty or absolute"
     if len(path) > _LONGEST_PATH:
         return "is longer than any bundle's"
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
-        return "holds unprintable characters"
-    if any(letter in '\\:<>"|?*' for letter in path):
-        return 'holds one of \\ : < > " | ? *, which Windows does not allow'
-    for part in path.split("/"):
-        if part in ("", ".", ".."):
-            return "leaves its folder, or has an empty part"
-        if part[-1] in ". ":
-            return "ends with a dot or a blank, which Windows removes"
-        if _RESERVED.fullmatch(part.partition(".")[0].rstrip(" ")):
-            return "is a device on Windows"
-        if len(part.encode("utf-8")) > 255:
-            return "is longer than a file name may be"
-    return ""
+    return next(filter(None, map(unsafe_name, path.split("/"))), "")
 
 
 def folded(path: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from resume_dl.offline_tools.console import show_size, shown
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import shown
 
 _MOST_OF_A_KIND = 20
 """Warnings shown of each kind: thousands of foreign files would hide the verdict."""
@@ -95,7 +96,7 @@ def lines(report: Report) -> list[str]:
             "trust: only accidental damage is detected: an attacker could change the list too. Against that, compare "
             "the digest that `bundle create` printed (--manifest-sha256) or check a signature (--allowed-signers)"
         )
-    found.append("verified: {}, {}".format(_count(len(report.verified), "file"), show_size(report.bytes)))
+    found.append("verified: {}, {}".format(_count(len(report.verified), "file"), show_bytes(report.bytes)))
     return found
 
 

@@ -6,7 +6,8 @@ import hashlib
 import time
 from typing import BinaryIO
 
-from resume_dl.offline_tools.console import Log, show_size, shown
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import Log, shown
 from resume_dl.offline_tools.file_pieces import blocks
 from resume_dl.offline_tools.verification.bundle_source import Expected, Source
 from resume_dl.offline_tools.verification.findings import Report
@@ -93,5 +94,5 @@ class _Progress:
         now = time.monotonic()
         if self._log is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-            read, size = show_size(self._bytes), show_size(self._all_bytes)
+            read, size = show_bytes(self._bytes), show_bytes(self._all_bytes)
             self._log(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")

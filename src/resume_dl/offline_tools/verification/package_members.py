@@ -12,7 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Callable
 
-from resume_dl.offline_tools.console import show_size, shown
+from resume_dl.byte_units import show_bytes
+from resume_dl.offline_tools.console import shown
 from resume_dl.offline_tools.file_pieces import LastRead
 from resume_dl.offline_tools.verification.bundle_source import Expected
 from resume_dl.offline_tools.verification.findings import Report
@@ -95,8 +96,8 @@ def _wrong_in_zip(file: BinaryIO) -> str:
 
 def _wrong_in_tar(file: BinaryIO) -> str:
     """Inspect a tar by unpacking it to nowhere. Sparse files are refused: a few bytes fill any disk."""
-    import bz2  # noqa: PLC0415 - a Python may lack it, and only looking inside needs it
-    import gzip  # noqa: PLC0415 - as above
+    import bz2
+    import gzip
 
     packed = file.read(2) == b"BZ"
     file.seek(0)
@@ -118,7 +119,7 @@ def _wrong_in_plain_tar(plain: Any) -> str:
             if member.size < 0:  # an older tarfile seeks back and reads the same header forever (CVE-2025-8194)
                 return f"its member {name} has a size below zero"
             if member.size > _LARGEST_MEMBER:
-                return f"its member {name} has {show_size(member.size)}"
+                return f"its member {name} has {show_bytes(member.size)}"
             base = member.name.rpartition("/")[0] if member.issym() else ""
             if (member.issym() or member.islnk()) and _leaves(member.linkname, base):
                 return f"its link {name} leads out of the folder, to {shown(member.linkname)}"

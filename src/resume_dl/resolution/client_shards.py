@@ -1,0 +1,210 @@
+"""The shards that a client's solver will read, fetched ahead of it into the client's own database (CEP 16).
+
+The client's copy of each shard index decides: a shard is taken from any source that has the bytes of its hash. What
+cannot be fetched or is refused here is left out, and the client asks for it by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from resume_dl.errors import Interrupted
+from resume_dl.indexes.client_mirrors import MirroredAhead, MirroredIndex, Whispering
+from resume_dl.indexes.shards.closure import Closure
+from resume_dl.indexes.shards.index import FILENAME, ShardIndex, parse_index
+from resume_dl.indexes.shards.open_index import CONNECTIONS, OpenIndex, ShardSources
+from resume_dl.indexes.shards.packed import BadShardsError
+from resume_dl.indexes.shards.shard import Shard, mentioned_names, parse_shard
+from resume_dl.indexes.shards.store import ShardStore
+from resume_dl.model.artifact import Source
+from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import Reporter
+from resume_dl.resolution.conda_shards import shard_fetcher, shard_store
+from resume_dl.settings.paths import Paths
+from resume_dl.transfer.setup import Setup, engine_for
+
+
+class ShardedIndex(MirroredIndex, Protocol):
+    """One index of a client's cache, of a solver that reads shards."""
+
+    def shard_index(self) -> bytes | None:
+        """The shard index that the client will read without a request; None where it will ask, or reads the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientShard:
+    """A shard for the client's database; ``index_url`` is the client's address of its index, login included."""
+
+    index_url: RedactedUrl
+    index: ShardIndex
+    name: str
+    data: bytes = field(repr=False)
+
+
+class ShardDatabase(Protocol):
+    """The client's own database of shards."""
+
+    def read(self, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Those of these shards (SHA-256 in hex) that it has, not verified."""
+
+    def insert(self, shards: Iterable[ClientShard]) -> None:
+        """Add shards, each of which was verified and parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureOptions:
+    """``names`` are those that the client begins with. ``follow``: it reads what they depend on, too."""
+
+    names: Collection[str]
+    follow: bool = True
+    add_pip: bool = False
+    """Python depends on pip."""
+
+
+def fetch_shards_ahead(
+    indexes: Sequence[ShardedIndex],
+    database: ShardDatabase,
+    options: ClosureOptions,
+    *,
+    paths: Paths,
+    setup: Callable[[], Setup],
+    reporter: Reporter,
+    cancelled: Callable[[], bool],
+) -> list[str]:
+    """Bring every shard that the client will read into ``database``; why some are missing, as lines.
+
+    ``setup`` is called only where something has to be fetched. Raises what it raises, what ``database`` raises, and
+    NotWritableError or OSError.
+    """
+    closure = _ClientClosure(database, shard_store(paths), options)
+    for index in indexes:
+        data = index.shard_index()
+        if data is not None:
+            closure.open(index, data)
+    try:
+        missing = closure.follow_local(closure.names.add(options.names))
+        if missing and not cancelled():
+            closure.fetch(missing, setup(), reporter, cancelled)
+    except Interrupted:
+        pass  # what came until now is as good as if all had come
+    finally:
+        closure.insert()
+    return closure.refused
+
+
+class _Names(Closure):
+    """The names of a closure; without ``follow`` no name leads to another."""
+
+    def __init__(self, *, follow: bool, add_pip: bool) -> None:
+        super().__init__(add_pip=add_pip and follow)
+        self._is_open = True
+        self._follow = follow
+
+    def add(self, names: Iterable[str]) -> Collection[str]:
+        """Those of ``names`` that are new; with ``follow`` off, only the first call gives any."""
+        new = super().add(names) if self._is_open else ()
+        self._is_open = self._follow
+        return new
+
+
+class _ClientClosure:
+    """The indexes of one solve. ``refused``: why shards are left to the client."""
+
+    def __init__(self, database: ShardDatabase, store: ShardStore, options: ClosureOptions) -> None:
+        self._database = database
+        self._store = store
+        self._indexes: list[tuple[ShardedIndex, OpenIndex]] = []
+        self._known: set[tuple[int, str]] = set()
+        """Index by its place, and name: shards that the database has."""
+        self.names = _Names(follow=options.follow, add_pip=options.add_pip)
+        self.refused: list[str] = []
+
+    def open(self, index: ShardedIndex, data: bytes) -> None:
+        """Read the index that the client will read."""
+        title, url = f"{index.channel}/{index.subdir}", _index_url(index)
+        try:
+            parsed = parse_index(data, subdir=index.subdir, url=url.reveal())
+        except BadShardsError as error:
+            self.refused.append(f"the shard index of {title} is refused: {error}")
+            return
+        source = Source(url.host, url, CONNECTIONS)
+        sources = ShardSources(title, index.subdir, (source,))
+        digest = hashlib.sha256(data).hexdigest()
+        self._indexes.append((index, OpenIndex(sources, source, parsed, digest, 0.0, parsed.shards_of(source))))
+
+    def follow_local(self, names: Collection[str]) -> set[str]:
+        """Follow ``names`` through the shards that are on this machine; returns the names of which some are not."""
+        missing: set[str] = set()
+        while names:
+            wanted = [
+                (number, name, digest)
+                for number, (_, each) in enumerate(self._indexes)
+                for name in names
+                if (digest := each.index.digest_of(name)) is not None
+            ]
+            known = self._database.read({digest for *_, digest in wanted})
+            mentioned: set[str] = set()
+            for number, name, digest in wanted:
+                data = known.get(digest)
+                is_known = data is not None and hashlib.sha256(data).hexdigest() == digest
+                data = data if is_known else self._store.read(digest)
+                if data is None:
+                    missing.add(name)
+                else:
+                    mentioned.update(self._mentioned(number, name, data, is_known=is_known))
+            names = self.names.add(mentioned)
+        return missing
+
+    def _mentioned(self, number: int, name: str, data: bytes, *, is_known: bool) -> Collection[str]:
+        index = self._indexes[number][1]
+        try:
+            shard = Shard({}, mentioned_names(data)) if is_known else parse_shard(data, name=name)
+        except BadShardsError as error:
+            self.refused.append(f"the shard of {name} in {index.sources.title} is refused: {error}")
+            return ()
+        index.shards[name] = shard  # the fetcher asks for none that is here
+        if is_known:
+            self._known.add((number, name))
+        return shard.mentioned
+
+    def fetch(self, names: Collection[str], setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
+        """Fetch the shards of ``names`` and all that they lead to. Raises Interrupted, NotWritableError or OSError."""
+        whispering = Whispering(reporter)
+        with engine_for(setup, reporter, cancelled) as engine:
+            mirrors = MirroredAhead(engine, setup, reporter, cancelled=cancelled)
+            opened = []
+            for index, each in self._indexes:
+                access = setup.access(_index_url(index))
+                if not setup.rules.permit_file(access.url):
+                    continue  # the client says so itself
+                own = Source(access.url.host, access.url, CONNECTIONS, access.headers)
+                each.own = each.index.shards_of(own)
+                each.carriers = tuple(map(each.index.shards_of, mirrors.others(index, FILENAME)))
+                opened.append(each)
+            fetcher = shard_fetcher(setup, whispering, engine, offline=False, cancelled=cancelled)
+            try:
+                fetcher.fetch(opened, names, self.names)
+            finally:
+                fetcher.close()
+                self.refused += [f"a shard of {each.sources.title}: {each.broken}" for each in opened if each.broken]
+
+    def insert(self) -> None:
+        """Give the client what it lacks."""
+        new = []
+        for number, (index, each) in enumerate(self._indexes):
+            for name in each.shards:
+                digest = each.index.digest_of(name)
+                if digest is None or (number, name) in self._known:
+                    continue
+                data = self._store.read(digest)
+                if data is not None:
+                    new.append(ClientShard(_index_url(index), each.index, name, data))
+        if new:
+            self._database.insert(new)
+
+
+def _index_url(index: ShardedIndex) -> RedactedUrl:
+    return RedactedUrl(f"{index.base.reveal()}/{FILENAME}")

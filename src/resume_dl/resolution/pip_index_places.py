@@ -1,0 +1,66 @@
+"""Where the package indexes of a request lie: the default one, the user's own, and the mirrors that carry them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.mirror import MirrorTable
+from resume_dl.model.pip import PipIndexes
+from resume_dl.model.url import RedactedUrl
+from resume_dl.ports import Reporter
+from resume_dl.resolve.uv import find_uv
+from resume_dl.settings.pip_find import TargetPython, default_index
+from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.source_places import Places
+
+_SIMPLE = "pypi:simple"
+
+
+def index_places(
+    indexes: PipIndexes, python: TargetPython, setup: Setup, reporter: Reporter
+) -> tuple[Places, tuple[RedactedUrl, ...]]:
+    """Where addresses lead, with the default index's own address; and the indexes, the default one last.
+
+    Raises ConfigurationError for an index over plain http that nothing vouches for.
+    """
+    places = setup.places
+    table = places.table
+    for url in indexes.unprotected():
+        if table.origin_of(url.reveal()) is None:  # else it is read from its mirrors
+            raise ConfigurationError(
+                f"{url} is plain http: whoever sits between could name other files",
+                hint="write https, or trust its host as pip has it: trusted-host in pip.conf or the requirements",
+            )
+    if indexes.no_index:
+        return places, ()
+    index = indexes.index_url
+    if index is None and _SIMPLE in table.origins:  # the user's own table says where it is
+        index = RedactedUrl(table.origins[_SIMPLE])
+    # an address that the table does not know may be the default one, said outright
+    if index is None or _is_of_default(table, index) or table.origin_of(index.reveal()) is None:
+        default = default_index(python, setup.env, uv=find_uv())
+        index = index or default
+        if _SIMPLE not in table.origins:
+            origins = {**table.origins, _SIMPLE: default.reveal()}
+            table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
+    every = (*indexes.extra, index)
+    _name_retired(table, every, reporter)
+    # An index that no mirror carries may lay its files out as the default one does: no mirror is told their names.
+    pages = (*every, *(place for place in indexes.find_links if isinstance(place, RedactedUrl)))
+    lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
+    table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)
+    return replace(places, table=table), every
+
+
+def _is_of_default(table: MirrorTable, index: RedactedUrl) -> bool:
+    found = table.origin_of(index.reveal())
+    return found is not None and found[0] == _SIMPLE
+
+
+def _name_retired(table: MirrorTable, indexes: tuple[RedactedUrl, ...], reporter: Reporter) -> None:
+    for index in indexes:
+        mirror = table.retired(index.reveal())
+        if mirror is not None:
+            text = f"{index} is retired ({mirror.title or mirror.name}): {mirror.note}".rstrip(": ")
+            reporter.message(f"{text}; the others that carry it are asked", level="warning")

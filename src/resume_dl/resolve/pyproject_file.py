@@ -1,0 +1,64 @@
+"""What a pyproject.toml asks for: its dependencies (PEP 621), and what building it takes (PEP 517, PEP 518)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from resume_dl.errors import ConfigurationError
+from resume_dl.model.pip import PipFile, PipRequirement
+from resume_dl.resolve.requirement_line import parse_any, parse_requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
+"""For a project that names nothing (PEP 517, and pip's own choice)."""
+_ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
+"""What a backend wants only when it is asked: wheel by setuptools before 70.1, editables for ``-e``."""
+
+
+def read_project(path: Path) -> PipFile:
+    """``[project] dependencies`` of a pyproject.toml (PEP 621)."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
+    project = document.get("project")
+    if not isinstance(project, dict):
+        raise ConfigurationError(
+            f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt can be read"
+        )
+    if "dependencies" in project.get("dynamic", ()):
+        raise ConfigurationError(f"{path} declares its dependencies as dynamic", hint="list them in a requirements.txt")
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+        raise ConfigurationError(
+            f"{path}: project.dependencies is not a list of strings", hint="PEP 621 describes the format"
+        )
+    return PipFile(requirements=tuple(parse_requirement(text, f"{path}, project.dependencies") for text in listed))
+
+
+def build_requirements(folder: Path) -> tuple[str, ...]:
+    """What pip wants for building the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
+
+    A file that cannot be read is pip's to explain; it counts as none.
+    """
+    try:
+        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        document = {}
+    table = document.get("build-system")
+    listed = table.get("requires") if isinstance(table, dict) else None
+    if not isinstance(listed, list):
+        return _BUILT_BY_DEFAULT
+    wanted: list[str] = []
+    for text in listed:
+        found = parse_any(text) if isinstance(text, str) else None
+        if isinstance(found, PipRequirement):
+            wanted += [text, *_ASKED_WHILE_BUILDING.get(found.name.lower(), ())]
+    return tuple(dict.fromkeys(wanted))

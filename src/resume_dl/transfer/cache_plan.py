@@ -1,0 +1,53 @@
+"""What package caches of conda and rattler have already of the artifacts of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from resume_dl.caches.conda.lookup import find_entry, verify_file
+from resume_dl.caches.conda.publish import claim_for_client
+from resume_dl.caches.rattler import find_for_rattler, rattler_folder
+from resume_dl.model.artifact import Artifact
+from resume_dl.store.staged import staged_path
+from resume_dl.transfer.plan import Planned, measured
+
+
+def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> list[Planned]:
+    """What conda's package caches have of ``artifacts`` already.
+
+    An entry under another mirror's URL is made one of the client's, unless ``touch`` is False (dry runs). A bare
+    archive counts once its digest was computed. Raises StoreError.
+    """
+    return [_planned(artifact, pkgs_dir, others, touch=touch) for artifact in artifacts]
+
+
+def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> Planned:
+    if artifact.digest is None:
+        return Planned(artifact, "missing")
+    entry = find_entry([pkgs_dir, *others], artifact)
+    if entry is not None and entry.extracted is not None:
+        if touch and not entry.is_for(artifact):
+            entry = claim_for_client(entry, artifact)
+        known = measured(artifact, entry.archive)
+        if known.size is None and entry.record is not None and isinstance(size := entry.record.get("size"), int):
+            known = replace(artifact, size=size)
+        return Planned(known, "cached", entry.archive or entry.extracted)
+    for archive in (pkgs_dir / artifact.filename, staged_path(pkgs_dir, artifact)):
+        if verify_file(archive, artifact.digest, artifact.size):
+            return Planned(measured(artifact, archive), "packed", archive)
+    return Planned(artifact, "missing")
+
+
+def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]:
+    """What rattler's package cache has already. Raises StoreError for a package whose name would lead elsewhere."""
+    planned = []
+    for artifact in artifacts:
+        place, staged, state = rattler_folder(pkgs_dir, artifact), staged_path(pkgs_dir, artifact), "missing"
+        if find_for_rattler(pkgs_dir, artifact) is not None:
+            state = "cached"
+        elif artifact.digest is not None and verify_file(staged, artifact.digest, artifact.size):
+            state = "packed"
+        planned.append(Planned(artifact, state, None if state == "missing" else place))
+    return planned

@@ -1,0 +1,111 @@
+"""Files each under a name of its own, wherever they lie: the destination of ``get``."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from resume_dl.engine.job import Job
+from resume_dl.errors import NotWritableError, TransferError
+from resume_dl.model.artifact import Artifact
+from resume_dl.ports import PlannedFile
+from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.transfer.plan import Planned, Space, measured, plan_folder, planned_files, space_for
+from resume_dl.transfer.report import ArtifactResult
+from resume_dl.transfer.watched_engine import WatchedEngine
+
+_OPTIONS = "-o"
+
+_Identity = tuple[int, int, int, int]
+
+
+class SingleFiles:
+    """``paths``: where each artifact goes, by its key. Without ``force`` another file that is there stays."""
+
+    def __init__(self, paths: Mapping[str, Path], *, force: bool, offline: bool) -> None:
+        self._paths = paths
+        self._force = force
+        self._offline = offline
+        self._others: dict[str, _Identity | None] = {}
+        """By key: the file that is there and has other bytes; it was hashed, and need not be again."""
+
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """Hash what is there, each file once. Raises NotWritableError for a file that would be overwritten."""
+        del touch  # nothing is put there from elsewhere
+        planned = []
+        for artifact in artifacts:
+            path = self._paths[artifact.key]
+            self._others[artifact.key] = _identity(path)
+            (found,) = plan_folder([artifact], path.parent)
+            if found.state != "cached" and path.exists() and not self._force:
+                other = "with another digest" if artifact.digest else "and no digest says that it is this file"
+                hint = "name another file with -o, or overwrite it with --force"
+                raise NotWritableError(f"{path} is there already, {other}", hint=hint)
+            planned.append(found)
+        return planned
+
+    def spaces(self, planned: Sequence[Planned]) -> list[Space]:
+        """Of each folder."""
+        return [
+            space_for(there, folder, unpack=False, options=_OPTIONS)
+            for folder, there in self._by_folder(planned).items()
+        ]
+
+    def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
+        """In the order of ``planned``."""
+        found = [planned_files(there, folder) for folder, there in self._by_folder(planned).items()]
+        by_key = {file.artifact.key: file for files in found for file in files}
+        return [by_key[each.artifact.key] for each in planned]
+
+    def fetch(
+        self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
+    ) -> list[ArtifactResult]:
+        """One result for each, in order. Raises TransferError where something is missing and nothing may be asked."""
+        missing = [each.artifact for each in planned if each.state != "cached"]
+        if missing and self._offline:
+            raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
+        results = {
+            each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
+            for each in planned
+            if each.state == "cached"
+        }
+        for outcome in engine.run([self._job(artifact, thorough=artifact.key in thorough) for artifact in missing]):
+            path = self._paths[outcome.artifact.key]
+            result = ArtifactResult.of(outcome, path)
+            if result.error is None:
+                result.artifact = measured(result.artifact, path)
+            results[outcome.artifact.key] = result
+        for folder in {self._paths[each.artifact.key].parent / FOLDER for each in planned}:
+            with suppress(OSError):  # not empty: something is unfinished there
+                folder.rmdir()
+        return [results[each.artifact.key] for each in planned]
+
+    def _job(self, artifact: Artifact, *, thorough: bool) -> Job:
+        path = self._paths[artifact.key]
+        other = self._others[artifact.key]
+
+        def is_published() -> bool:
+            return _identity(path) != other and plan_folder([artifact], path.parent)[0].state == "cached"
+
+        def check_size(size: int) -> None:
+            self.spaces([Planned(replace(artifact, size=size), "missing")])[0].check()
+
+        store = PartStore(path.parent / FOLDER)
+        return Job(artifact, store, path, is_published, thorough=thorough, check_size=check_size)
+
+    def _by_folder(self, planned: Sequence[Planned]) -> dict[Path, list[Planned]]:
+        folders: dict[Path, list[Planned]] = {}
+        for each in planned:
+            folders.setdefault(self._paths[each.artifact.key].parent, []).append(each)
+        return folders
+
+
+def _identity(path: Path) -> _Identity | None:
+    """What changes when a file is replaced or written; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
