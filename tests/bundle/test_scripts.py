@@ -143,7 +143,7 @@ def test_its_name_says_which_tool_it_is(tmp_path: Path) -> None:
     for words in ([], ["--help"], ["delete"], ["verify"]):
         done = tool_run(tmp_path / "tools.pyz", *words)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "is the name of no tool in it" in done.stderr
+        assert "is not the name of a tool in it" in done.stderr
         assert "rename it to one of unpack.py" in done.stderr
 
 

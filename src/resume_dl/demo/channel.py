@@ -21,7 +21,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BuiltPackage:
-    """An archive on disk; ``size`` in bytes, digests as lower-case hex, ``record`` as repodata has it."""
+    """An archive on disk; ``size`` in bytes, digests as lower-case hex, ``record`` as in repodata."""
 
     spec: PackageSpec
     path: Path
@@ -43,7 +43,7 @@ class BuiltPackage:
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """A built channel: its folder, and what it offers."""
+    """A built channel: its folder and packages."""
 
     root: Path
     packages: tuple[BuiltPackage, ...]
@@ -66,8 +66,8 @@ def build_channel(
 ) -> ChannelInfo:
     """Write archives and repodata below ``root``; ``subdirs`` get a (perhaps empty) repodata in any case.
 
-    An archive that already lies there is kept: the same description gives the same bytes, so a large one
-    is built once for many tests. Content is streamed, a chunk of 1 MiB at a time.
+    An existing archive is kept: the same description gives the same bytes, so a large one is built once for many
+    tests. Content is streamed in chunks of 1 MiB.
     """
     built = []
     for spec in packages:

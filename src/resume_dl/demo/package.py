@@ -24,7 +24,7 @@ _EPOCH = 1_609_459_200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSpec:
-    """What a made package is called and holds; sizes in bytes, ``timestamp`` in milliseconds as in repodata.
+    """The name and content of a made package; sizes in bytes, ``timestamp`` in milliseconds as in repodata.
 
     ``payload_size`` bytes of incompressible content, made from ``seed`` and the package's name, go to
     ``share/<name>/payload.bin``. ``files`` are further members (path in the environment -> content); those under
@@ -64,7 +64,7 @@ class PackageSpec:
 
 
 def index_json(spec: PackageSpec) -> dict[str, Any]:
-    """``info/index.json``: what the archive says about itself, and the start of the channel's record."""
+    """``info/index.json``, which also starts the channel's record."""
     index: dict[str, Any] = {
         "build": spec.build,
         "build_number": spec.build_number,
@@ -172,7 +172,7 @@ def _zstd_tar(archive: zipfile.ZipFile, name: str, *, huge: bool) -> Iterator[ta
 def write_package(spec: PackageSpec, folder: Path) -> Path:
     """Write the archive into ``folder`` (must exist) and return its path; the same spec gives the same bytes.
 
-    It has its name only once it is whole, so an interrupted build leaves nothing that looks finished.
+    It gets its name when complete, so an interrupted build leaves nothing that looks finished.
     """
     path = folder / spec.filename
     building = folder / f"{spec.filename}.building"
