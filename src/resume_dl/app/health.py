@@ -1,4 +1,4 @@
-"""What is wrong in package caches, and what waits there unfinished: a look that changes nothing and asks nobody.
+"""What is wrong in package caches, and what waits there unfinished: a look that changes nothing and sends no request.
 
 *Damaged*: an extracted package that conda takes for whole, of whose own list of files some are missing or have another
 size. *Half extracted*: one without its record, which conda writes last, and not whole. Archives are compared with the

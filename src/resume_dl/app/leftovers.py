@@ -126,7 +126,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def clean(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftover]:
-    """Remove every unfinished download that nobody works on, and what killed processes had put aside.
+    """Remove every unfinished download that no process works on, and what killed processes had put aside.
 
     Finished packages stay; that the plugin had fetched some of them ahead is forgotten.
     """

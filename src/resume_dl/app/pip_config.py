@@ -51,7 +51,7 @@ class PipAdvice:
     settings: tuple[tuple[str, tuple[FindLinks, ...]], ...]
     """Option of ``[global]`` -> its values."""
     timed: tuple[Timed, ...]
-    """Whoever carries the default index, the quickest first."""
+    """The places that carry the default index, the quickest first."""
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 

@@ -230,7 +230,7 @@ def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) ->
         )
     if unknown := [each.filename for each in files if each.digest is None and not each.record.get("hashes")]:
         return ConfigurationError(
-            f"{lock} is not written: nobody publishes a hash for {', '.join(unknown)}, and a lock needs one (PEP 751)",
+            f"{lock} is not written: no index has a hash for {', '.join(unknown)}, and a lock needs one (PEP 751)",
             hint="leave out --dry-run: the hash is known when the file is here",
         )
     return write_list(lock, with_digests(solution, {each.filename: each.sha256 for each in files if each.sha256}))

@@ -16,7 +16,7 @@ from resume_dl.store.work_folder import make_work_folder
 def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
     """Whether ``target`` is the artifact's file from now on, taken from ``source``; False where that is not it.
 
-    ``waiting`` is a name beside which nobody looks, on the file system of ``target``: what lies there is hashed, so a
+    ``waiting`` is a name that no client looks for, on the file system of ``target``: what lies there is hashed, so a
     copy that went wrong is noticed as well. An unreadable source is none; raises OSError where nothing can be written.
     """
     digest = artifact.digest

@@ -2,7 +2,7 @@
 
 It holds unpacked packages only: ``<pkgs>/<name>-<version>-<build>/``, and beside each a ``<folder>.lock`` with its
 revision (8 bytes, big-endian) and its archive's sha256 (32 bytes; none where the index gave none). rattler takes a
-folder unless its .lock has another sha256 than the index says, and looks no closer. Whoever changes something holds a
+folder unless its .lock has another sha256 than the index says, and looks no closer. A writer holds a
 lock on ``<pkgs>/.cache.lock``. Source: rattler's crate ``rattler_cache`` (``package_cache``), and folders that
 py-rattler 0.23 and 0.28 wrote. rattler has no call that would put an archive there without installing it.
 

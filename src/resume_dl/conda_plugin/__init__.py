@@ -46,7 +46,7 @@ def conda_pre_commands() -> Iterator[CondaPreCommand]:
 
 @hookimpl
 def conda_settings() -> Iterator[CondaSetting]:
-    """What users may set under ``plugins:``; all are texts, so that a wrong one is told by us and stops nobody."""
+    """What users may set under ``plugins:``; all are texts, so that we report a wrong one and conda goes on."""
     text = {
         "resume_dl_prefetch": ("ask, always or never: fetch packages ahead of conda", "ask"),
         "resume_dl_min_size": ("leave commands that download less than this to conda, as 10MB", "0"),

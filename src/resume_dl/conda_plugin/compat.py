@@ -45,12 +45,12 @@ def is_dry_run() -> bool:
 
 
 def is_offline() -> bool:
-    """Whether conda may ask nobody."""
+    """Whether conda may send no request."""
     return bool(context.offline)
 
 
 def may_ask(records: Iterable[Any]) -> bool:
-    """Whether conda itself will ask about these afterwards, and somebody is there who has not answered in advance.
+    """Whether conda itself will ask about these afterwards, and a user is there who has not answered in advance.
 
     It asks about what it has solved (not about lines of lists and addresses), and never in ``conda env``.
     """
@@ -237,7 +237,7 @@ def local_path(url: str) -> Path:
 
 
 def _lines(file: Path) -> list[str]:
-    """A list's lines as conda counts them; none of what is no file that can be read: conda says so itself.
+    """A list's lines as conda counts them; nothing for a file that cannot be read: conda reports it itself.
 
     A pipe gives its lines once (``<(...)``, ``/dev/stdin``), and they are conda's: only a regular file is opened. Under
     ``/dev/fd`` some systems show one too, but who opens it there moves the place where conda will begin to read.

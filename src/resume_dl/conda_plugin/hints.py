@@ -1,7 +1,7 @@
 """What conda tells below its own words when a package could not be downloaded: the one command that goes on.
 
 conda asks for hints (``conda_error_hints``, since 26) where it shows an error of its own. A body that broke off ends in
-an exception of ``requests``, for which it asks nobody.
+an exception of ``requests``, for which it calls no plugin.
 """
 
 from __future__ import annotations

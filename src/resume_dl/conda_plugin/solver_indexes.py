@@ -175,7 +175,7 @@ def _bring(  # noqa: PLR0917  one command's whole work
 
 
 def _describe_mirrored(mirrored: Sequence[Mirrored], *, talkative: bool) -> list[str]:
-    """One line for each channel and whoever gave its index."""
+    """One line for each channel and the source of its index."""
     lines: dict[str, list[str]] = {}
     for each in mirrored:
         names, channel = " and ".join(each.carried_by), each.channel

@@ -49,7 +49,7 @@ class Refused(Generic[T]):
 
 
 class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an error of, with words for people
-    """Nobody gave it; ``failures`` are the last of each source."""
+    """No source gave it; ``failures`` are the last of each source."""
 
     def __init__(self, failures: Sequence[tuple[Source, Failure]]) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def is_pip_file(path: Path) -> bool:
     try:
         return not is_explicit(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
-        return True  # whoever reads it says what is wrong
+        return True  # its reader reports what is wrong
 
 
 def has_pip_part(path: Path) -> bool:

@@ -76,7 +76,7 @@ class Resolver:
 
     @property
     def offline(self) -> bool:
-        """Whether nobody may be asked."""
+        """Whether no request may be sent."""
         return self._setup.options.offline or self._setup.conda.offline
 
     def platforms(self) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class Resolver:
                 raise _not_allowed(f"the channel {channel.name} ({channel.client_base})")
 
     def _at_own_place(self, channel: Channel) -> Channel:
-        """The channel itself, but one whose login is a conda plugin's is nobody else's, wherever it lies.
+        """The channel itself, but one whose login is a conda plugin's belongs to that plugin alone, wherever it lies.
 
         No plugin runs here: it is said once that it may be refused.
         """

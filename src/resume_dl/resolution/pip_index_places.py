@@ -29,7 +29,7 @@ def index_places(
     for url in indexes.unprotected():
         if table.origin_of(url.reveal()) is None:  # else it is read from its mirrors
             raise ConfigurationError(
-                f"{url} is plain http: whoever sits between could name other files",
+                f"{url} is plain http: anyone on the way could name other files",
                 hint="write https, or trust its host as pip has it: trusted-host in pip.conf or the requirements",
             )
     if indexes.no_index:

@@ -347,7 +347,7 @@ def _file(gateway: Gateway, locked: LockedFile) -> ListedFile:
         return gateway.file_of(locked.url)
     except KeyError:
         raise ResumeDLError(
-            f"uv chose a file for {locked.name} that nobody listed", hint="this is a bug: please report it"
+            f"uv chose a file for {locked.name} that no index listed", hint="this is a bug: please report it"
         ) from None
 
 

@@ -54,7 +54,7 @@ def solution_of(
 
 
 def joined(parts: Sequence[PipSolution]) -> PipSolution:
-    """One solution of several files' for the same platform; a lock of more than one would be nobody's."""
+    """One solution of several files' for the same platform; a lock of more than one would fit none of them."""
     if len(parts) == 1:
         return parts[0]
     artifacts = {artifact.key: artifact for part in parts for artifact in part.artifacts}

@@ -30,7 +30,7 @@ class Places:
     def of(self, url: RedactedUrl) -> tuple[Source, ...]:
         """The sources of the file whose canonical address is ``url``, best first.
 
-        An address that no origin claims is its only place, whatever the rules say: whoever gave it was asked for that.
+        An address that no origin claims is its only place, whatever the rules say: the caller named it.
         """
         access = self.access(url)
         asked = access.url if access.private else url

@@ -235,7 +235,7 @@ def _changed(artifact: Artifact, pin: Pin, error: DigestMismatchError) -> Digest
         f"comes now has {error.actual or 'another'}",
         expected=pin.sha256,
         actual=error.actual,
-        hint=f"somebody replaced it; if you know why and trust it, remove {pin.path} and run the same command again",
+        hint=f"it was replaced; if you know why and trust it, remove {pin.path} and run the same command again",
     )
     told.resumable_bytes = error.resumable_bytes
     return told

@@ -33,7 +33,7 @@ def claim_extraction(pkgs_dir: Path) -> FileLock:
 
 
 def extraction_folder(pkgs_dir: Path, artifact: Artifact, claim: FileLock | None = None) -> Path:
-    """A new empty folder to extract into, on the cache's file system, under a name that nobody takes.
+    """A new empty folder to extract into, on the cache's file system, under a name that no client takes.
 
     The caller renames it by ``publish_entry`` or removes it; with ``claim``, ``sweep`` does for a process that was
     killed. Its mode follows the umask, as conda's does. Raises OSError.
@@ -48,7 +48,7 @@ def extraction_folder(pkgs_dir: Path, artifact: Artifact, claim: FileLock | None
 def sweep(pkgs_dir: Path) -> None:
     """Remove what killed processes left: folders put aside, and half-filled ones to extract into.
 
-    Whoever put one aside does not need it any more; one to extract into is in use while its process holds the lock.
+    A replaced one is not needed any more; one to extract into is in use while its process holds the lock.
     """
     ours = pkgs_dir / FOLDER
     if not is_trusted(ours):

@@ -7,7 +7,7 @@ withdrawn when the process ends (``HandedPartial.withdraw``), or by the next one
 (``withdraw_orphans``): a lock file beside it, held as long as its maker lives, names its inode.
 
 conda's own lock on it is one byte at offset 21 (``gateways/disk/lock.py``): ``fcntl.lockf``, on Windows
-``msvcrt.locking``; ``flock`` does not see it. Whoever replaces or removes the file holds that lock.
+``msvcrt.locking``; ``flock`` does not see it. A process that replaces or removes the file holds that lock.
 """
 
 from __future__ import annotations

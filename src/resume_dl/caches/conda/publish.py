@@ -180,7 +180,7 @@ def _take_place(folder: Path, extracted: Path | None, artifact: Artifact) -> lis
         try:
             replace(extracted, folder)
             break
-        except OSError:  # somebody else put one there between our look and our rename
+        except OSError:  # another process put one there between our look and our rename
             if attempt == _TRIES - 1 or not os.path.lexists(folder):
                 raise
     return leftover

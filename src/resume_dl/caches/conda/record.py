@@ -115,7 +115,7 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
 def check_fields(record: Mapping[str, Any], subject: str) -> None:
     """Raise IntegrityError where a field that is used here has another type than conda's records have.
 
-    Whoever built the package wrote these. A null says nothing; other fields are left alone.
+    The builder of the package wrote these. A null says nothing; other fields are left alone.
     """
     fits: list[tuple[tuple[str, ...], Callable[[Any], bool], str]] = [
         (_TEXTS, lambda value: isinstance(value, str), "a text"),

@@ -2,7 +2,7 @@
 
 It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
 (PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It stands for one
-Python, whose files alone it offers. It listens on 127.0.0.1, below a path that nobody can guess. Used as a proxy it
+Python, whose files alone it offers. It listens on 127.0.0.1, below a path that cannot be guessed. Used as a proxy it
 refuses, so that nothing gets past it.
 """
 
