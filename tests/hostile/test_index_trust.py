@@ -296,6 +296,16 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(cell: Cell, mir
     assert cell.run("newer version", authority="silent", mirrors=(*mirrors, "good")).brings(cell.world.honest)
 
 
+def test_a_mirror_that_redirects_to_all_others_keeps_none_of_them_from_being_asked(cell: Cell) -> None:
+    """Each form of the index elsewhere, where it is not: its answer is that of all three operators."""
+    server = cell.world.server
+    for subdir, (name, port) in product(("linux-64", "noarch"), zip(FORMATS, (2, 3), strict=True)):
+        to = f"{server.base(port)}/nowhere/{name}"
+        server.always(1, Redirect(to), path=f"/everywhere/lab/{subdir}/{name}")
+    run = cell.run("everywhere", authority="silent", mirrors=NAMES["first"])
+    assert run.brings(cell.world.honest), (run.code, run.error)
+
+
 def test_a_contradiction_names_both_sides(cell: Cell) -> None:
     run = cell.run("other digest", authority="silent", mirrors=("evil", "good"))
     assert run.code == 4
