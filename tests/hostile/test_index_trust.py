@@ -277,7 +277,8 @@ def test_an_authority_that_comes_back_decides_after_all(
     assert run.brings(cell.world.honest), (run.code, run.error, run.lines)
     assert run.result is not None
     assert {index.vouched.value for index in run.result.indexes if index.subdir == "linux-64"} == {"authority"}
-    assert len([line for line in run.lines if "once more" in line and "--index-from" in line]) == 1
+    (said,) = [line for line in run.lines if "once more" in line]
+    assert "--index-from)" in said, "the only one that answered may be the liar: it is not recommended"
 
 
 def test_two_mirrors_of_one_operator_are_one(cell: Cell) -> None:
@@ -294,6 +295,16 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(cell: Cell, mir
     again = cell.run("newer version", authority="silent", mirrors=mirrors, index_max_age=600.0)
     assert (again.code, again.files) == (6, {}), "it is forgotten where the copy came from"
     assert cell.run("newer version", authority="silent", mirrors=(*mirrors, "good")).brings(cell.world.honest)
+
+
+def test_a_mirror_that_redirects_to_all_others_keeps_none_of_them_from_being_asked(cell: Cell) -> None:
+    """Each form of the index elsewhere, where it is not: its answer is that of all three operators."""
+    server = cell.world.server
+    for subdir, (name, port) in product(("linux-64", "noarch"), zip(FORMATS, (2, 3), strict=True)):
+        to = f"{server.base(port)}/nowhere/{name}"
+        server.always(1, Redirect(to), path=f"/everywhere/lab/{subdir}/{name}")
+    run = cell.run("everywhere", authority="silent", mirrors=NAMES["first"])
+    assert run.brings(cell.world.honest), (run.code, run.error)
 
 
 def test_a_contradiction_names_both_sides(cell: Cell) -> None:

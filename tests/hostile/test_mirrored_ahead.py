@@ -334,3 +334,25 @@ def test_a_redirect_counts_after_the_mirror_has_called_it_unchanged(world: World
     for _ in range(2):
         assert world.bring(("fine", "evil"))[1].mirrors == []
     assert 304 in {one.status for one in world.server.requests(FINE)}
+
+
+RUBBISH = {
+    "file name": {"x": {}},
+    "no record": {"x-1-0.conda": 1},
+}
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH)
+@pytest.mark.parametrize("place", ["first", "middle"])
+def test_a_mirror_whose_index_cannot_be_read_does_not_stand_in_the_way(world: World, rubbish: str, place: str) -> None:
+    """Its file is JSON with the right sections, so the merge finds out; the others agree all the same."""
+    index = json.dumps({"info": {}, "packages": {}, "packages.conda": RUBBISH[rubbish]}).encode()
+    for subdir in ("linux-64", "noarch"):
+        world.server.put(f"/rolled-back/lab/{subdir}/repodata.json", index)
+    world.server.always(EVIL, Status(404), path="*.zst")
+    world.server.always(AUTHORITY, Status(500))
+    mirrors = {"first": NAMES["first"], "middle": ("good", "evil", "fine")}[place]
+    brought, client, noarch = world.bring(mirrors, "rolled back")
+    assert brought.missed == []
+    assert {*client.records} == HONEST
+    assert noarch.records == {}

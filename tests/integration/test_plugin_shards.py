@@ -316,3 +316,41 @@ def test_an_index_is_synced_before_conda_notes_its_validator(conda, lab, form):
     command = [str(conda.python), "-c", SYNCED, str(index), form]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=conda.environment())
     assert done.returncode == 0, done.stderr
+
+
+def test_the_same_shards_at_another_address(rattler, server, lab):
+    """The database knows the bytes under the first channel's address; conda looks below the second's."""
+    server.always(0, Conditional())
+    create(rattler)
+    for path in (lab / "lab").rglob("*"):
+        if path.is_file():
+            server.put(f"/twin/{path.relative_to(lab / 'lab').as_posix()}", path.read_bytes())
+    rattler.configure(channels=[f"{server.base()}/twin"])
+    before = len(server.requests(path="*.msgpack.zst"))
+    create(rattler)
+    assert asked(server, ours=False, since=before) == []
+    assert len(database(rattler)) == 2 * len(LINE)
+    assert {path.rpartition("/")[2] for path in asked(server, ours=True, since=before)} == {INDEX}
+
+
+POISON = """
+import sqlite3, sys
+from conda._private.shards.cache import SHARD_CACHE_NAME
+with sqlite3.connect(f"{sys.argv[1]}/{SHARD_CACHE_NAME}") as connection:
+    connection.execute("UPDATE shards SET shard = ? WHERE package = ?", (open(sys.argv[2], "rb").read(), sys.argv[3]))
+"""
+
+
+def test_a_poisoned_row_is_replaced(rattler, server):
+    """A shard of another hash, as a conda alone, which compares none, was given it: it would solve on it for ever."""
+    server.always(0, Conditional())
+    create(rattler)
+    forged = rattler.folder / "forged"
+    record = record_of(LINE[11], "9.9", subdir="noarch", noarch="generic")
+    forged.write_bytes(shard_of(archives_of(record)))
+    command = [str(rattler.python), "-c", POISON, str(rattler.pkgs / "cache"), str(forged), LINE[11]]
+    assert subprocess.run(command, check=False, env=rattler.environment()).returncode == 0
+    assert [f"{LINE[11]}-9.9-h0_0.conda"] in database(rattler).values()
+    done = create(rattler)
+    assert "9.9" not in done.stdout
+    assert [f"{LINE[11]}-9.9-h0_0.conda"] not in database(rattler).values()

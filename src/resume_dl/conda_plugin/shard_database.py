@@ -59,7 +59,10 @@ class CondaShards:
         return found
 
     def insert(self, shards: Iterable[ClientShard]) -> None:
-        """Add shards, each of which was verified and parsed."""
+        """Add shards, each of which was verified and parsed.
+
+        conda compares no hashes: what else lies at the address of one is replaced, or conda would solve on it.
+        """
         indexes: dict[int, Any] = {}
         with self._opened() as cache:
             for shard in shards:
@@ -69,8 +72,12 @@ class CondaShards:
                     packed = {"version": 1, "info": info, "shards": shard.index.hashes}
                     index = indexes[id(shard.index)] = self._index(packed, shard.index_url.reveal())
                 url = index.shard_url(shard.name)
-                if url not in self._has:
-                    cache.insert(self._row(url, shard.name, shard.data))
+                if url in self._has:
+                    row = cache.conn.execute("SELECT shard FROM shards WHERE url = ?", (url,)).fetchone()
+                    if row is not None and bytes(row[0]) == shard.data:
+                        continue
+                    cache.conn.execute("DELETE FROM shards WHERE url = ?", (url,))  # of one transaction with the next
+                cache.insert(self._row(url, shard.name, shard.data))
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:

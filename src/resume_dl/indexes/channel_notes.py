@@ -88,7 +88,7 @@ class ChannelNotes:
         """Say that the authority is asked again, because the mirror ``alone`` is not enough."""
         host = self._sources.host_of(channel)
         text = f"{alone} alone is not enough for the index of {channel.name}: asking {host} once more"
-        self._say(f"{text} (to believe that mirror: --index-from {alone})", level="warning")
+        self._say(f"{text} (or name a mirror that you trust: --index-from)", level="warning")
 
     def _add(self, report: IndexReport, wanted: Wanted) -> None:
         """Note it, and say what the user should know of its source."""

@@ -83,6 +83,14 @@ class MirrorCopy:
     path: Path
 
 
+class UnreadableCopyError(IntegrityError):
+    """The index of the mirror ``mirror`` cannot be read; those of others may be."""
+
+    def __init__(self, mirror: str, why: object) -> None:
+        super().__init__(f"the index of {mirror} cannot be read: {why}", hint="run it again")
+        self.mirror = mirror
+
+
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What a merged index holds."""
@@ -125,8 +133,7 @@ def write_merged(
     A file for which any two of the mirrors state different digests is left out. What only one side says of a record
     (a licence, a timestamp) is left out of it, and so is the place where files lie (``base_url``): they lie below the
     channel's own address. Memory: the keys and positions of all records; copies are mapped, not read. ``cancelled`` is
-    asked now and then. Raises Interrupted, IntegrityError for a copy that cannot be read, OSError where ``target``
-    cannot be written.
+    asked now and then. Raises Interrupted, UnreadableCopyError, OSError where ``target`` cannot be written.
     """
     tables = [_tables(copy) for copy in copies]
     pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
@@ -183,7 +190,7 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
         sections = msgspec.json.decode(data, type=_Sections)
         return _records(sections.packages), _records(sections.conda)
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise IntegrityError(f"the index of {copy.mirror} cannot be read: {error}", hint="run it again") from error
+        raise UnreadableCopyError(copy.mirror, error) from error
 
 
 def _records(section: msgspec.Raw) -> _Table:

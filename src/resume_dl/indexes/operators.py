@@ -85,6 +85,15 @@ def next_witnesses(
         if count + len(chosen) < need and source.mirror not in asked and not own & known:
             chosen.append(source)
             known |= own
+    if count + len(chosen) < need:  # an answer that redirects to many operators' servers must not silence them
+        apart: list[Source] = []
+        known = frozenset()
+        for source in carriers:
+            if source.mirror not in asked and not operators[source.mirror] & known:
+                apart.append(source)
+                known |= operators[source.mirror]
+        if independent([*heard, *(operators[source.mirror] for source in apart)]) > count + len(chosen):
+            return apart[:need]
     return chosen
 
 

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resume_dl.errors import IntegrityError
-from resume_dl.indexes.merged_index import Merged, MirrorCopy, lacking, write_merged
+from resume_dl.indexes.merged_index import Merged, MirrorCopy, UnreadableCopyError, lacking, write_merged
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
 from resume_dl.indexes.trust import Standing
 from resume_dl.indexes.whole import Asked, SourcesOf, Wanted, WholeIndex, WholeIndexes
@@ -165,6 +164,7 @@ class SubstituteIndexes:
                     self._merge_one(each, witnesses[each], targets[each], merged, whys)
                 names = lacking(merged.values(), self._names)
                 now = [each for each, one in merged.items() if names & one.alone and witnesses[each].widen()]
+                now += [each for each, those in witnesses.items() if each not in merged and those.to_ask()]
                 if number == FURTHER or not now or not self._consult({each: witnesses[each] for each in now}, forms):
                     break
             for each, one in merged.items():
@@ -178,14 +178,19 @@ class SubstituteIndexes:
     def _merge_one(
         self, wanted: Wanted, those: _Witnesses, target: Path, merged: dict[Wanted, Merged], whys: dict[Wanted, str]
     ) -> None:
-        """Write ``target``; what a further copy cannot be read for leaves it as it was."""
+        """Write ``target``, without copies that cannot be read; where too few are left it stays as it was."""
         new = target.with_suffix(".new")
         try:
-            merged[wanted] = write_merged(those.copies, new, wanted[1], cancelled=self._cancelled)
-            new.replace(target)
-        except IntegrityError as error:
-            if wanted not in merged:
-                whys[wanted] = error.message
+            while those.are_two or (those.say_absent and wanted not in whys):  # what was refused is not absent
+                try:
+                    merged[wanted] = write_merged(those.copies, new, wanted[1], cancelled=self._cancelled)
+                except UnreadableCopyError as error:
+                    those.answers[error.mirror] = WholeIndex(error=error)  # its mirror's failure, not the others'
+                    whys[wanted] = error.message
+                else:
+                    new.replace(target)
+                    whys.pop(wanted, None)
+                    break
         finally:
             with suppress(OSError):
                 new.unlink(missing_ok=True)

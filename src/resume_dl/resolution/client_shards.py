@@ -51,7 +51,7 @@ class ShardDatabase(Protocol):
         """Those of these shards (SHA-256 in hex) that it has, not verified."""
 
     def insert(self, shards: Iterable[ClientShard]) -> None:
-        """Add shards, each of which was verified and parsed."""
+        """Add shards, each of which was verified and parsed, where it has no such bytes at their addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class _ClientClosure:
         self._database = database
         self._store = store
         self._indexes: list[tuple[ShardedIndex, OpenIndex]] = []
-        self._known: set[tuple[int, str]] = set()
-        """Index by its place, and name: shards that the database has."""
+        self._known: dict[tuple[int, str], bytes] = {}
+        """Index by its place, and name -> a shard that the database has, perhaps at another channel's address."""
         self.names = _Names(follow=options.follow, add_pip=options.add_pip)
         self.refused: list[str] = []
 
@@ -167,7 +167,7 @@ class _ClientClosure:
             return ()
         index.shards[name] = shard  # the fetcher asks for none that is here
         if is_known:
-            self._known.add((number, name))
+            self._known[number, name] = data
         return shard.mentioned
 
     def fetch(self, names: Collection[str], setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
@@ -197,9 +197,9 @@ class _ClientClosure:
         for number, (index, each) in enumerate(self._indexes):
             for name in each.shards:
                 digest = each.index.digest_of(name)
-                if digest is None or (number, name) in self._known:
+                if digest is None:
                     continue
-                data = self._store.read(digest)
+                data = self._known.get((number, name)) or self._store.read(digest)
                 if data is not None:
                     new.append(ClientShard(_index_url(index), each.index, name, data))
         if new:

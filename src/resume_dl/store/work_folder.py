@@ -1,7 +1,7 @@
 """The folder of unfinished files, ``.resume-dl``: private to this user, in a place that others may write to.
 
-Another user who can write into it could put a link where a part file, a journal or a lock will be. So it is made 0700 and
-looked at before each use (``fs.check_private`` has the rules); what is opened in it follows no link all the same.
+Another user who can write into it could put a link where a part file, a journal or a lock will be. So it is made 0700
+and looked at before each use (``fs.check_private`` has the rules); what is opened in it follows no link all the same.
 """
 
 from __future__ import annotations
