@@ -28,7 +28,7 @@ from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store.part import PartStore
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.nginx import NginxMirrors
 
 SIZE = 600_000_000
@@ -40,7 +40,7 @@ class Monotonic:
 
 
 def bare(url: str, _folder: Path) -> int:
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     response = transport.exchange(RangeRequest(RedactedUrl(url))).open()
     count = sum(len(chunk) for chunk in response.chunks())
     response.close()
@@ -49,7 +49,7 @@ def bare(url: str, _folder: Path) -> int:
 
 
 def written(url: str, folder: Path) -> int:
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     response = transport.exchange(RangeRequest(RedactedUrl(url))).open()
     count = 0
     file = os.open(folder / "plain", os.O_RDWR | os.O_CREAT)
@@ -63,7 +63,7 @@ def written(url: str, folder: Path) -> int:
 
 
 def worked(url: str, folder: Path) -> int:
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     source = Source("nginx", RedactedUrl(url))
     artifact = Artifact(kind="file", filename="big.bin", url=source.url, size=SIZE, sha256="0" * 64, sources=(source,))
     part = PartStore(folder / "parts").open(artifact, journaled=True)

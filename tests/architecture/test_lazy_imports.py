@@ -11,7 +11,10 @@ import pytest
 
 from transport.tiny import TinyServer, answer
 
-HEAVY = {"httpx", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "ssl", "http", "unittest", "conda"}
+HEAVY = {
+    "httpx", "httpcore", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "ssl", "http", "unittest",
+    "conda",
+}  # fmt: skip
 NOT_FOR_GET = {
     "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
     "subprocess",
@@ -21,10 +24,19 @@ NOT_FOR_GET = {
 """What one plain download needs nothing of: the solver, unpacking, package caches, bars, asking a conda."""
 
 
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print(*(f"loaded: {name}" for name in [*sys.modules]), sep="\\n", file=sys.stderr))
+import runpy
+runpy.run_module("resume_dl", run_name="__main__", alter_sys=True)
+"""
+"""Its ``-X importtime`` would list imports that fail too."""
+
+
 def modules_loaded_by(*arguments: str, folder: Path | None = None, **variables: str) -> set[str]:
     """Modules that ``python -m resume_dl <arguments>`` imports."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "resume_dl", *arguments],
+        [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
         text=True,
         check=True,
@@ -32,7 +44,7 @@ def modules_loaded_by(*arguments: str, folder: Path | None = None, **variables: 
         cwd=folder,
         env={**os.environ, **variables},
     )
-    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    modules = {line.partition(": ")[2] for line in done.stderr.splitlines() if line.startswith("loaded: ")}
     assert "resume_dl.cli.main" in modules or "resume_dl.cli" in modules
     return modules
 
@@ -82,6 +94,7 @@ def test_a_bundle_that_is_refused_loads_neither_network_nor_description(tmp_path
     heavy = {
         "cyclonedx",
         "httpx",
+        "httpcore",
         "packaging.metadata",
         "packaging.pylock",
         "http.server",
@@ -103,8 +116,35 @@ def modules_of(code: str) -> set[str]:
 
 
 def test_the_transport_loads_no_command_line_of_httpx():
-    """httpx tries to load its own command line, with rich and pygments where they are installed; not with us."""
+    """httpx loads its own command line, with rich and pygments where they are installed; not with us."""
     loaded = modules_of("import resume_dl.transport.client, httpx; httpx.Client; httpx.main")
-    assert "httpx" in loaded
-    assert not {name.partition(".")[0] for name in loaded} & {"rich", "pygments"}
-    assert "httpx._main" not in loaded
+    assert {"httpx", "httpcore"} <= loaded
+    assert not {name.partition(".")[0] for name in loaded} & {"click", "rich", "pygments", "asyncio"}
+
+
+DURING_THE_IMPORT = """
+import importlib, sys, threading
+
+def during(event, _details):
+    if event == "import" and "httpx" in sys.modules and not other.ident:
+        other.start()
+        other.join(60)
+
+other = threading.Thread(target=lambda: importlib.import_module("click"))
+sys.addaudithook(during)
+import resume_dl.transport.client
+assert "click" in sys.modules
+import rich.console
+"""
+
+
+def test_all_other_imports_find_the_packages_that_httpx_does_without():
+    """The whole of conda may run beside us: its threads import them while we import httpx, and any thread later."""
+    pytest.importorskip("rich")
+    assert {"click", "rich.console"} <= modules_of(DURING_THE_IMPORT)
+
+
+def test_no_finder_is_removed():
+    """The import of another thread, which goes through the list of them at that moment, would skip the next one."""
+    code = "import sys; before = [*sys.meta_path]; import resume_dl.transport; assert sys.meta_path[1:] == before"
+    assert "httpx" in modules_of(code)

@@ -56,7 +56,7 @@ def test_a_folder_with_unfinished_files_of_others(maker):
     (place / "wheels" / "mine.txt").write_text("mine")
     done = maker.create("mkl", "--platform", "linux-64", out=place)
     assert done.code == 2, done.err
-    assert "is not empty, and no bundle" in done.err
+    assert "is not empty, and not a bundle" in done.err
     assert sorted(path.name for path in place.rglob("*") if path.is_file()) == ["mine.txt", "sha256-00.part"]
 
 
@@ -122,7 +122,7 @@ def test_parts_in_the_way(maker, name):
     (tar.parent / name).write_bytes(b"mine")
     done = maker.create("mkl", *LINUX_64, "--split", "1MB", out=tar)
     assert done.code == 5, done.err
-    assert f"{name} is there already, and is not of an earlier split" in done.err
+    assert f"{name} exists already, and is not from an earlier split" in done.err
     assert files_of(tar.parent) == {name: b"mine"}
     assert maker.nginx.archive_requests() == []
     (tar.parent / name).unlink()

@@ -261,14 +261,14 @@ def test_a_delta_names_no_ways_that_it_has_not(maker, world):
     since.write_text(json.dumps({"schema": 1, "kind": "resume-dl inventory", "inventory": inventory}))
     done = maker.create("mkl", "blas", "--pip", "tqdm", "--python", "3.8", "--since", since, *LINUX_64)
     assert done.code == 0, done.err
-    assert "It serves that target alone" in done.out
+    assert "It is for that target only" in done.out
     told = (maker.out / "README.txt").read_text()
     for title in ("By plain conda", "By plain pip", "For many machines"):
         assert title not in told
     assert "What is not in it" in told
     done = maker.create("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
     assert done.code == 0, done.err
-    assert "It serves that target alone" not in done.out
+    assert "It is for that target only" not in done.out
     told = (maker.out / "README.txt").read_text()
     for title in ("By plain conda", "By plain pip", "For many machines"):
         assert title in told

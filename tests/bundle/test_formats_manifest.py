@@ -129,15 +129,15 @@ def put(*keys: Any, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (put("packages", 0, "sha256", value="A" * 64), "no sha256"),
-        (put("packages", 0, "md5", value="1"), "no md5"),
-        (put("packages", 0, "size", value=-1), "no size"),
-        (put("packages", 0, "size", value=True), "no size"),
+        (put("packages", 0, "sha256", value="A" * 64), "not a valid sha256"),
+        (put("packages", 0, "md5", value="1"), "not a valid md5"),
+        (put("packages", 0, "size", value=-1), "not a size"),
+        (put("packages", 0, "size", value=True), "not a size"),
         (put("packages", 0, "size", value=1.5), "'size' is 1.5"),
-        (put("packages", 0, "kind", value="exe"), "'exe' is no kind"),
+        (put("packages", 0, "kind", value="exe"), "'exe' is not a kind"),
         (put("packages", 0, "included", value="no"), "'included' is 'no'"),
         (put("packages", 0, "requested_by", value=[1]), "'requested_by'"),
-        (put("packages", 0, value="text"), "'text' stands where"),
+        (put("packages", 0, value="text"), "'text' is not an object"),
         (put("packages", value={}), "'packages'"),
         (put("files", 0, "path", value=CONDA.path), "twice"),
         (put("platforms", "win-64", "pip", value=["wheels/x.whl"]), "win-64 has 'wheels/x.whl'"),
@@ -156,13 +156,13 @@ def test_what_is_damaged_is_named(change: Any, said: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_no_json_is_damage(data: bytes) -> None:
-    with pytest.raises(IntegrityError, match="no JSON"):
+    with pytest.raises(IntegrityError, match="not JSON"):
         read_manifest(data)
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{}", b'{"kind":"resume-dl inventory","schema":1}'])
 def test_something_else_is_no_manifest(data: bytes) -> None:
-    with pytest.raises(ConfigurationError, match=r"target\.json is no manifest"):
+    with pytest.raises(ConfigurationError, match=r"target\.json is not the manifest"):
         read_manifest(data, where="target.json")
 
 

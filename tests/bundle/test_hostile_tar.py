@@ -208,7 +208,7 @@ def test_something_behind_the_end(tar: Path) -> None:
         file.write(tarred("w", [(member("evil"), b"evil")]))
     report = check_tar(tar)
     assert found(report) == [("bundle.tar", "damaged")]
-    assert "behind its end" in report.problems[0].text
+    assert "data after its end" in report.problems[0].text
 
 
 @pytest.mark.parametrize("data", [b"PK\3\4" * 1000, b"\x1f\x8b" + bytes(2000), bytes(3000)[:-1] + b"x", b"x" * 512])

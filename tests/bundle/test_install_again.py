@@ -50,7 +50,7 @@ def test_a_folder_made_after_a_kill_is_the_users(target: Target, bundle: Path, t
     (prefix / "thesis.txt").write_bytes(b"years")
     for options in ([], ["--dry-run"]):
         done = target.install(bundle, "-p", prefix, *options)
-        assert (done.returncode, "is there, and is no environment" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "exists and is not an environment" in done.stderr) == (2, True), done.stderr
         assert [(path.name, path.read_bytes()) for path in prefix.iterdir()] == [("thesis.txt", b"years")]
     # a token of somebody else's is none
     (prefix / ".resume-dl-making").write_text("0" * 32)
@@ -63,7 +63,7 @@ def test_a_finished_environment_is_taken_over_after_a_kill(target: Target, bundl
     (tmp_path / "work" / "mine.txt").write_bytes(b"mine")
     done = target.install(bundle, "-p", tmp_path / "work")
     assert done.returncode == 0, done.stderr
-    assert "installing into the environment that is there" in done.stderr
+    assert "installing into the existing environment" in done.stderr
     assert (tmp_path / "work" / "mine.txt").read_bytes() == b"mine"
     assert not (tmp_path / "work" / ".resume-dl-making").exists()
     assert not (target.conda.pkgs / ".resume-dl").exists()
@@ -87,7 +87,7 @@ def test_a_file_of_the_users_in_a_killed_runs_rest(target: Target, bundle: Path,
     assert content(prefix)["share/letters/a.txt"] == b"a"
     done = target.install(bundle, "-p", prefix)
     assert done.returncode == 0, done.stderr
-    assert "begun anew" in done.stderr
+    assert "starting again" in done.stderr
     assert content(prefix) == {"share/letters/a.txt": b"a", "share/signs/plus.txt": b"+"}
 
 
@@ -124,7 +124,7 @@ def test_a_file_of_the_users_in_a_half_made_venv(target: Target, tmp_path: Path)
     assert (venv / "pyvenv.cfg").read_text() == "home = /nowhere\n"
     (venv / "bin" / "mine").unlink()
     planned = target.install(*install, "--dry-run", env={"RESUME_DL_CONDA": "none"})
-    assert "it would be made over what is there" in planned.stderr
+    assert "it would be completed in place" in planned.stderr
     done = target.install(*install, env={"RESUME_DL_CONDA": "none"})
     assert done.returncode == 0, done.stderr
     assert not stage.exists()

@@ -46,9 +46,9 @@ def test_numbers_of_any_length_are_compared(target: Target, channel: ChannelInfo
     ("arguments", "words"),
     [
         (["-p", "~nobody-of-that-name/x"], "there is no such user"),
-        (["-p", ""], "an empty name is no folder"),
-        (["-n", ".."], "'..' cannot be an environment's name"),
-        (["-n", "."], "'.' cannot be an environment's name"),
+        (["-p", ""], "an empty name is not a folder"),
+        (["-n", ".."], "'..' is not a valid environment name"),
+        (["-n", "."], "'.' is not a valid environment name"),
     ],
 )
 @pytest.mark.parametrize("by", ["script", "command"])
@@ -88,8 +88,8 @@ def test_a_disk_that_takes_no_more(target: Target, bundle: Path, tmp_path: Path)
     full = f"ulimit -f 1; exec {command} --unpack-to {shlex.quote(str(tmp_path / 'kept'))}"
     done = target.run("bash", "-c", full)
     assert done.returncode == 5, done.stderr
-    assert "this machine failed, and nothing was started" in done.stderr
-    assert "not to be used" not in done.stderr
+    assert "this machine failed; nothing was installed" in done.stderr
+    assert "must not be used" not in done.stderr
     assert target.calls == []
 
 
@@ -99,7 +99,7 @@ def test_a_blank_that_conda_refuses(target: Target, bundle: Path, tmp_path: Path
     newer += ' | sed -E \'s/("conda_version": ")[^"]*/\\125.11.1/\'\n'
     target.program.write_text(newer)
     refused = target.install(bundle, "-p", tmp_path / "my envs" / "my lab")
-    assert (refused.returncode, "has a blank" in refused.stderr) == (2, True), refused.stderr
+    assert (refused.returncode, "with a blank" in refused.stderr) == (2, True), refused.stderr
     assert target.calls == []
     planned = target.install(bundle, "-p", tmp_path / "my envs" / "lab", "--dry-run")
     assert planned.returncode == 0, planned.stderr

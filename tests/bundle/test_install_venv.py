@@ -69,7 +69,7 @@ def test_a_name_becomes_a_venv_in_the_home(bundle: Path, tmp_path: Path) -> None
     assert version_in(typed, bundle) == "1.0"
     again = install(bundle, "-n", "lab")
     assert again.returncode == 0, again.stderr
-    assert "the environment that is there" in again.stderr
+    assert "the existing environment" in again.stderr
     assert sorted(path.name for path in prefix.parent.iterdir()) == ["lab"]
 
 

@@ -300,7 +300,7 @@ def test_a_list_of_another_bundle_is_named_too(stick: Path, tmp_path: Path) -> N
     shutil.copy(tmp_path / "X.tar.parts.json", stick)
     ran = run(stick)
     assert ran.returncode == 4
-    assert "the list may be of another bundle" in ran.stderr
+    assert "the list may belong to another bundle" in ran.stderr
 
 
 def hostile(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -432,7 +432,7 @@ def count(line):
     if len(told) == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 kill_at(int(sys.argv[2]))
-join(Path("X.tar.parts.json"), told=count)
+join(Path("X.tar.parts.json"), log=count)
 """
 
 
@@ -499,7 +499,7 @@ def test_two_at_once_do_not_disturb_each_other(stick: Path, original: Path) -> N
         if not said:
             said.append(run(stick))
 
-    assert join(stick, told=other).joined
+    assert join(stick, log=other).joined
     assert said[0].returncode == 5
     assert "another process" in said[0].stderr
     assert (stick / "X.tar").read_bytes() == (original / "X.tar").read_bytes()

@@ -140,7 +140,7 @@ def test_install_py(target: Target, cut: Cut, offline: Offline, bundle: Path, pl
     chosen = [place, "lab" if place == "-n" else prefix, "--manifest-sha256", digest]
     done = cut.run(target, sys.executable, "install.py", *chosen, cwd=bundle)
     assert done.returncode == 0, done.stderr
-    assert "its manifest has the digest that you gave" in done.stderr
+    assert "the manifest has the given digest" in done.stderr
     assert "the bundle was made for __cuda 11.0 or newer; no NVIDIA driver was found here" in done.stderr
     assert f"ready: {prefix}" in done.stdout
     check_environment(offline, prefix, target, cut)
@@ -165,8 +165,8 @@ def test_readme_install_and_check(shell: Shell, readme: list[Command], offline: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("install.py: OK\nprobe.py: OK\nunpack.py: OK\nverify.py: OK\n")
     assert "manifest.json: OK" in done.stdout
-    assert "trust: only accidents are caught" in done.stdout
-    assert "trust: its manifest has the digest that you gave" in done.stdout
+    assert "trust: only accidental damage is detected" in done.stdout
+    assert "trust: the manifest has the given digest" in done.stdout
     install, into_folder = lines(readme, "Install it")
     assert into_folder == "python install.py -p FOLDER"
     done = shell.type(install)

@@ -145,7 +145,7 @@ def test_a_base_that_is_not_there_any_more(loop: Loop) -> None:
                 end = b"" if harm == "cut" else bytes([data[middle] ^ 1]) + data[middle + 1 :]
                 place.write_bytes(data[:middle] + end)
         done = loop.install(bundle, *wheels)
-        check_named(loop, bundle, places, done, "not there" if harm == "removed" else "there, with other bytes")
+        check_named(loop, bundle, places, done, "not there" if harm == "removed" else "present, with other bytes")
         for place, data in zip(places, before, strict=True):
             place.write_bytes(data)
     done = loop.install(bundle, *wheels)
@@ -155,7 +155,7 @@ def test_a_base_that_is_not_there_any_more(loop: Loop) -> None:
 def check_named(loop: Loop, bundle: Path, places: list[Path], done, said: str) -> None:
     packages = by_path(bundle)
     assert done.returncode == 1, done.stderr
-    assert "2 of these files are not here; nothing was started" in done.stderr
+    assert "2 of these files are not here; nothing was installed" in done.stderr
     for place in places:
         (entry,) = [each for path, each in packages.items() if path.endswith(f"/{place.name}")]
         assert f"{place.name}\n    sha256 {entry['sha256']}, {entry['size']:,} bytes\n" in done.stderr

@@ -89,7 +89,7 @@ def test_the_other_files_have_these_fields(tmp_path, test_conda):
     """target.json of a machine with a conda, an inventory of a cache, the list of parts."""
     text = section(8)
     words = spans(text)
-    profile = look(Target(test_conda).environment(), told=lambda _: None)
+    profile = look(Target(test_conda).environment(), log=lambda _: None)
     names = {name for name in profile.answer if name not in ("schema", "kind")}
     assert names <= words, names - words
     assert {*profile.answer["conda"]} <= words

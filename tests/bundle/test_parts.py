@@ -51,7 +51,7 @@ def check_set(folder: Path, name: str, data: bytes, most: int) -> None:
 def test_a_file_is_cut_and_stays(size: int, most: int, tmp_path: Path) -> None:
     file = some_file(tmp_path / "X ü.tar", size)
     data, told = file.read_bytes(), []
-    split_file(file, tmp_path, size=most, told=told.append)
+    split_file(file, tmp_path, size=most, progress=told.append)
     check_set(tmp_path, "X ü.tar", data, most)
     assert file.read_bytes() == data
     assert sum(told) == size
@@ -134,7 +134,7 @@ def test_a_file_that_changes_meanwhile_is_refused(grown: int, tmp_path: Path) ->
         os.truncate(file, 3 * MIB + grown)
 
     with pytest.raises(SizeMismatchError):
-        split_file(file, tmp_path, size=MIB, told=change)
+        split_file(file, tmp_path, size=MIB, progress=change)
     assert names_in(tmp_path) == ["X.tar"]
 
 
@@ -158,7 +158,7 @@ def test_room_is_looked_at_before(tmp_path: Path) -> None:
     with (tmp_path / "X.tar").open("wb") as file:
         file.truncate(2**42)  # sparse
     with pytest.raises(OutOfSpaceError):
-        split_file(tmp_path / "X.tar", tmp_path, size=2**40, told=told)
+        split_file(tmp_path / "X.tar", tmp_path, size=2**40, progress=told)
     assert names_in(tmp_path) == ["X.tar"]
 
 

@@ -413,7 +413,7 @@ def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path):
     """Named by the user: 2, before anything is asked or hashed."""
     done = run(tmp_path, "--pkgs-dir", tmp_path / "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{tmp_path / 'nowhere'} is no folder" in done.stderr
+    assert f"{tmp_path / 'nowhere'} is not a folder" in done.stderr
 
 
 @linux_only
@@ -663,7 +663,7 @@ def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytes
     conda = a_program(tmp_path / "conda", 'sleep 1\necho \'{"conda_version": "24.1"}\'')
     lines: list[str] = []
     client = Client("conda", (str(conda),))
-    answered = first_answer([client], dict(os.environ), told=lines.append)
+    answered = first_answer([client], dict(os.environ), log=lines.append)
     assert answered is not None
     assert answered[1].version == "24.1"
     assert len(lines) == slow
@@ -679,6 +679,6 @@ def test_a_conda_that_hangs_is_told_and_ended(tmp_path: Path, monkeypatch: pytes
     conda = a_program(tmp_path / "conda", "exec sleep 600")
     lines: list[str] = []
     client = Client("conda", (str(conda),))
-    assert first_answer([client], dict(os.environ), timeout=5.2, told=lines.append) is None
+    assert first_answer([client], dict(os.environ), timeout=5.2, log=lines.append) is None
     (line,) = lines
     assert re.fullmatch(rf"waiting for {re.escape(str(conda))} info --json, for [0-5] s more at most", line)

@@ -201,7 +201,7 @@ def test_a_key_that_others_may_read(tmp_path, manifest, env):
     key = new_key(tmp_path)
     key.chmod(0o644)
     error = refused(manifest, key, env)
-    assert "may be read by others" in error.message
+    assert "is readable by others" in error.message
     assert "chmod 600" in error.hint
 
 
@@ -222,7 +222,7 @@ def test_the_user_hears_that_a_security_key_is_to_be_touched(tmp_path, manifest,
     place.write_text(f'#!/bin/sh\necho "{line}" >&2\nexec {shutil.which("ssh-keygen")} "$@"\n', encoding="ascii")
     place.chmod(0o755)
     told: list[str] = []
-    sign(manifest, new_key(tmp_path), env={**env, "PATH": str(place.parent)}, told=told.append)
+    sign(manifest, new_key(tmp_path), env={**env, "PATH": str(place.parent)}, log=told.append)
     assert told == [line]
 
 

@@ -175,7 +175,7 @@ def count(size):
     told.append(size)
     if len(told) == 9:
         os.kill(os.getpid(), signal.SIGKILL)
-write_tar(members, Path("x.tar"), told=count)
+write_tar(members, Path("x.tar"), progress=count)
 """
     died = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False, timeout=60)
     assert died.returncode == -9
@@ -196,7 +196,7 @@ def test_of_two_that_write_one_name_the_first_gives_way(tmp_path: Path) -> None:
             write_tar(members, tar)
 
     with pytest.raises(LockedError):
-        write_tar(members, tar, told=other)
+        write_tar(members, tar, progress=other)
     assert tar.stat().st_size == tar_size(members)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "x.tar"]
 

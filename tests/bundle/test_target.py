@@ -100,7 +100,7 @@ def test_the_virtual_packages_are_those_that_are_solved_for(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({"conda": None, "clients": ["conda"]}, "its conda did not answer there"),
+        ({"conda": None, "clients": ["conda"]}, "its conda did not answer"),
         ({"conda": None, "clients": []}, "it has no conda, mamba or micromamba"),
         ({"conda": {**CONDA, "channels_left_out": 2}}, "left out: 2"),
         ({"conda": {**CONDA, "channels": ["s3://bucket/channel"]}}, "left out: 1"),
@@ -192,7 +192,7 @@ def test_a_value_that_no_probe_writes_is_refused(tmp_path, field, changes):
     """By the name of its field; the value itself, which may be a login, is not shown."""
     with pytest.raises(ConfigurationError) as caught:
         read_target(written(tmp_path, **changes))
-    assert caught.value.message == f"{tmp_path / 'target.json'}: {field} has a value that no probe writes"
+    assert caught.value.message == f"{tmp_path / 'target.json'}: {field} has an invalid value"
     assert "resume-dl probe" in caught.value.hint
 
 
@@ -218,14 +218,14 @@ def test_what_is_no_profile_at_all(tmp_path, data):
     place = tmp_path / "target.json"
     place.write_bytes(data)
     for read in (read_target, read_inventory):
-        with pytest.raises(ConfigurationError, match=r"no whole JSON file|comes from no probe"):
+        with pytest.raises(ConfigurationError, match=r"not a complete JSON file|was not written by probe"):
             read(place)
 
 
 @pytest.mark.parametrize("schema", [2, 0, True, "1", None, 1.5])
 def test_another_schema_is_not_guessed_at(tmp_path, schema):
     """A newer resume-dl may mean something else by the same names."""
-    with pytest.raises(ConfigurationError, match="another form"):
+    with pytest.raises(ConfigurationError, match="has a schema"):
         read_target(written(tmp_path, schema=schema))
 
 

@@ -48,7 +48,7 @@ def test_it_verifies_and_unpacks(
     for words, folder in (([], tar.with_suffix("")), ([tmp_path / "there"], tmp_path / "there")):
         done = run(python, *flags, scripts / "unpack.py", tar, *words, "--manifest-sha256", digest, cwd=scripts)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "has the digest that you gave" in done.stdout
+        assert "has the given digest" in done.stdout
         assert done.stdout.splitlines()[-1] == f"unpacked: {folder}"
         assert paths_in(folder) == paths_in(bundle)
         assert check(folder).problems == []

@@ -210,7 +210,7 @@ def test_a_name_that_stands_twice_may_be_read_in_two_ways(bundle: Path) -> None:
     seal(bundle, text.replace(b'"size":', b'"size":0,"size":', 1), honest)
     report = check(bundle)
     assert found(report) == [("manifest.json", "damaged")]
-    assert "a name stands twice" in report.problems[0].text
+    assert "a key occurs twice" in report.problems[0].text
 
 
 def test_a_manifest_of_a_newer_resume_dl(tmp_path: Path) -> None:

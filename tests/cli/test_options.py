@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 import click
 import pytest
 
 from resume_dl.cli import group
+from resume_dl.cli.bundle_create import command as create
+from resume_dl.cli.bundle_install import command as install_bundle
 from resume_dl.cli.fetch import command as fetch
+from resume_dl.cli.get import command as get
+from resume_dl.cli.help_sections import SECTIONS, SectionedCommand
 from resume_dl.cli.main import main
 from resume_dl.cli.options import Duration, Rate
+from resume_dl.cli.pip import install
 from resume_dl.cli.run import show_errors
 from resume_dl.errors import EXIT_CODE_PRECEDENCE, ResumeDLError, worst_exit_code
 from resume_dl.settings.config import OPTIONS
@@ -136,3 +142,40 @@ def test_every_listed_command_is_there():
         context = click.Context(group.cli)
         assert isinstance(group.cli.get_command(context, name), click.Command)
     assert group.cli.get_command(click.Context(group.cli), "nothing") is None
+
+
+def test_the_help_of_fetch_has_five_sections_and_three_examples():
+    """In this order; every option is listed once, and the specs are not taken for one."""
+    text = fetch.get_help(click.Context(fetch, info_name="resume-dl fetch"))
+    parts = [line[:-1] for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert parts == [*SECTIONS, "Examples"]
+    listed = [
+        line.split()[0 if line.split()[0].startswith("--") else 1]
+        for line in text.splitlines()
+        if line[:4].strip().startswith("-")
+    ]
+    longs = [
+        next(name for name in each.opts if name.startswith("--"))
+        for each in fetch.params
+        if isinstance(each, click.Option)
+    ]
+    assert sorted(listed) == sorted([*longs, "--help"])
+    assert "[SPEC]..." not in text.partition("What:")[2]
+    assert len(fetch.examples) == 3
+
+
+@pytest.mark.parametrize("command", [fetch, get, create, install_bundle, install], ids=lambda each: each.name)
+def test_examples_of_the_help_are_valid(command, tmp_path, monkeypatch):
+    """Each is parsed by the command that shows it, and is shown as it is."""
+    assert isinstance(command, SectionedCommand)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torch").mkdir()
+    for name in ("environment.yml", "target.json", "torch.tar"):
+        (tmp_path / name).touch()
+    text = command.get_help(click.Context(command, info_name="x", max_content_width=100))
+    assert len(command.examples) == 3
+    for example in command.examples:
+        assert f"  {example}\n" in f"{text}\n"
+        words = shlex.split(example)
+        at = words.index(command.name) + 1
+        command.make_context("x", words[at:])

@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.world import SMALL, Server, World
 from resume_dl.core import events as ev
-from resume_dl.core.download import State
 from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.transitions import State
 
 HOSTS = ("a.example", "b.example", "c.example")
 servers = st.builds(

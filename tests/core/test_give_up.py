@@ -11,12 +11,13 @@ import pytest
 from core.line import Line
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.download import Download, State
+from resume_dl.core.download import Download
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import MIB, Policy
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
+from resume_dl.core.transitions import State
 
 ONE = Policy(per_host=1)
 UNSYNCED = Policy(per_host=1, sync_seconds=1e9)

@@ -8,11 +8,11 @@ from core.line import Line
 from core.world import SMALL, Server, World
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.download import State
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS, MIB, Policy
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.sources import SourceState
+from resume_dl.core.transitions import State
 
 ONE = Policy(per_host=1)
 WRONG = ev.DigestChecked(matches=False, expected="good", actual="bad")

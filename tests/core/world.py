@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from resume_dl.core import actions as act
 from resume_dl.core import events as ev
-from resume_dl.core.download import Download, State
+from resume_dl.core.download import Download
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.session import Session
 from resume_dl.core.sources import SourceState
+from resume_dl.core.transitions import State
 
 SMALL = Policy(
     connections=4,

@@ -20,7 +20,7 @@ from resume_dl.engine.writer import Writer
 from resume_dl.model.network import NetworkSettings
 from resume_dl.store import journal as jn
 from resume_dl.store.part import PartStore
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 E = TypeVar("E")
 
@@ -34,7 +34,7 @@ class Orders:
         self.label = str(self.what.sources[0].url)
         self.part = PartStore(folder / ".resume-dl").open(self.what, journaled=True)
         self.part.resume()
-        self._transport = HttpxTransport(
+        self._transport = HttpTransport(
             NetworkSettings(connect_timeout=30.0, first_byte_timeout=30.0, read_timeout=30.0)
         )
         self._events: SimpleQueue[Event] = SimpleQueue()

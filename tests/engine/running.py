@@ -20,7 +20,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import ArtifactProgress, Clock, PlannedFile
 from resume_dl.store.part import PartStore
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 KIB, MIB = 1 << 10, 1 << 20
 NAME = "a-1-0.conda"
@@ -104,7 +104,7 @@ class Place:
         **changes: Any,
     ) -> list[Outcome]:
         """One run of the engine; afterwards its threads must be gone."""
-        transport = HttpxTransport(NetworkSettings(connect_timeout=60.0, first_byte_timeout=60.0, read_timeout=60.0))
+        transport = HttpTransport(NetworkSettings(connect_timeout=60.0, first_byte_timeout=60.0, read_timeout=60.0))
         engine = Engine(
             transport,
             self.told,

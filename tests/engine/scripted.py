@@ -8,9 +8,9 @@ from typing import Any
 
 import resume_dl.engine.engine
 from resume_dl.core.actions import Action
-from resume_dl.core.download import State
 from resume_dl.core.events import Event
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.transitions import State
 from resume_dl.model.http import CacheHeaders
 
 Answer = Callable[[str, Event], Iterable[tuple[str, Action]]]

@@ -19,7 +19,7 @@ from resume_dl.errors import DigestMismatchError, StoreError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.ports import DigestProgress
 from resume_dl.store.part import JournaledPart
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def server(fault_server):
 def run(script, jobs, monkeypatch, **options):
     """The engine under this script; its outcomes."""
     script.install(monkeypatch)
-    transport = HttpxTransport(NetworkSettings(connect_timeout=60.0, first_byte_timeout=60.0, read_timeout=60.0))
+    transport = HttpTransport(NetworkSettings(connect_timeout=60.0, first_byte_timeout=60.0, read_timeout=60.0))
     try:
         return Engine(transport, Told(), POLICY, **options).run(jobs)
     finally:

@@ -30,7 +30,7 @@ from resume_dl.errors import (
 from resume_dl.model.network import NetworkSettings
 from resume_dl.store.journal import VERSION
 from resume_dl.store.part import JournaledPart
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.processes import Run
 
 IN_FLIGHT = 256 * KIB
@@ -514,7 +514,7 @@ def test_an_address_that_is_none(fault_server, place):
 def test_a_caller_that_fails_is_heard(fault_server, place):
     """An exception in ``on_done`` is the caller's bug: it comes out of ``run`` instead of vanishing."""
     _, what = mirrors(fault_server, 1)
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
 
     def broken(_):
         raise RuntimeError("the caller's bug")
@@ -532,7 +532,7 @@ def test_a_connection_that_cannot_be_made(fault_server, place, monkeypatch):
     def broken(*_):
         raise RuntimeError("no exchange")
 
-    monkeypatch.setattr(HttpxTransport, "exchange", broken)
+    monkeypatch.setattr(HttpTransport, "exchange", broken)
     until = time.monotonic() + 60
     (outcome,) = place.run(what, cancelled=lambda: time.monotonic() > until)
     assert isinstance(outcome.error, InternalError)

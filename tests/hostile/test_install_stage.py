@@ -124,7 +124,7 @@ def test_the_stage_is_private_has_a_name_of_its_own_and_is_found_after_a_kill(
     target.program.write_text(script)
     done = target.install(letters, "-p", tmp_path / "env")
     assert done.returncode == 0, done.stderr
-    assert "begun anew" in done.stderr
+    assert "starting again" in done.stderr
     assert (tmp_path / "env" / "share" / "letters" / "a.txt").read_bytes() == b"a"
     assert not place.exists()
 

@@ -31,7 +31,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.source_places import Places
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.fetching import User
 from support.installable import venv_with_pip
 from support.pip_index import build_wheel, write_index
@@ -71,7 +71,7 @@ class World:
     """An index at port 0, an honest mirror of it at 1, a hostile one at 2."""
 
     server: FaultServer
-    transport: HttpxTransport
+    transport: HttpTransport
     kept: Path
     last_chance: float = 0.5
     """Seconds for an authority that is asked once more."""
@@ -114,7 +114,7 @@ def world(tmp_path: Path, fault_server: Callable[..., FaultServer]) -> Iterator[
     server = fault_server(ports=3)
     server.put("/simple/demo/", HONEST)
     server.put("/good/demo/", HONEST)
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     yield World(server, transport, tmp_path / "kept")
     transport.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.behaviours import Behaviour, Drop, Flip, IgnoreRange, RefuseRange, Status, Step, WrongContentRange
+from faults.behaviours import Answer, Behaviour, Drop, Flip, IgnoreRange, RefuseRange, Status, Step, WrongContentRange
 from faults.server import FaultServer
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.policy import Policy
@@ -23,7 +23,7 @@ from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.in_process import Heard
 from support.shards import INDEX, archives_of, index_of, record_of, shard_of
 
@@ -37,7 +37,7 @@ HURRIED = Policy(backoff_first=0.001)
 
 @pytest.fixture
 def reader() -> Iterator[Reader]:
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     reader = Reader(transport, HURRIED, Reachability())
     yield reader
     reader.stop()
@@ -146,6 +146,6 @@ class _OnlyRanges:
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
 
-    def apply(self, answer: object) -> None:
-        if answer.status == 206:  # type: ignore[attr-defined]
-            self._behaviour.apply(answer)  # type: ignore[arg-type]
+    def apply(self, answer: Answer) -> None:
+        if answer.status == 206:
+            self._behaviour.apply(answer)

@@ -280,7 +280,7 @@ PROBE = """
 
 @pytest.mark.parametrize("state", ["another mirror", "by hand", "part", "nothing"])
 def test_reusing_loads_no_network_library(test_conda, offer, served, tmp_path, state):
-    """Inside the real conda our hook loads neither httpx nor tqdm nor rattler, and the plugin module alone no more."""
+    """Inside the real conda our hook loads neither httpx nor tqdm nor rattler, nor does the plugin module alone."""
     test_conda.add_plugin("probe", entry="probe = probe", source=PROBE)
     test_conda.configure(channels=offer.urls(served.base(1)))
     for key in offer.wanted:

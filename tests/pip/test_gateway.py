@@ -32,7 +32,7 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, JSON_TYPE, parse_page
 from resume_dl.transfer.source_places import Places
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.pip_index import build_wheel, write_index
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -53,7 +53,7 @@ def status(url):
 
 @pytest.fixture
 def transport():
-    made = HttpxTransport(NetworkSettings(connect_timeout=2, first_byte_timeout=5, read_timeout=60))
+    made = HttpTransport(NetworkSettings(connect_timeout=2, first_byte_timeout=5, read_timeout=60))
     yield made
     made.close()
 

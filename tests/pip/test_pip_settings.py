@@ -14,8 +14,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.settings import pip_find
-from resume_dl.settings import pip_settings as pip_config
+from resume_dl.settings import pip_find, pip_settings
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings, pip_files
@@ -150,7 +149,7 @@ def ours(found: PipSettings, venv: Path, env: dict[str, str]) -> dict[str, objec
 @pytest.fixture
 def real_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """With the settings of this very system, which the real pip reads whatever the environment says."""
-    monkeypatch.setattr(pip_config, "_ETC", Path("/etc"))
+    monkeypatch.setattr(pip_settings, "_ETC", Path("/etc"))
     return machine
 
 
@@ -159,7 +158,7 @@ def test_the_real_pip_understands_the_same(real_machine: Machine, venv: Path, sc
     """Every source of settings, each over the other, as the pip at hand combines them."""
     machine = real_machine
     files, variables = SCENES[scene]
-    site = venv / pip_config.BASENAME
+    site = venv / pip_settings.BASENAME
     try:
         for place, text in files.items():
             file = site if place.startswith("venv/") else machine.folder / place
@@ -396,7 +395,7 @@ def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, protected: b
 
 def test_where_macos_keeps_them(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Application Support if it is there, else ~/.config (pip.pypa.io, "Configuration"); XDG counts for nothing."""
-    monkeypatch.setattr(pip_config.sys, "platform", "darwin")
+    monkeypatch.setattr(pip_settings.sys, "platform", "darwin")
     machine.env["XDG_CONFIG_HOME"] = "/never"
     legacy, plain = machine.home / ".pip" / "pip.conf", machine.home / ".config" / "pip" / "pip.conf"
     system = Path("/Library/Application Support/pip/pip.conf")

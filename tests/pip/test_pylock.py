@@ -138,8 +138,8 @@ def test_canonical_addresses(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[", "not valid TOML"),
-        ("lock-version = '2.0'\ncreated-by = 'x'\npackages = []\n", "no lock file"),
-        ("[project]\n", "no lock file"),
+        ("lock-version = '2.0'\ncreated-by = 'x'\npackages = []\n", "not a valid lock file"),
+        ("[project]\n", "not a valid lock file"),
         (HEAD + package("a", "../a-1.6.0-py3-none-any.whl"), "a"),
     ],
 )

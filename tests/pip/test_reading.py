@@ -18,7 +18,7 @@ from resume_dl.model.artifact import Source
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 _PAGE = b"<html>" + b"x" * 4096
 
@@ -38,7 +38,7 @@ def sources(server, count: int) -> list[Source]:
 @pytest.fixture
 def reader():
     """A reader whose policy has these numbers."""
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     yield lambda **numbers: Reader(transport, Policy(**numbers))
     transport.close()
 
@@ -205,7 +205,7 @@ def test_a_night_in_the_middle_of_a_request_is_no_silence(server):
             return Refused(Failure(FailureKind.BROKEN, "the connection broke"))
         return "answer"
 
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     reading = Reader(transport, Policy(give_up_after=5.0, backoff_first=0.01), clock=clock)
     assert reading.ask(sources(server, 1), attempt) == "answer"
     assert asked == ["0", "0", "0"]

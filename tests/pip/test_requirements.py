@@ -194,9 +194,9 @@ def test_the_address_of_a_wheel(text: str) -> None:
         ("x @ ../x", "a path on this machine"),
         ("git+https://me:hush@h.example/r.git@v1", "from version control"),
         ("r @ git+ssh://git@h.example/r.git", "from version control"),
-        ("https://me:hush@h.example/archive/main.zip", "does not say which package"),
-        ("x @ https://me:hush@[bad/x-1.0-py3-none-any.whl", "cannot be read"),
-        ("https://me:hush@[bad/x-1.0-py3-none-any.whl", "cannot be read"),
+        ("https://me:hush@h.example/archive/main.zip", "without a package name"),
+        ("x @ https://me:hush@[bad/x-1.0-py3-none-any.whl", "invalid URL"),
+        ("https://me:hush@[bad/x-1.0-py3-none-any.whl", "invalid URL"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused_on_the_command_line(text: str, said: str) -> None:
@@ -270,11 +270,11 @@ def test_a_wrong_line_is_named_with_file_and_line_and_without_its_password(tmp_p
         ("-r none.txt", "cannot read none.txt"),
         ("-r requirements.txt", "includes itself"),
         ("-r ../{folder}/requirements.txt", "includes itself"),
-        ("-c https://me:hush@h.example/c.txt", "not on this machine"),
-        ("-f file://other.example", "names no file"),
-        ("\n--index-url https://me:hush@[bad/s", "line 2: an address that cannot be read"),
-        ("--extra-index-url https://me:hush@[bad/s", "line 1: an address that cannot be read"),
-        ("-f https://me:hush@[bad/s", "line 1: an address that cannot be read"),
+        ("-c https://me:hush@h.example/c.txt", "not a local file"),
+        ("-f file://other.example", "without a file"),
+        ("\n--index-url https://me:hush@[bad/s", "line 2: an invalid URL"),
+        ("--extra-index-url https://me:hush@[bad/s", "line 1: an invalid URL"),
+        ("-f https://me:hush@[bad/s", "line 1: an invalid URL"),
     ],
 )
 def test_a_file_that_cannot_be_understood(tmp_path: Path, text: str, said: str) -> None:
@@ -359,7 +359,7 @@ def test_pyproject(tmp_path: Path) -> None:
     [
         ("[tool.x]\n", "no \\[project\\]"),
         ("[project]\ndynamic = ['dependencies']\n", "dynamic"),
-        ("[project]\ndependencies = 'torch'\n", "no list of texts"),
+        ("[project]\ndependencies = 'torch'\n", "not a list of strings"),
         ("[project]\ndependencies = ['torch=1']\n", "'torch=1' is no requirement"),
         ("[project\n", "not valid TOML"),
     ],

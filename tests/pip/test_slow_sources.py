@@ -15,7 +15,7 @@ from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.fetching import User
 from support.own_time import OwnTime
 from support.pip_index import build_wheel, write_index
@@ -36,7 +36,7 @@ def server(fault_server):
 @pytest.fixture
 def reader():
     """A reader whose policy has these numbers, and whose clock waits for a busy machine."""
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     clock = OwnTime()
     yield lambda **numbers: Reader(transport, Policy(**numbers), clock=clock)
     transport.close()

@@ -56,7 +56,7 @@ def test_a_line_is_a_time_a_file_a_kind_and_the_fields(path, clock):
          "gaps": [[0, 9]], "whole": False, "size": 9, "if_range": None, "mode": "write"},
         {"t": 1.5, "file": "k", "kind": "note_failure", "source": 1,
          "failure": {"kind": "lacks the file", "message": "answered 404", "retry_after": None, "size": None,
-                     "said": None, "unresolved": "", "no_route": False}},
+                     "said": None, "unresolved": "", "answered_by": "", "no_route": False}},
         {"t": 2.0, "file": None, "kind": "local_failed", "error": "OSError", "sync": False, "digest": False,
              "publish": False},
         {"t": 3.0, "file": None, "kind": "end"},

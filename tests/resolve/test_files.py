@@ -58,7 +58,7 @@ def test_a_line_gives_its_digest_as_conda_reads_it():
     assert parse_line(f"{url}#sha256:{SHA256}").sha256 == SHA256
     assert parse_line(f"{url}#{MD5}").md5 == MD5
     assert parse_line(url).digest is None
-    with pytest.raises(InvalidSpecError, match="the address: '0123' is no digest"):
+    with pytest.raises(InvalidSpecError, match="the address: '0123' is not a digest"):
         parse_line(f"{url}#0123")
 
 

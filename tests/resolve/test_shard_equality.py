@@ -32,7 +32,7 @@ from resume_dl.resolve.installed import Installed, read_installed
 from resume_dl.resolve.request import RepodataFile, Solution, SolveRequest
 from resume_dl.resolve.solve import package_names, solve
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.real_channel import real_channel, write_channel
 from support.shard_mirrors import Told
 
@@ -102,7 +102,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, worker: RattlerWorker) -> It
             store.keep_index(url, KeptIndex(data, Note(str(url), CacheHeaders(), 0.0)))
             for path in (folder / name / subdir).glob("*.msgpack.zst"):
                 store.keep(path.name.partition(".")[0], path.read_bytes())
-    transport = HttpxTransport(NetworkSettings())
+    transport = HttpTransport(NetworkSettings())
     yield World(folder, channels, records, worker, store, Reader(transport))
     transport.close()
 

@@ -340,6 +340,6 @@ def test_history_pins_and_aggressive_updates(made, tmp_path):
 def test_a_folder_that_is_no_environment(tmp_path):
     """-p on a folder with something else in it is a usage error; one that is not there yet is an empty environment."""
     (tmp_path / "x").write_text("")
-    with pytest.raises(ConfigurationError, match="no conda environment"):
+    with pytest.raises(ConfigurationError, match="not a conda environment"):
         read_installed(tmp_path)
     assert read_installed(tmp_path / "new").records == ()

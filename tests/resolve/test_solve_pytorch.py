@@ -56,7 +56,7 @@ def test_cuda_that_is_too_old_is_dropped_and_said(fetch):
     solution = fetch("pytorch=1.7", cuda="9.0")
     assert names(solution)["pytorch"] == CUDA_110
     assert solution.constraints == ()
-    assert "nothing that fits is built for CUDA 9.0 or older" in solution.notes[0]
+    assert "no matching build for CUDA 9.0 or older" in solution.notes[0]
 
 
 def test_cuda_is_silent_where_it_does_not_matter(fetch):

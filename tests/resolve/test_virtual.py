@@ -81,5 +81,5 @@ def test_nonsense_is_a_usage_error(options):
 def test_what_is_no_platform():
     """A subdir that cannot be one is refused."""
     for subdir in ("linux", "../x", "Linux-64", ""):
-        with pytest.raises(ConfigurationError, match="no conda platform"):
+        with pytest.raises(ConfigurationError, match="not a conda platform"):
             defaults(subdir)

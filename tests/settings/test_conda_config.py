@@ -14,7 +14,7 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.channels import expand_channels
 from resume_dl.settings.conda_config import load_conda_settings
-from resume_dl.settings.conda_find import find_condas
+from resume_dl.settings.conda_find import find_conda_commands
 from resume_dl.settings.condarc import read_settings
 from resume_dl.settings.mirrors import load_mirrors
 from settings.users_machine import Machine
@@ -37,7 +37,7 @@ def load(machine: Machine, program: Path | None = None, **options: object) -> Co
         ("exit 3", "exit code 3"),
         ('echo "{}"; exit 0', "gave no settings"),
         ("echo hello", "gave no settings"),
-        ('echo "{\\"pkgs_dirs\\": [1], \\"channels\\": 5}"', "another form"),
+        ('echo "{\\"pkgs_dirs\\": [1], \\"channels\\": 5}"', "an unexpected form"),
         ('echo "{\\"exception_name\\": \\"Boom\\"}"; exit 1', "Boom"),
     ],
 )
@@ -82,7 +82,7 @@ def test_next_conda_is_asked_where_the_first_fails(machine: Machine) -> None:
         machine.env[name] = str(machine.program(name.lower(), "exit 9"))
     path = machine.program("conda", "exit 9")
     machine.env["PATH"] = f"{machine.folder}:{machine.env['PATH']}"
-    assert [command.executable.name for command in find_condas(machine.env)][:3] == [
+    assert [command.executable.name for command in find_conda_commands(machine.env)][:3] == [
         "conda_exe",
         "conda_python_exe",
         "conda",
@@ -100,13 +100,13 @@ def test_condas_are_found_where_they_are(machine: Machine) -> None:
     for place in ("root/bin/conda", "miniforge3/bin/conda"):
         machine.write(place, "")
     machine.write(".conda/environments.txt", f"{machine.home}/root/envs/work\n{machine.home}/root\n\n/not/there\n")
-    found = [command for command in find_condas(machine.env) if machine.home in command.executable.parents]
+    found = [command for command in find_conda_commands(machine.env) if machine.home in command.executable.parents]
     assert [str(command.executable.relative_to(machine.home)) for command in found] == [
         "root/bin/conda",
         "miniforge3/bin/conda",
     ]
     machine.env["RESUME_DL_CONDA"] = str(machine.program("python3.12", ""))
-    (command,) = find_condas(machine.env)
+    (command,) = find_conda_commands(machine.env)
     assert command.line[1:] == module_arguments("conda")
 
 

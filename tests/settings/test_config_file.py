@@ -33,7 +33,7 @@ def test_options(tmp_path: Path) -> None:
         ("conections = 4", "'conections' is not an option", "connections"),
         ("zzz = 4", "'zzz' is not an option", "--help"),
         ("[fetch]\nconnections = 4", "'fetch' is not an option", ""),
-        ("dest = {a = 1}", "'dest' is a dict", "text"),
+        ("dest = {a = 1}", "'dest' is a dict", "string"),
         ("mirror = [1]", "'mirror' is a list", "texts"),
         ("connections = 3.5", "'connections' is 3.5", "whole number"),
         ("connections = true", "'connections' is True", "whole number"),
@@ -44,7 +44,7 @@ def test_options(tmp_path: Path) -> None:
         ("mirror-url = 'http://h/x'", "'mirror-url' cannot be set for every download", "--mirror-url"),
         ("proxy = 'http://h'", "'proxy' is not an option", ""),
         ("urls = 'http://h'", "'urls' is not an option", ""),
-        ("per-host = 1\nper_host = 2", "'per_host' is there twice", "keep one"),
+        ("per-host = 1\nper_host = 2", "'per_host' occurs twice", "keep one"),
         ("x", "not valid TOML", ""),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from resume_dl.model.module_command import module_arguments
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda
-from resume_dl.settings.conda_find import find_condas
+from resume_dl.settings.conda_find import find_conda_commands
 from resume_dl.settings.pip_find import find_python
 
 _TRAP = "import pathlib; pathlib.Path({!r}).touch()\n"
@@ -47,7 +47,7 @@ def test_a_module_is_run_as_by_m(tmp_path, monkeypatch):
 
 def test_a_python_named_as_conda(trap):
     """``conda resume-dl`` names its own Python so, in whatever folder the user stands."""
-    (command,) = find_condas({"RESUME_DL_CONDA": sys.executable})
+    (command,) = find_conda_commands({"RESUME_DL_CONDA": sys.executable})
     with contextlib.suppress(CondaAnswerError):  # this Python has no conda
         ask_conda(command, {**os.environ}, timeout=60)
     assert not trap.exists()

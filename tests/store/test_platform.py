@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.fs import try_lock
+from resume_dl.fs.lock import try_lock
 from resume_dl.store import platform
 from resume_dl.store.journal_file import JournalFile
 from resume_dl.store.lock import FileLock

@@ -17,7 +17,7 @@ from resume_dl.model.artifact import Source
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import ArtifactProgress
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from support.nginx import NginxMirrors, find_nginx
 from support.shards import archives_of, record_of, write_shards, write_whole
 
@@ -63,7 +63,7 @@ class ShardMirrors:
         self.nginx = nginx
         self.told = Told()
         self.store = ShardStore(folder / "cache" / "shards")
-        self._open: list[tuple[ShardFetcher, HttpxTransport, Reader]] = []
+        self._open: list[tuple[ShardFetcher, HttpTransport, Reader]] = []
 
     def root(self, mirror: int) -> Path:
         return self.folder / f"mirror{mirror}"
@@ -77,7 +77,7 @@ class ShardMirrors:
         return ShardSources(f"forge/{subdir}", subdir, (self.source(0, subdir),), others)
 
     def fetcher(self, **options: object) -> ShardFetcher:
-        transport = HttpxTransport(NetworkSettings())
+        transport = HttpTransport(NetworkSettings())
         reader, carriers = Reader(transport, network=Reachability()), Reader(transport, network=Reachability())
         fetcher = ShardFetcher(reader, self.store, self.told, hurried=carriers, **options)
         self._open.append((fetcher, transport, reader))

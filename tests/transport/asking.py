@@ -6,7 +6,7 @@ from typing import Any
 
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 
 def ask(url: str, **options: Any) -> RangeRequest:
@@ -15,7 +15,7 @@ def ask(url: str, **options: Any) -> RangeRequest:
     return RangeRequest(RedactedUrl(url), **options)
 
 
-def body_of(transport: HttpxTransport, url: str, **options: Any) -> bytes:
+def body_of(transport: HttpTransport, url: str, **options: Any) -> bytes:
     response = transport.exchange(ask(url, **options)).open()
     try:
         return b"".join(response.chunks())

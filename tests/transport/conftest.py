@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from resume_dl.model.network import NetworkSettings
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 from transport.tiny import Authority, authority
 
 
@@ -19,7 +19,7 @@ class Stoppable(Protocol):
 
 T = TypeVar("T", bound=Stoppable)
 Run = Callable[[T], T]
-MakeTransport = Callable[..., HttpxTransport]
+MakeTransport = Callable[..., HttpTransport]
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def run() -> Iterator[Callable[[Any], Any]]:
 
 @pytest.fixture
 def transport() -> Iterator[MakeTransport]:
-    """``transport(verify=...)`` gives an HttpxTransport with short time-outs, closed at the end."""
+    """``transport(verify=...)`` gives an HttpTransport with short time-outs, closed at the end."""
     with ExitStack() as stack:
 
-        def make(**settings: Any) -> HttpxTransport:
+        def make(**settings: Any) -> HttpTransport:
             warn = settings.pop("warn", None)
             short = {"connect_timeout": 5.0, "first_byte_timeout": 10.0, "read_timeout": 10.0} | settings
-            made = HttpxTransport(NetworkSettings(**short), warn=warn)
+            made = HttpTransport(NetworkSettings(**short), warn=warn)
             stack.callback(made.close)
             return made
 

@@ -11,7 +11,7 @@ from resume_dl.errors import NetworkError
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpxTransport
+from resume_dl.transport.client import HttpTransport
 
 requests: Counter[str] = Counter()
 locations: dict[str, str] = {}
@@ -42,7 +42,7 @@ def serve(host: str) -> int:
 
 
 public, private = serve("203.0.113.1"), serve("127.0.0.1")
-transport = HttpxTransport(NetworkSettings(connect_timeout=20.0, first_byte_timeout=20.0))
+transport = HttpTransport(NetworkSettings(connect_timeout=20.0, first_byte_timeout=20.0))
 outside, inside = f"http://203.0.113.1:{public}", f"http://inside.example:{private}"
 locations.update(
     {

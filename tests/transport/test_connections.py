@@ -14,7 +14,8 @@ import pytest
 
 from resume_dl.errors import NetworkError, StalledError
 from resume_dl.ports import Exchange
-from resume_dl.transport.wire import Grip, WireBackend
+from resume_dl.transport.abortable_stream import AbortableBackend
+from resume_dl.transport.cancel_handle import CancelHandle
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyServer, answer
 
@@ -138,11 +139,11 @@ def test_a_redirects_body_of_at_most_64_kib_is_read_for_its_connection(run, tran
 
 def test_a_connection_that_comes_too_late_is_closed():
     """Both handles of it, also while the error that tells of it is kept: the server is not left waiting."""
-    grip = Grip()
-    grip.release()
+    handle = CancelHandle()
+    handle.cancel()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        with grip.held(), pytest.raises(httpcore.ReadError, match="stopped") as caught:
-            WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        with handle.attached(), pytest.raises(httpcore.ReadError, match="stopped") as caught:
+            AbortableBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
         conn, _ = listener.accept()
         with conn:
             conn.settimeout(GUARD)
@@ -159,7 +160,7 @@ def test_a_connection_without_a_second_handle_is_closed(monkeypatch):
     monkeypatch.setattr(socket.socket, "dup", none_left)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with pytest.raises(httpcore.ConnectError, match="Too many open files") as caught:
-            WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+            AbortableBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
         conn, _ = listener.accept()
         with conn:
             conn.settimeout(GUARD)
@@ -170,7 +171,7 @@ def test_a_connection_without_a_second_handle_is_closed(monkeypatch):
 def test_a_failed_tls_handshake_closes_both_handles():
     """At once, also while the error is kept: nothing is left for the garbage collector."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        stream = WireBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
+        stream = AbortableBackend(GUARD).connect_tcp(*listener.getsockname(), timeout=GUARD)
         conn, _ = listener.accept()
         with conn:
             conn.settimeout(GUARD)

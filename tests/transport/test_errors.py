@@ -5,21 +5,31 @@ from __future__ import annotations
 import inspect
 import socket
 import ssl
+from types import ModuleType
 
+import httpcore
 import httpx
 import pytest
 
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.abortable_stream import AbortableBackend
 from resume_dl.transport.failures import FOREIGN, to_ours
+from resume_dl.transport.pooled_transport import TRANSLATIONS, PooledTransport, translated
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyServer, answer
 
 SECRET = "hush-hush"
-HTTPX_ERRORS = sorted(
-    (one for _, one in inspect.getmembers(httpx, inspect.isclass) if issubclass(one, Exception)),
-    key=lambda one: one.__name__,
-)
+
+
+def exceptions_of(library: ModuleType) -> list[type[Exception]]:
+    """Public ones."""
+    found = (one for _, one in inspect.getmembers(library, inspect.isclass) if issubclass(one, Exception))
+    return sorted(found, key=lambda one: one.__name__)
+
+
+HTTPX_ERRORS = exceptions_of(httpx)
+HTTPCORE_ERRORS = exceptions_of(httpcore)
 
 
 def example(kind: type[Exception]) -> Exception:
@@ -35,9 +45,57 @@ def ours(error: Exception, proxy: str = "") -> SourceError:
     return to_ours(error, host="h", source="http://h/f", network=NetworkSettings(), proxy=proxy)
 
 
-def test_httpx_has_the_classes_that_we_think_it_has():
-    """The walk below is not empty."""
+def test_the_libraries_have_the_classes_that_we_think_they_have():
+    """The walks below are not empty."""
     assert len(HTTPX_ERRORS) > 20
+    assert len(HTTPCORE_ERRORS) >= 15
+
+
+@pytest.mark.parametrize("kind", HTTPCORE_ERRORS)
+def test_each_exception_of_httpcore_becomes_one_of_httpx(kind):
+    """The one of the same name; its text stays, as messages are chosen by it, and it stays the cause."""
+    with pytest.raises(httpx.TransportError, match=SECRET) as caught, translated():
+        raise kind(SECRET)
+    assert type(caught.value) is TRANSLATIONS[kind]
+    assert type(caught.value).__name__ in {kind.__name__, "TransportError"}
+    assert isinstance(caught.value.__cause__, kind)
+    assert {base.__name__ for base in kind.__mro__ if base in HTTPCORE_ERRORS} <= {
+        base.__name__ for base in type(caught.value).__mro__
+    } | {"ConnectionNotAvailable"}
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError, UnicodeError])
+@pytest.mark.parametrize("proxied", [False, True])
+def test_errors_of_the_system_pass_the_transport(kind, proxied):
+    with pytest.raises(kind) as caught, translated(proxied=proxied):
+        raise kind(SECRET)
+    assert type(caught.value) is kind
+
+
+def test_what_a_parser_of_socks_raises_is_the_proxys_failure():
+    """Its answers are parsed with assertions and indices; without a proxy such an error is a bug, and stays one."""
+    with pytest.raises(httpx.ProxyError, match="cannot be read"), translated(proxied=True):
+        raise IndexError(SECRET)
+    with pytest.raises(IndexError), translated():
+        raise IndexError(SECRET)
+
+
+def test_the_transport_is_one_that_httpx_takes(run):
+    """By httpx's own client: GET and POST, the announced length, a whole and an empty body."""
+
+    def served(conn: socket.socket, request: Request) -> None:
+        conn.sendall(answer(b"x" * 100_000 if request.line.startswith("GET ") else b""))
+
+    server = run(TinyServer(served))
+    transport = PooledTransport(httpcore.ConnectionPool(network_backend=AbortableBackend(10)))
+    with httpx.Client(transport=transport) as client:
+        for _ in range(2):
+            got = client.get(f"{server.base}/f")
+            assert got.content == b"x" * 100_000
+            assert got.headers["content-length"] == "100000"
+            assert client.post(f"{server.base}/f").content == b""
+        with pytest.raises(httpx.ConnectError):
+            client.get("http://127.0.0.1:1/")
 
 
 @pytest.mark.parametrize("proxy", ["", "http://proxy:1"])

@@ -12,7 +12,7 @@ import pytest
 
 from resume_dl.errors import ConfigurationError, NetworkError
 from resume_dl.model.network import NetworkSettings
-from resume_dl.transport.trust import tls_context
+from resume_dl.transport.tls_contexts import tls_context
 from transport.asking import body_of
 from transport.tiny import Authority, TinyServer, answer
 

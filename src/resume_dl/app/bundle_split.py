@@ -32,10 +32,10 @@ def cut(
     folder = what.parent if out is None else out.resolve()
     if not what.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        return split_file(what, folder, size=size, told=told)
+        return split_file(what, folder, size=size, progress=told)
     if folder == what or what in folder.parents:
         raise ConfigurationError(f"{folder} lies in the bundle", hint="choose another folder with -o")
-    report = check(what, told=said)
+    report = check(what, log=said)
     if report.problems:
         first = report.problems[0]
         more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
@@ -43,4 +43,4 @@ def cut(
         raise kind(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify names all")
     folder.mkdir(parents=True, exist_ok=True)
     members = bundle_members(what)
-    return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), told=told)
+    return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), progress=told)

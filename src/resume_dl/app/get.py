@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from resume_dl.app.pipeline import Batch, Wanted, run
+from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import (
     ConfigurationError,
     DigestMismatchError,
@@ -25,6 +25,7 @@ from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.ports import ArtifactProgress, Reporter
 from resume_dl.store.part import hash_file
 from resume_dl.transfer.destination import refuse_others_link
+from resume_dl.transfer.plan import Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.single_files import SingleFiles
@@ -54,7 +55,10 @@ def get(
     request: GetRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
 ) -> RunResult:
     """Download each URL to where ``request`` says. Raises ConfigurationError or StoreError."""
-    return run([Addresses(request, setup, reporter, cancelled)], RunResult("get"))
+    started = time.monotonic()
+    result = run([Addresses(request, setup, reporter, cancelled)], RunResult("get"))
+    result.elapsed = time.monotonic() - started
+    return result
 
 
 class Addresses(Batch):

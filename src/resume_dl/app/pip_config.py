@@ -173,10 +173,10 @@ def _measured(
     sources: Sequence[Source], setup: Setup, settings: PipSettings, cancelled: Callable[[], bool]
 ) -> tuple[Timed, ...]:
     """Each with the time of its page, the quickest first, then those that gave none in their order."""
-    from resume_dl.transport.client import HttpxTransport
+    from resume_dl.transport.client import HttpTransport
 
     network = pip_network(load_network(setup.env, setup.conda), settings, settings.indexes)
-    transport = HttpxTransport(network)
+    transport = HttpTransport(network)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(sources))) as pool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
@@ -11,9 +10,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from resume_dl.app.pipeline import Batch
 from resume_dl.errors import ConfigurationError, ResumeDLError, required
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.progress.shell_command import quoted
@@ -29,9 +30,10 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
-from resume_dl.transfer.plan import Planned, planned_files, space_for
+from resume_dl.transfer.plan import Plan, Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup, engine_for
+from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.wheel_destination import WheelDestination
 from resume_dl.transfer.wheel_transfer import WheelDir, first_seen
 
 
@@ -51,8 +53,10 @@ def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
     )
 
 
-class FetchPip:
-    """One run of it: ``resolve``, then ``fetch``."""
+class FetchPip(Batch):
+    """The files of one request."""
+
+    destination: WheelDestination
 
     def __init__(
         self,
@@ -61,6 +65,8 @@ class FetchPip:
         reporter: Reporter,
         cancelled: Callable[[], bool],
         *,
+        pythons: Callable[[], Mapping[str, str]] = dict,
+        environment: str = "",
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
@@ -68,25 +74,18 @@ class FetchPip:
     ) -> None:
         """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
 
-        ``notes``: what the run knows of indexes, where it has several of these.
-
-        ``leave_out``: what is not to be fetched, because the machine that it is for has it. ``begin`` is called
-        before the first file is put into the wheel dir.
+        ``pythons`` is asked when it resolves: platform -> version, where conda brings the Python. ``environment``:
+        conda's options that name it. ``notes``: what the run knows of indexes, where it has several of these.
         """
+        if environment:  # one file holds the story of one engine, and conda's has it
+            setup = changed(setup, options=changed(setup.options, debug_trace=None))
+        super().__init__(setup, reporter, cancelled, dry_run=request.dry_run, leave_out=leave_out, begin=begin)
         self._request = request
-        self._leave_out = leave_out
-        self._begin = begin
-        self._setup = setup
-        self._reporter = reporter
-        self._cancelled = cancelled
-        place = request.pip.wheel_dir or request.dest or setup.paths.wheels
-        self._wheels = WheelDir(
-            check_folder(place, "--wheel-dir"),
-            Pins(setup.paths.pins),
-            reporter,
-            cancelled=cancelled,
-            by_digest=setup.places.of,
-        )
+        self._pythons = pythons
+        self._environment = environment
+        self.installed: Mapping[str, str] = {}
+        """Project -> version; files of just these are left out."""
+        self.destination = self._wheel_dir()
         if request.pip.lock is not None:
             check_lock(request.pip.lock.absolute())
         python = find_python(setup.env)
@@ -95,22 +94,35 @@ class FetchPip:
         self._asked: Asked | None = None
         self._notes = notes or index_notes(reporter)
         self._solutions: tuple[PipSolution, ...] = ()
-        self._planned: list[Planned] = []
-        self._left: list[Artifact] = []
+
+    def _wheel_dir(self) -> WheelDestination:
+        request, setup = self._request, self.setup
+        for_bundle = request.bundle is not None
+        folder = check_folder(request.pip.wheel_dir or request.dest or setup.paths.wheels, "--wheel-dir")
+        pins = Pins(setup.paths.pins)
+        return WheelDestination(
+            WheelDir(folder, pins, self.reporter, cancelled=self.cancelled, by_digest=setup.places.of),
+            near=[setup.paths.wheels] if for_bundle else [],
+            offline=setup.options.offline or setup.conda.offline,
+            pack=request.packs,
+            options="-o" if for_bundle else "--wheel-dir",
+        )
+
+    @property
+    def network(self) -> NetworkSettings:
+        """pip's, over conda's."""
+        setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
+        return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
 
     def read(self) -> Asked:
         """What the request comes to with its files read. Raises what ``read_request`` does."""
-        self._asked = read_request(self._pip_request(None, ()), self._setup, self._reporter)
+        self._asked = read_request(self._pip_request(None, ()), self.setup, self.reporter)
         return self._asked
 
-    def resolve(self, pythons: Mapping[str, str] | None = None, *, installed: Mapping[str, str] | None = None) -> None:
-        """Find the files and what of them is here. ``pythons``: platform -> version, where conda brings the Python.
-
-        ``installed``: project -> version; files of just these are left out.
-        Raises a ResolutionError, IntegrityError, ConfigurationError or OutOfSpaceError.
-        """
-        setup, reporter = self._setup, self._reporter
-        requests = [self._pip_request(python, platforms) for python, platforms in self._targets(pythons or {})]
+    def resolve(self) -> Wanted:
+        """Find the files. Raises a ResolutionError, IntegrityError or ConfigurationError."""
+        setup, reporter = self.setup, self.reporter
+        requests = [self._pip_request(python, platforms) for python, platforms in self._targets(self._pythons())]
         wanted = self._asked or self.read()  # the requests differ in their target alone
         if not wanted.solvable:
             raise _nothing_to_resolve(wanted)
@@ -118,10 +130,10 @@ class FetchPip:
             solution
             for request in requests
             for solution in resolve_pip(
-                request, setup, reporter, wanted=wanted, notes=self._notes, cancelled=self._cancelled
+                request, setup, reporter, wanted=wanted, notes=self._notes, cancelled=self.cancelled
             )
         )
-        has = {canonicalize_name(name): version for name, version in (installed or {}).items()}
+        has = {canonicalize_name(name): version for name, version in self.installed.items()}
         every = [
             artifact
             for solution in self._solutions
@@ -130,16 +142,14 @@ class FetchPip:
         ]
         chosen = list({artifact.key: artifact for artifact in every}.values())
         _check_names(chosen, of_bundle=self._request.bundle is not None)
-        self._left = [artifact for artifact in chosen if self._leave_out(artifact)]
-        artifacts = [artifact for artifact in chosen if not self._leave_out(artifact)]
-        if not self._request.dry_run:
-            self._begin()
-        near = [] if self._request.bundle is None else [setup.paths.wheels]
-        self._planned = self._wheels.plan(artifacts, near=near, touch=not self._request.dry_run)
-        options = "-o" if self._request.bundle is not None else "--wheel-dir"
-        space = space_for(self._planned, self._wheels.folder, unpack=False, pack=self._request.packs, options=options)
-        if not self._request.dry_run:
-            space.check()
+        return Wanted(chosen)
+
+    def plan(self, wanted: Wanted) -> Plan:
+        """As for every batch; refused before packages of conda are downloaded. Raises OutOfSpaceError."""
+        plan = super().plan(wanted)
+        if not self.dry_run:
+            plan.check()
+        return plan
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Requirements and constraints as lines of requirements files, without indexes and addresses."""
@@ -179,66 +189,37 @@ class FetchPip:
             no_deps=self._request.no_deps,
         )
 
-    def fetch(self, result: RunResult, *, environment: str = "") -> RunResult:
-        """Bring the files; what came of them is added to ``result``. ``environment``: conda's options that name it."""
-        planned = self._planned
-        self._reporter.plan(planned_files(planned, self._wheels.folder))
+    def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
+        """What was resolved and first seen, the lock that was asked for, and the command that installs the files."""
         notes = [note for solution in self._solutions for note in solution.notes]  # they were told when it resolved
-        if self._request.dry_run:
-            done = [
-                ArtifactResult(each.artifact, "cached" if each.state == "cached" else "planned", each.path)
-                for each in planned
-            ]
-        else:
-            began = time.monotonic()
-            done = self._bring(planned, traced=not environment)
-            result.transfer_seconds += time.monotonic() - began
-            for note in first_seen(done):
-                self._reporter.message(note, level="info")
-                notes.append(note)
-        result.artifacts += [*done, *(ArtifactResult(artifact, "left-out") for artifact in self._left)]
+        for note in first_seen(done):
+            self.reporter.message(note, level="info")
+            notes.append(note)
         result.resolved = changed(result.resolved, pip=self._solutions)
         result.notes = (*result.notes, *notes)
         result.indexes = tuple(dict.fromkeys((*result.indexes, *self._notes.reports)))
         result.index_bytes += self._notes.new_bytes()
-        return self._conclude(result, done, environment)
+        if result.exit_code == 0 and len(self._solutions) == 1 and self._request.bundle is None:
+            self._conclude(result, done, self._solutions[0])
 
-    def _bring(self, planned: Sequence[Planned], *, traced: bool) -> list[ArtifactResult]:
-        setup = self._setup
-        offline = setup.options.offline or setup.conda.offline
-        if not traced:  # one file holds the story of one engine, and conda's has it
-            setup = changed(setup, options=changed(setup.options, debug_trace=None))
-        indexes = required(self._asked, "what resolve found").indexes
-        network = pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
-        with engine_for(setup, self._reporter, self._cancelled, network=network) as engine:
-            return self._wheels.fetch(planned, engine, offline=offline)
-
-    # ------------------------------------------------------------------ the end
-
-    def _conclude(self, result: RunResult, done: Sequence[ArtifactResult], environment: str) -> RunResult:
+    def _conclude(self, result: RunResult, done: Sequence[ArtifactResult], solution: PipSolution) -> None:
         """The lock that was asked for, and the command that installs exactly these files on this machine."""
-        if result.exit_code != 0 or len(self._solutions) != 1 or self._request.bundle is not None:
-            return result
-        solution = self._solutions[0]
         if self._request.pip.lock is not None:
             result.error = _write_lock(self._request.pip.lock, solution, [each.artifact for each in done])
-            if result.error is not None:
-                return result
-        if self._request.dry_run or not done or solution.platform != native_subdir():
-            return result
+        if result.error is not None or self.dry_run or not done or solution.platform != native_subdir():
+            return
         text = "".join(
             f"{each.artifact.name}=={each.artifact.version} --hash=sha256:{each.artifact.sha256}\n" for each in done
         )
         name = f"{solution.platform}-py{solution.python}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
-        exact = self._setup.paths.state / "pip" / name
+        exact = self.setup.paths.state / "pip" / name
         if (error := write_list(exact, text)) is not None:
-            self._reporter.message(f"no list of exactly these files was kept: {error.message}", level="warning")
-            return result
-        install = f"pip install --no-index --find-links {quoted(self._wheels.folder)} -r {quoted(exact)}"
-        if environment:
-            install = f"conda run {environment} python -m {install}"
+            self.reporter.message(f"no list of exactly these files was kept: {error.message}", level="warning")
+            return
+        install = f"pip install --no-index --find-links {quoted(self.destination.folder)} -r {quoted(exact)}"
+        if self._environment:
+            install = f"conda run {self._environment} python -m {install}"
         result.next_command = " && ".join(filter(None, (result.next_command, install)))
-        return result
 
 
 def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) -> ResumeDLError | None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace as changed
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ from resume_dl.resolution.pip_arguments import read_arguments
 from resume_dl.resolution.pip_option_settings import files_said, wants_anew
 from resume_dl.settings.pip_find import TargetPython, find_python, own_python
 from resume_dl.settings.pip_help import kept_install_help
+from resume_dl.transfer.plan import Plan
 from resume_dl.transfer.report import ArtifactResult, RunResult
 from resume_dl.transfer.setup import Setup
 
@@ -74,7 +76,7 @@ class PipInstall:
         for word in arguments.unfetched:
             text = f"{scrub(word)}: pip takes it from where it is; what it needs is not fetched"
             reporter.message(text, level="warning")
-        jobs: list[FetchPip] = []
+        plans: list[tuple[FetchPip, Plan]] = []
         indexes: PipIndexes | None = None
         if arguments.requirements or self._files or arguments.constraints:
             request = self._request(arguments.requirements, self._files)
@@ -83,9 +85,10 @@ class PipInstall:
             self._left, indexes = wanted.left, wanted.indexes
             if wanted.solvable:
                 # pip builds with files of what is installed, too
-                pip.resolve(installed={} if self._anew or self._built() else _installed(self._python, self._setup.env))
+                if not (self._anew or self._built()):
+                    pip.installed = _installed(self._python, self._setup.env)
+                plans.append((pip, pip.plan(pip.resolve())))
                 self._lines, self._constraints = pip.asked_for()
-                jobs.append(pip)
             else:
                 self._constraints = wanted.constraints
                 for note in wanted.notes:
@@ -93,14 +96,13 @@ class PipInstall:
         for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
             pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes, notes=notes)
             try:
-                pip.resolve()
+                plans.append((pip, pip.plan(pip.resolve())))
             except (PackageNotFoundError, UnsatisfiableError) as error:
                 text = f"what a project here is built with is not fetched: {error.message}"
                 reporter.message(text, level="warning")
-            else:
-                jobs.append(pip)
-        for job in jobs:
-            result = job.fetch(result)
+        for pip, plan in plans:
+            with closing(pip):
+                pip.carry_out(plan, result)
             if result.exit_code != 0:
                 break
         self._fetched = tuple(result.artifacts)

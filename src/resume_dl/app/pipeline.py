@@ -1,7 +1,5 @@
 """The way from a request to files, whole: every use case that downloads takes it.
 
-::
-
     request -> artifacts -> plan -> transfer -> publish -> report
                resolve()    plan()  `---- carry_out() ----------'
 
@@ -18,16 +16,15 @@ bundle create  as fetch, both          channel and wheel dir of a bundle    the 
 =============  ======================  ===================================  ==============================
 
 Everything is resolved and planned before the first file is downloaded, so what is refused costs no traffic. A file is
-published as soon as it is verified, while others still come: that is the destination's part of the transfer.
+published as soon as it is verified, while others still come: ``Destination.fetch`` does both.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 
 from resume_dl.model.artifact import Artifact
@@ -35,26 +32,16 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.ports import Reporter
 from resume_dl.transfer.destination import Destination
 from resume_dl.transfer.outdated_records import merged
-from resume_dl.transfer.plan import Plan
+from resume_dl.transfer.plan import Plan, Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
 from resume_dl.transfer.setup import Setup, engine_for
 from resume_dl.transfer.watched_engine import WatchedEngine
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request comes to. ``thorough``: keys of artifacts whose record cannot be had any fresher."""
-
-    artifacts: Sequence[Artifact]
-    thorough: Container[str] = ()
 
 
 class Batch(ABC):
     """One kind of artifact of a request on its way to one destination. Used from one thread, once."""
 
     destination: Destination
-    network: NetworkSettings | None = None
-    """Settings other than conda's."""
 
     def __init__(
         self,
@@ -78,6 +65,11 @@ class Batch(ABC):
         return self._open.enter_context(opened)
 
     # what differs between use cases
+
+    @property
+    def network(self) -> NetworkSettings | None:
+        """Settings other than conda's, known once it is resolved."""
+        return None
 
     @abstractmethod
     def resolve(self) -> Wanted:
@@ -105,18 +97,17 @@ class Batch(ABC):
 
     def announce(self, plan: Plan, before: Plan | None = None) -> None:
         """Tell the reporter what comes. ``before``: the plan that this one replaces."""
-        known = set() if before is None else {each.artifact.key for each in before.planned}
-        replaced = known - {each.artifact.key for each in plan.planned}
-        self.reporter.plan(self.destination.files(plan.planned), replaces=replaced)
+        files = self.destination.files(plan.planned)
+        if before is None:
+            self.reporter.plan(files)
+        else:
+            self.reporter.plan(files, replaces=before.keys - plan.keys)
 
     def carry_out(self, plan: Plan, result: RunResult) -> None:
         """Download, publish, report. Errors of single artifacts stand in ``result``, others are raised."""
         self.announce(plan)
         if self.dry_run:
-            done = [
-                ArtifactResult(each.artifact, "cached" if each.state == "cached" else "planned", each.path)
-                for each in plan.planned
-            ]
+            done = [ArtifactResult.of_plan(each) for each in plan.planned]
         else:
             done = self._transfer(plan, result)
             if (wanted := self.renew(done)) is not None:
@@ -141,7 +132,6 @@ class Batch(ABC):
 
 def run(batches: Sequence[Batch], result: RunResult) -> RunResult:
     """Take ``batches`` from their requests to ``result``: all are resolved, then all planned, then carried out."""
-    started = time.monotonic()
     with ExitStack() as stack:
         for batch in batches:
             stack.callback(batch.close)
@@ -149,5 +139,4 @@ def run(batches: Sequence[Batch], result: RunResult) -> RunResult:
         plans = [batch.plan(each) for batch, each in zip(batches, wanted, strict=True)]
         for batch, plan in zip(batches, plans, strict=True):
             batch.carry_out(plan, result)
-    result.elapsed = time.monotonic() - started
     return result

@@ -3,61 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
+from resume_dl.app.pipeline import Batch
 from resume_dl.caches.conda.partial import SUFFIX
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
-from resume_dl.transfer.cache_plan import plan_cache
-from resume_dl.transfer.package_transfer import Transfer
-from resume_dl.transfer.plan import Planned, Space, planned_files, space_for
-from resume_dl.transfer.report import ArtifactResult
-from resume_dl.transfer.setup import Setup, engine_for
+from resume_dl.transfer.package_destination import CondaPackages
+from resume_dl.transfer.plan import Plan, Wanted
+from resume_dl.transfer.report import ArtifactResult, RunResult
+from resume_dl.transfer.setup import Setup
 
 
-@dataclass(frozen=True, slots=True)
-class AheadPlan:
-    """What is to come into one package cache."""
+class Prefetch(Batch):
+    """What a client has solved for already. The caller may ask its user between ``plan`` and ``carry_out``."""
 
-    pkgs_dir: Path
-    planned: tuple[Planned, ...]
-    space: Space
-    here: int
-    """Bytes of it that are on disk already, in our part files and in what an interrupted conda has left."""
+    def __init__(
+        self,
+        artifacts: Sequence[Artifact],
+        setup: Setup,
+        reporter: Reporter,
+        cancelled: Callable[[], bool],
+        *,
+        pkgs_dir: Path,
+    ) -> None:
+        super().__init__(setup, reporter, cancelled)
+        self._artifacts = artifacts
+        self.pkgs_dir = pkgs_dir
+        self.destination = CondaPackages(folder=pkgs_dir, reporter=reporter, cancelled=cancelled, unpack=True)
 
-
-def plan_ahead(artifacts: Sequence[Artifact], setup: Setup, pkgs_dir: Path) -> AheadPlan:
-    """Look what there is to do; asks nobody. Raises ConfigurationError or StoreError."""
-    places = setup.places
-    wanted = [changed(artifact, sources=places.of(artifact.url)) for artifact in artifacts]
-    planned = plan_cache(wanted, pkgs_dir, (), touch=True)
-    space = space_for(planned, pkgs_dir, unpack=True)
-    missing = [each.artifact for each in planned if each.state == "missing"]
-    known = sum(artifact.size or 0 for artifact in missing)
-    left_by_conda = sum(_size(pkgs_dir / f"{artifact.filename}{SUFFIX}") for artifact in missing)
-    return AheadPlan(pkgs_dir, tuple(planned), space, min(known, max(0, known - space.download) + left_by_conda))
-
-
-def fetch_ahead(
-    plan: AheadPlan,
-    setup: Setup,
-    reporter: Reporter,
-    *,
-    cancelled: Callable[[], bool],
-) -> list[ArtifactResult]:
-    """Download, verify and unpack; one result for each package, in order.
-
-    Raises OutOfSpaceError, ConfigurationError or StoreError.
-    """
-    plan.space.check()
-    artifacts = [each.artifact for each in plan.planned]
-    with engine_for(setup, reporter, cancelled) as engine:
-        transfer = Transfer(plan.pkgs_dir, engine, reporter, cancelled, in_cache=True, offline=False)
-        reporter.plan(planned_files(plan.planned, plan.pkgs_dir))
+    def resolve(self) -> Wanted:
+        """The client has solved: only sources are added. Raises ConfigurationError for an unknown mirror."""
+        places = self.setup.places
+        wanted = [changed(artifact, sources=places.of(artifact.url)) for artifact in self._artifacts]
         # The client's index is the client's: there is no newer one to be asked for, so look at every byte in doubt.
-        return transfer.run(plan.planned, unpack=True, thorough={artifact.key for artifact in artifacts})
+        return Wanted(wanted, thorough={artifact.key for artifact in wanted})
+
+    def here(self, plan: Plan) -> int:
+        """Bytes of ``plan`` that are on disk already, in our part files and in what an interrupted conda has left."""
+        missing = [each.artifact for each in plan.planned if each.state == "missing"]
+        known = sum(artifact.size or 0 for artifact in missing)
+        left_by_conda = sum(_size(self.pkgs_dir / f"{artifact.filename}{SUFFIX}") for artifact in missing)
+        to_come = sum(space.download for space in plan.spaces)
+        return min(known, max(0, known - to_come) + left_by_conda)
+
+    def announce(self, plan: Plan, before: Plan | None = None) -> None:
+        """Show nothing of what does not fit: the client goes on by itself then. Raises OutOfSpaceError."""
+        plan.check()
+        super().announce(plan, before)
+
+    def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
+        """Nothing: the caller tells its client of each complete entry."""
 
 
 def _size(path: Path) -> int:

@@ -5,7 +5,9 @@ records; it hashes nothing and changes nothing. ``prepare`` verifies one find an
 it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``caches.conda.publish`` defines
 it, a file by hashing the whole of it.
 
-No network, no solver and no progress bars: the conda plugin runs this inside conda.
+No network, no solver and no progress bars: the conda plugin runs this inside conda. So it does not take the way of
+``app.pipeline``: nothing is transferred, and what is handed over differs from file to file. What is absent takes it, in
+``app.prefetch``.
 """
 
 from __future__ import annotations

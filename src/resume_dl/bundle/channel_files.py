@@ -1,8 +1,8 @@
 """``channel/<subdir>/repodata.json``: the index that makes a bundle's archives a conda channel.
 
-Every record is the one that its own channel has, as it came: conda, mamba and pixi read from it what they would have
-read there. A delta's index lists what the target has too, because that is completed before anybody reads it. There is
-no ``base_url`` (CEP 15): archives lie beside their index, wherever the bundle is moved to.
+Every record is the channel's own, unchanged, so conda, mamba and pixi read the same data as online. A delta's index
+also lists what the target has, because the bundle is completed before use. There is no ``base_url`` (CEP 15): archives
+lie beside their index, and the bundle can be moved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CONDA = ".conda"
 
 
 def subdirs(manifest: Manifest) -> tuple[str, ...]:
-    """The subdirs that need an index, sorted; noarch always, which clients ask for whatever it holds.
+    """The subdirs that need an index, sorted; always with noarch, which clients request even if empty.
 
     Empty for a bundle without conda packages.
     """
@@ -31,8 +31,8 @@ def subdirs(manifest: Manifest) -> tuple[str, ...]:
 def write_repodata(manifest: Manifest, subdir: str, records: Mapping[str, Mapping[str, Any]]) -> Iterator[bytes]:
     """``repodata.json`` of one subdir in chunks, a record on each line, sorted by file name.
 
-    ``records``: a package's path -> its record as its channel has it. What conda cannot do without is filled in where
-    that lacks it (records of lists and of very old channels do), and nothing is changed.
+    ``records``: a package's path -> its channel's record. Fields that conda requires are added if missing (as in lists
+    and very old channels); nothing is changed.
     """
     here = [each for each in manifest.packages if each.kind == "conda" and _subdir(each) == subdir]
     yield b'{"info":{"subdir":' + _json(subdir) + b'},\n"packages":{'

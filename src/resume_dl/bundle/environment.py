@@ -1,9 +1,8 @@
-"""``environment.yml``: what ``conda env create --offline --file environment.yml`` makes of a bundle, inside its folder.
+"""``environment.yml`` for ``conda env create --offline --file environment.yml`` in the bundle's folder.
 
-It names what was asked for and leaves the rest to the bundle's channel, which holds nothing but what was solved: so one
-file serves every platform. conda reads ``./channel`` as seen from the current folder. A version or build that differs
-between platforms is not said, as conda's files know no platforms; only where a *noarch* package has two versions may
-conda then take another one than was solved (``explicit/`` is exact).
+It names the requested packages; the bundle's channel holds only what was solved, so one file serves every platform.
+conda resolves ``./channel`` against the current folder. A version or build that differs between platforms is left
+out; only if a *noarch* package has two versions may conda choose another one than was solved (``explicit/`` is exact).
 
 pip's part is exact: a marker for each platform, and hashes, which pip insists on. conda hands these lines to pip as a
 requirements file, in the folder of environment.yml.
@@ -24,9 +23,9 @@ _PYTHON, _PIP = "python", "pip"
 def write_environment(manifest: Manifest, *, name: str, requested: Collection[str] = ()) -> Iterator[bytes]:
     """The file in chunks, for a bundle with conda packages.
 
-    ``name``: the environment's, where whoever installs gives no other. ``requested``: the names of the conda packages
-    that were asked for; empty for all of them (as a list asks for all that it holds). What is not asked for on every
-    platform is named in a comment, and wheels are left out where a platform has no Python to install them with.
+    ``name``: the environment's default name. ``requested``: the names of the requested conda packages; empty for all of
+    them (a list requests all that it holds). Packages not requested on every platform are named in a comment; wheels
+    are left out if a platform has no Python.
     """
     known = {each.path: each for each in manifest.packages}
     platforms = [each for each in manifest.platforms if each.conda]
@@ -57,7 +56,7 @@ def write_environment(manifest: Manifest, *, name: str, requested: Collection[st
 
 
 def _pinned(packages: Sequence[BundlePackage]) -> str:
-    """The spec that fits all of them and as few others as can be."""
+    """The narrowest spec that matches all packages."""
     first = packages[0]
     if len({each.version for each in packages}) > 1:
         return first.name
@@ -71,5 +70,5 @@ def _text(*lines: str) -> bytes:
 
 
 def _yaml(text: str) -> str:
-    """A double-quoted scalar of YAML: JSON's are among its own, and nothing in it has a meaning."""
+    """A double-quoted YAML scalar, of which JSON strings are a subset."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The licence of a package, as it says it itself: one line of text, empty where it says nothing. Pure.
+"""The licence that a package states: one line of text, empty if missing. Pure.
 
 conda's records have ``license``, which newer recipes write as an SPDX expression; METADATA has ``License-Expression``
 (PEP 639), ``License`` with any text, even a whole one, and classifiers.
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from packaging.metadata import RawMetadata
 
 _NAME = 100
-"""Characters of what may be a licence's name; more is the beginning of its text."""
+"""Longest licence name in characters; a longer one is the start of its text."""
 _LONGEST = 1000
-"""Characters that are kept: an expression for all that is linked into one program can have some hundred."""
+"""Characters kept: an expression for everything linked into a program can have some hundred."""
 _NOTHING = frozenset({"", "unknown", "none", "n/a", "see license file", "license", "license.txt", "license.md"})
 _VAGUE = frozenset({"OSI Approved", "DFSG approved"})
-"""What classifiers say of a licence without naming it."""
+"""Classifiers that name no particular licence."""
 
 
 def license_of_record(record: Mapping[str, Any]) -> str:
-    """Of a conda package, from its record in repodata."""
+    """The licence of a conda package, from its record in repodata."""
     return next((line for key in ("license", "license_family") if (line := _line(record.get(key)))), "")
 
 
 def license_of_metadata(metadata: RawMetadata) -> str:
-    """Of a wheel or a source archive (``bundle/metadata.py``); where it has a whole text, its first line at worst."""
+    """The licence of a wheel or source archive (``bundle/metadata.py``); of a full text at most the first line."""
     if expression := _line(metadata.get("license_expression")):
         return expression
     lines = [line for each in metadata.get("license", "").splitlines() if (line := _line(each))]
@@ -42,10 +42,10 @@ def license_of_metadata(metadata: RawMetadata) -> str:
 
 
 def _line(text: object) -> str:
-    """One line; empty for what is no text, or says that nothing is known."""
+    """The text as one line; empty if it is not a string or means "unknown"."""
     if not isinstance(text, str):
         return ""
     line = scrub(" ".join(text.split()))
     if line.lower() in _NOTHING:
         return ""
-    return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"  # no expression of another meaning
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"  # not an expression with another meaning

@@ -1,6 +1,6 @@
 """The lists that plain conda and plain pip install one platform from: ``explicit/`` and ``requirements/``.
 
-Both name exactly what was solved for that platform, so nothing is solved anew on the target. Paths in ``explicit/`` are
+Both name exactly what was solved for that platform, so the target solves nothing. Paths in ``explicit/`` are
 as seen from the bundle's folder, which must be the current one: conda turns them into addresses from there.
 
 They are written as they are, without percent-encoding, because conda takes a relative line for a path. Measured with
@@ -18,8 +18,8 @@ from resume_dl.model.bundle import BundlePackage, BundlePlatform, Manifest
 def write_explicit(manifest: Manifest, platform: BundlePlatform) -> Iterator[bytes]:
     """The ``@EXPLICIT`` list of one platform in chunks, sorted by path.
 
-    Each line has the md5 where that is known: conda before 24.9 reads no other (``resolve/explicit.py``), and a list
-    with a sha256 fails there.
+    Each line has the md5 if it is known: conda before 24.9 reads only that (``resolve/explicit.py``), and fails on a
+    sha256.
     """
     wanted = {*platform.conda}
     yield (

@@ -1,8 +1,8 @@
 """``manifest.json``: a bundle's Manifest as bytes and back. JSON with a package, a file or a platform on each line.
 
 The lines make it easy to compare two of them, and to write one without holding its text. Keys stand in the order of
-the values in ``model/bundle.py``. Who reads takes any layout, passes over keys that it does not know, and believes no
-path: each must stay inside of the bundle on every platform.
+the values in ``model/bundle.py``. The reader accepts any layout, ignores unknown keys, and checks every path: each
+must stay inside the bundle on every platform.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def write_manifest(manifest: Manifest) -> Iterator[bytes]:
 
 
 def read_manifest(data: bytes, *, where: str = "manifest.json") -> Manifest:
-    """The Manifest that ``data`` says; ``where`` is what to call it in a message.
+    """Parse a Manifest; ``where`` names it in messages.
 
-    Raises ConfigurationError for what is no manifest of a bundle, or one of a later version; IntegrityError for one
-    that is damaged: no JSON, a value of another kind, a path that leads out of the bundle, or one that is there twice.
+    Raises ConfigurationError for a file that is not a bundle's manifest, or of a later version; IntegrityError for a
+    damaged one: invalid JSON, a wrong type, a path that leaves the bundle or occurs twice.
     """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(
-            f"{where} is damaged: it is no JSON", hint="copy it again from where it was made"
+            f"{where} is damaged: it is not JSON", hint="copy it again from where it was made"
         ) from error
     if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise ConfigurationError(f"{where} is no manifest of a bundle", hint="resume-dl bundle create makes one")
+        raise ConfigurationError(f"{where} is not the manifest of a bundle", hint="resume-dl bundle create makes one")
     if document.get("schema") != SCHEMA:
         raise ConfigurationError(
             f"{where} has schema {document.get('schema')!r}, known is {SCHEMA}", hint="use a newer resume-dl to read it"
@@ -84,7 +84,7 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
     files = tuple(_file(_dict(each)) for each in _value(document, "files", list))
     paths = {*(each.path for each in packages), *(each.path for each in files)}
     if len(paths) < len(packages) + len(files):
-        raise ValueError("a path is there twice")
+        raise ValueError("a path occurs twice")
     known = {each.path for each in packages}
     return Manifest(
         created_by=_value(document, "created_by", str),
@@ -99,14 +99,14 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
 
 
 def _index(entry: Mapping[str, Any]) -> Mapping[str, str]:
-    """Why the records of one index were believed; manifests before this have none."""
+    """Why the records of one index were trusted; missing in older manifests."""
     return {key: _value(entry, key, str) for key in ("channel", "subdir", "vouched")}
 
 
 def _package(entry: Mapping[str, Any]) -> BundlePackage:
     kind = _value(entry, "kind", str)
     if kind not in _KINDS:
-        raise ValueError(f"{kind!r} is no kind of package")
+        raise ValueError(f"{kind!r} is not a kind of package")
     return BundlePackage(
         path=_path(entry),
         kind=kind,
@@ -129,7 +129,7 @@ def _file(entry: Mapping[str, Any]) -> BundleFile:
 def _platform(name: str, entry: Mapping[str, Any], known: set[str]) -> BundlePlatform:
     conda, pip = _texts(entry, "conda"), _texts(entry, "pip")
     if unknown := sorted({*conda, *pip} - known):
-        raise ValueError(f"{name} has {unknown[0]!r}, which is none of its packages")
+        raise ValueError(f"{name} has {unknown[0]!r}, which is not one of its packages")
     lists = {key: _value(entry, key, str) and _path(entry, key) for key in ("explicit", "requirements")}
     return BundlePlatform(
         platform=safe_filename(name),
@@ -151,27 +151,27 @@ def _path(entry: Mapping[str, Any], key: str = "path") -> str:
 def _size(entry: Mapping[str, Any]) -> int:
     size = _value(entry, "size", int)
     if size < 0 or isinstance(size, bool):
-        raise ValueError(f"{size!r} is no size")
+        raise ValueError(f"{size!r} is not a size")
     return size
 
 
 def _digest(entry: Mapping[str, Any], kind: str) -> str:
     digest = _value(entry, kind, str)
     if not _DIGEST[kind].fullmatch(digest):
-        raise ValueError(f"{digest!r} is no {kind}")
+        raise ValueError(f"{digest!r} is not a valid {kind}")
     return digest
 
 
 def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     texts = _value(entry, key, list)
     if not all(isinstance(each, str) for each in texts):
-        raise TypeError(f"{key!r} holds something else than texts")
+        raise TypeError(f"{key!r} is not a list of strings")
     return tuple(texts)
 
 
 def _dict(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r:.40} stands where an object should")
+        raise TypeError(f"{value!r:.40} is not an object")
     return value
 
 

@@ -1,7 +1,7 @@
-"""What a wheel or a source archive says of itself: METADATA and PKG-INFO ("Core metadata specifications", PyPA).
+"""Metadata of wheels and source archives: METADATA and PKG-INFO ("Core metadata specifications", PyPA).
 
 Wheels are ZIP (PEP 427) with ``<name>-<version>.dist-info/METADATA``; source archives hold ``<folder>/PKG-INFO``
-(PEP 625). Nothing else of them is unpacked. They were made by strangers: one that cannot be read says nothing.
+(PEP 625). Nothing else is unpacked. The archives are untrusted: an unreadable one has no metadata.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from resume_dl.bounded_zip import open_member, open_zip
 _MOST = 4 << 20
 """Bytes of one METADATA; the longest descriptions have some hundred KB."""
 _FAR = 256 << 20
-"""Bytes of an unpacked source archive that are passed over on the way to its PKG-INFO."""
+"""Bytes of an unpacked source archive that may precede its PKG-INFO."""
 
 
 def read_metadata(path: Path) -> RawMetadata:
-    """The fields as ``packaging`` names them; empty where there are none that can be read.
+    """Read the fields, as ``packaging`` names them; empty if they are unreadable.
 
-    Raises OSError where the file cannot be opened.
+    Raises OSError if the file cannot be opened.
     """
     from packaging.metadata import parse_email
 
@@ -47,7 +47,7 @@ def _packed(file: IO[bytes], filename: str) -> bytes:
             if entry.name.count("/") == 1 and entry.name.endswith("/PKG-INFO"):
                 packed = sources.extractfile(entry)
                 return b"" if packed is None else packed.read(_MOST)
-            if entry.size < 0:  # an older tarfile goes back by it, and meets the same header for ever (CVE-2025-8194)
+            if entry.size < 0:  # an older tarfile seeks back and reads the same header forever (CVE-2025-8194)
                 break
             if entry.offset_data + entry.size > _FAR:
                 break
@@ -55,6 +55,6 @@ def _packed(file: IO[bytes], filename: str) -> bytes:
 
 
 def _own(names: list[str], filename: str) -> str:
-    """A wheel that vendors another may hold that one's METADATA too: its own is in the folder of its own name."""
+    """The wheel's own METADATA, in the folder of its name: a wheel that vendors another may hold several."""
     start = "-".join(filename.split("-")[:2]).lower()
     return min(names, key=lambda name: (not name.lower().startswith(start), name))

@@ -1,6 +1,6 @@
-"""``simple/``: the pages that make a bundle's wheels a package index (PEP 503), served by any web server or from disk.
+"""``simple/``: the pages that make a bundle's wheels a package index (PEP 503), from any web server or from disk.
 
-Links are relative, so the bundle may lie anywhere below an address.
+Links are relative, so the bundle may be served below any URL.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_page(
 ) -> Iterator[bytes]:
     """``simple/<name>/index.html`` in chunks: a link to each file, with its digest.
 
-    ``requires_python``: path -> Requires-Python (PEP 345) of the files that say one.
+    ``requires_python``: path -> Requires-Python (PEP 345) of the files that have one.
     """
     yield _HEAD.format(title=html.escape(f"Files of {name}")).encode()
     for file in files:

@@ -1,8 +1,7 @@
 """A file cut into parts that fit on a stick or through a mail gate: ``X.tar.001`` …, ``X.tar.parts.json``, ``join.py``.
 
-``offline_tools/parts/parts_list.read_list`` says what the list holds. Parts get their names only when all of them are
-whole, and the list is last: a folder with the list has them all. What a killed run leaves is known by the names that it
-had noted.
+``offline_tools/parts/parts_list.read_list`` documents the list. Parts get their names only when all are complete, and
+the list comes last: a folder with the list has them all. A killed run's leftovers are found by the names it noted.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from resume_dl.offline_tools.parts.parts_list import (
 DEFAULT_SIZE = 4 * 1024**3
 _MOST_SCRIPT = 16 << 20
 _OUR_SCRIPT = b"Puts the parts of a file together again: resume-dl's join.py"
-"""In every version of it: an older one may be replaced."""
-Told = Callable[[int], object]
+"""Text in every version of ``join.py``, which marks an older one as replaceable."""
+Progress = Callable[[int], object]
 
 
 def most_of(size: int) -> int:
-    """The bytes that a part of at most ``size`` may have: of 4 GiB one less, which is what FAT32 takes."""
+    """The largest part for ``size``: one byte less for 4 GiB, the limit of FAT32."""
     return size - 1 if size == DEFAULT_SIZE else size
 
 
@@ -54,24 +53,29 @@ def split_members(
     *,
     size: int,
     mtime: int = MTIME,
-    told: Told = lambda _: None,
+    progress: Progress = lambda _: None,
     cancelled: Cancelled = lambda: False,
 ) -> Parts:
-    """The tar of ``members`` in parts of at most ``size`` bytes, without a whole tar on the disk; raises as both do."""
+    """Write the tar of ``members`` as parts of at most ``size`` bytes; raises as ``write_parts`` and ``tar_blocks``."""
     return write_parts(
-        tar_blocks(members, mtime=mtime, cancelled=cancelled), tar_size(members), folder, name, size=size, told=told
+        tar_blocks(members, mtime=mtime, cancelled=cancelled),
+        tar_size(members),
+        folder,
+        name,
+        size=size,
+        progress=progress,
     )
 
 
 def split_file(
-    path: Path, folder: Path, *, size: int, told: Told = lambda _: None, cancelled: Cancelled = lambda: False
+    path: Path, folder: Path, *, size: int, progress: Progress = lambda _: None, cancelled: Cancelled = lambda: False
 ) -> Parts:
-    """The parts of a file that is there already, which stays. Raises as ``write_parts``, and Interrupted."""
+    """Split an existing file, which is kept. Raises as ``write_parts``, and Interrupted."""
     try:
         total = path.stat().st_size
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    return write_parts(_blocks(path, total, cancelled), total, folder, path.name, size=size, told=told)
+    return write_parts(_blocks(path, total, cancelled), total, folder, path.name, size=size, progress=progress)
 
 
 def write_parts(
@@ -81,11 +85,11 @@ def write_parts(
     name: str,
     *,
     size: int,
-    told: Told = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Parts:
     """Write ``blocks``, ``total`` bytes in all, as parts of file ``name`` into ``folder``.
 
-    Parts of an earlier split of that name are replaced, at the end; files of anybody else are not. ``told`` gets the
+    Parts of an earlier split of that name are replaced, at the end; other files are not. ``progress`` gets the
     number of bytes with each piece. Raises ConfigurationError, StoreError, OutOfSpaceError, NotWritableError, and what
     ``blocks`` raise; nothing is left then.
     """
@@ -112,7 +116,7 @@ def write_parts(
                     whole.update(piece)
                     digest.update(piece)
                     part.write(piece)
-                    told(len(piece))
+                    progress(len(piece))
                 part.finish()
                 rows.append({"name": part_file, "size": part_size, "sha256": digest.hexdigest()})
             pieces.end()
@@ -133,7 +137,7 @@ def write_parts(
 
 
 def check_parts(folder: Path, name: str) -> None:
-    """Look beforehand whether parts of ``name`` would be written over files of somebody else. Raises StoreError."""
+    """Check that parts of ``name`` would not replace other files. Raises StoreError."""
     document = folder / f"{name}{LIST}"
     noted = [] if document.exists() else _listed(document.with_name(document.name + SUFFIX), name)
     part = re.compile(re.escape(name) + r"\.[0-9]{3,4}")
@@ -142,12 +146,12 @@ def check_parts(folder: Path, name: str) -> None:
 
 
 def script() -> bytes:
-    """``join.py`` as it is put beside the parts."""
+    """The content of ``join.py``."""
     return write_archive("join")
 
 
 class _Pieces:
-    """Blocks cut where parts end."""
+    """Blocks, cut at the ends of parts."""
 
     def __init__(self, blocks: Iterable[bytes | memoryview]) -> None:
         self._blocks = iter(blocks)
@@ -164,10 +168,10 @@ class _Pieces:
             yield piece
 
     def end(self) -> None:
-        """Let the blocks end: that a file has grown is seen only after its last byte."""
+        """Read to the end of the blocks, which detects a file that has grown."""
         for block in self._blocks:
             if block:
-                raise AssertionError("more bytes than were announced")
+                raise AssertionError("more bytes than expected")
 
 
 def _blocks(path: Path, total: int, cancelled: Cancelled) -> Iterator[memoryview]:
@@ -181,16 +185,14 @@ def _blocks(path: Path, total: int, cancelled: Cancelled) -> Iterator[memoryview
         yield chunk
     if left:
         raise SizeMismatchError(
-            f"{path} changes while it is read", expected=total, actual=total - left, hint="wait until it is whole"
+            f"{path} changes while it is read", expected=total, actual=total - left, hint="wait until it is complete"
         )
 
 
 def _sizes(name: str, total: int, most: int) -> list[int]:
     """The bytes of each part; raises ConfigurationError."""
     if not is_plain(name):
-        raise ConfigurationError(
-            f"{name} is no name that a file may have on every platform", hint="rename it, and try again"
-        )
+        raise ConfigurationError(f"{name} is not a valid file name on every platform", hint="rename it, and try again")
     if total == 0:
         raise ConfigurationError(f"{name} is empty", hint="name the tar of a bundle")
     if most < 1 or total > most * MOST_PARTS:
@@ -202,7 +204,7 @@ def _sizes(name: str, total: int, most: int) -> list[int]:
 
 
 def _text(name: str, total: int, sha256: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The list, a part a line, so that people can read it."""
+    """The list as text, one part a line."""
     document = {"schema": SCHEMA, "kind": KIND, "name": name, "size": total, "sha256": sha256, "parts": rows}
     fields = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "parts"]
     fields.append('"parts": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]")
@@ -211,7 +213,7 @@ def _text(name: str, total: int, sha256: str, rows: Sequence[Mapping[str, Any]])
 
 
 def _listed(document: Path, name: str) -> list[str]:
-    """The parts of ``name`` in a list of ours, and the list; nothing where it is damaged, or somebody else's."""
+    """The parts of ``name`` in its list, and the list; empty if it is damaged or not ours."""
     with suppress(JoinError):
         whole = read_list(document)
         if whole.name == name:
@@ -220,7 +222,7 @@ def _listed(document: Path, name: str) -> list[str]:
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
-    """Remove what a killed run has left: unfinished parts, and those that it had begun to give their names."""
+    """Remove a killed run's files: unfinished parts, and those already renamed."""
     document = folder / f"{name}{LIST}"
     noted = document.with_name(document.name + SUFFIX)
     if not document.exists():
@@ -234,13 +236,13 @@ def _remove_leftovers(folder: Path, name: str) -> None:
 
 
 def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -> None:
-    """Raise StoreError for a file in the way that no split of this name has made."""
+    """Raise StoreError for an existing file that no split of this name has made."""
     others = [each for each in names if each not in earlier and os.path.lexists(folder / each)]
     with suppress(FileNotFoundError):
         if _OUR_SCRIPT not in fs.read_regular(folder / SCRIPT, _MOST_SCRIPT):
             others.append(SCRIPT)
     if others:
         raise StoreError(
-            f"{folder / others[0]} is there already, and is not of an earlier split",
+            f"{folder / others[0]} exists already, and is not from an earlier split",
             hint="move it away, or choose another folder with -o",
         )

@@ -1,7 +1,7 @@
 """``pylock.toml`` of a bundle: one lock (PEP 751) for all of its platforms, whose files lie beside it.
 
-``environments`` names each platform with its Python, so nobody else takes it for theirs. A version that not all
-platforms have carries the marker of those that do.
+``environments`` names each platform with its Python, so installers elsewhere reject it. A version that not all
+platforms use carries the marker of those that do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from resume_dl.model.pylock import FileInLock, PackageInLock, write_lock
 def write_pylock(manifest: Manifest) -> Iterator[bytes]:
     """The lock in chunks, sorted by project. Paths are as seen from the bundle's folder.
 
-    Raises KeyError for wheels on a platform that none are made for: nobody resolves those.
+    Raises KeyError for wheels on a platform that none are made for, for which pip packages are never resolved.
     """
     platforms = [each for each in manifest.platforms if each.pip]
     minors = sorted({_minor(each.python) for each in platforms}, key=Version)

@@ -1,7 +1,7 @@
 """``README.txt``: what a bundle is, what is in it, and the commands that check and install it.
 
-Plain text of short lines for whoever finds the folder on a stick. Commands are the same on every system where that is
-possible: conda, pip and Python take ``/`` on Windows too. Nothing in it depends on the machine or the moment.
+Plain text of short lines. Commands are the same on every system where possible: conda, pip and Python accept ``/`` on
+Windows too. The text does not depend on the machine or the time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resume_dl.model.units import show_bytes
 
 _WIDTH = 100
 _ASKED = {"specs": "conda", "pip": "pip", "files": "files", "channels": "channels"}
-"""Keys of ``Manifest.request`` -> what to call them."""
+"""Keys of ``Manifest.request`` -> their labels."""
 
 
 def write_readme(manifest: Manifest, *, signed: bool = False) -> Iterator[bytes]:
@@ -35,13 +35,13 @@ def _head(manifest: Manifest) -> str:
     what = "conda and pip packages"
     kinds = {each.kind == "conda" for each in manifest.packages}
     is_whole = all(each.included for each in manifest.packages) and not manifest.request.get("passed_over")
-    all_of_it = "Everything that one of the platforms below needs" + ("" if is_whole else ", but what is named below,")
+    all_of_it = "Everything that each platform below needs" + ("" if is_whole else ", but what is named below,")
     if len(kinds) == 1:
         what = "conda packages" if True in kinds else "packages for pip"
     return _section(
         "Offline bundle",
         f"""
-        This folder holds {what} for machines without a network. {all_of_it} is in it.
+        This folder holds {what} for offline machines. {all_of_it} is in it.
         It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and the conda (or
         mamba, or micromamba) or pip that is to install it. Write python3 for python where there is no python.
         """,
@@ -98,8 +98,8 @@ def _delta(manifest: Manifest) -> Iterator[str]:
 def _check(*, signed: bool) -> str:
     signature = (
         f"""
-        {SIGNATURE} is an OpenSSH signature over manifest.json. With the public key of whoever signed in a file
-        allowed_signers (ssh-keygen(1)):
+        {SIGNATURE} is an OpenSSH signature of manifest.json. With the signer's public key in a file allowed_signers
+        (ssh-keygen(1)):
         """,
         (
             "python verify.py --allowed-signers allowed_signers --signer IDENTITY",
@@ -109,16 +109,15 @@ def _check(*, signed: bool) -> str:
     return _section(
         "Check it",
         """
-        A copy can break on its way, and the scripts came the same way: check these first, by programs that were here
-        before.
-        """,
+        A copy can be damaged on the way, and so can the scripts: check these first, with programs that were here
+        before. """,
         (
             f"Linux:    grep '\\.py$' {SUMS} | sha256sum -c",
             f"macOS:    grep '\\.py$' {SUMS} | shasum -a 256 -c",
             "Windows:  in PowerShell, compared by eye",
             f"    Get-FileHash *.py; Select-String '\\.py$' {SUMS}",
         ),
-        "This finds what is damaged, and says what to copy again:",
+        "This finds damaged files, and says what to copy again:",
         ("python verify.py",),
         "Without Python:",
         (
@@ -129,8 +128,8 @@ def _check(*, signed: bool) -> str:
             '        if ((Get-FileHash -LiteralPath $file).Hash -ne $sum) { "damaged: $file" } }',
         ),
         """
-        That finds accidents only: who changes a file on purpose can change the lists too. Against that, compare the
-        manifest's digest with the one that was printed when the bundle was made, and came to you by another way:
+        That finds accidents only: an attacker can change the lists too. Against that, compare the manifest's digest
+        with the one that was printed when the bundle was made and that reached you another way:
         """,
         ("python verify.py --manifest-sha256 DIGEST",),
         *(signature if signed else ()),
@@ -141,7 +140,7 @@ def _install() -> str:
     return _section(
         "Install it",
         """
-        This checks every file, then makes the environment NAME by the conda, mamba, micromamba or pip that is there,
+        This checks every file, then makes the environment NAME with this machine's conda, mamba, micromamba or pip,
         without a network:
         """,
         ("python install.py -n NAME",),
@@ -216,7 +215,7 @@ def _for_many(conda: Sequence[BundlePlatform], pip: Sequence[BundlePlatform]) ->
     commands += ["python -m pip install --index-url http://SERVER/BUNDLE/simple/ PACKAGE ..."] if pip else []
     return _section(
         "For many machines",
-        "Any web server that gives this folder's files out is a conda channel and a package index for all of them:",
+        "Any web server that serves this folder is a conda channel and a package index for all of them:",
         tuple(commands),
         *(["pip wants --trusted-host SERVER where that has no HTTPS."] if pip else []),
     )
@@ -242,7 +241,7 @@ def _count(things: Sequence[object], noun: str) -> str:
 
 
 def _section(title: str, *parts: str | tuple[str, ...]) -> str:
-    """Paragraphs, which are wrapped, and blocks of lines, which are indented and stand as they are."""
+    """A section: wrapped paragraphs, and blocks of lines, which are indented verbatim."""
     blocks = [f"{title}\n{'=' * len(title)}"]
     for part in parts:
         if isinstance(part, tuple):

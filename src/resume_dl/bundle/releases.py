@@ -1,4 +1,4 @@
-"""The versions of projects that a bundle's platforms install by pip, each with its files and where it is for."""
+"""The project versions that a bundle's platforms install by pip, each with its files and platforms."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Release:
     """One version of one project."""
 
     name: str
-    """As PEP 503 writes it."""
+    """Normalized name (PEP 503)."""
     version: str
     files: tuple[BundlePackage, ...]
     """Sorted by path."""
     marker: str
-    """PEP 508: the platforms that install it; empty where all do that install anything by pip."""
+    """Marker (PEP 508) of the platforms that install it; empty if all that use pip do."""
 
 
 def releases(manifest: Manifest) -> tuple[Release, ...]:
-    """All of them, sorted by name and version.
+    """The releases of a manifest, sorted by name and version.
 
-    Raises KeyError for wheels on a platform that none are made for: nobody resolves those.
+    Raises KeyError for wheels on a platform without wheels, for which pip packages are never resolved.
     """
     known = {each.path: each for each in manifest.packages}
     platforms = [each for each in manifest.platforms if each.pip]

@@ -1,8 +1,8 @@
-"""Which specs, requirements and files of a request brought each package, and which packages it needs. Pure.
+"""The specs, requirements and files of a request that led to each package, and the packages it needs. Pure.
 
-For one platform at a time: a conda solution has one package of a name, a pip solution one of a project. What is asked
-for is followed through conda's ``depends`` and through Requires-Dist (PEP 508, with the extras that somebody asks for
-and the target's markers), over the packages that were chosen and no others. So nothing is resolved here.
+For one platform at a time: a conda solution has one package of a name, a pip solution one of a project. Requests are
+followed through conda's ``depends`` and through Requires-Dist (PEP 508, with requested extras and the target's
+markers), within the chosen packages. Nothing is resolved here.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from packaging.metadata import RawMetadata
 
 _NAME = re.compile(r"\s*(?:[^\s\[]+::)?([\w.-]+)")
-"""Of a MatchSpec as it stands in ``depends``: the name is first, behind a channel perhaps."""
+"""The name in a MatchSpec of ``depends``: first, or after a channel."""
 _Node = TypeVar("_Node", bound=Hashable)
 _Part = tuple[str, str]
-"""A path, and one of its extras; ``""`` for what it needs without any."""
+"""A path and one of its extras; ``""`` for no extra."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Paths of packages throughout; all sorted."""
+    """Why packages are in a bundle; paths of packages, all sorted."""
 
     requested_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Path -> the texts of the request that brought it."""
+    """Path -> the texts of the request that led to it."""
     depends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Path -> the packages that it needs itself."""
+    """Path -> its direct dependencies."""
 
 
 def conda_reasons(
@@ -48,10 +48,9 @@ def conda_reasons(
 ) -> Reasons:
     """Why one platform has these conda packages; ``records``: path -> the channel's own record.
 
-    ``asked``: a spec, or a file's name -> the names of packages that it asks for, whose ``depends`` are followed.
-    ``listed``: a list's name -> the paths of what stands in it, which brings nothing else. ``add_pip`` as conda's
-    ``add_pip_as_python_dependency``. What nothing leads to (it is there for something installed already) was brought
-    by all of ``asked`` together.
+    ``asked``: a spec, or a file's name -> the names of requested packages, whose ``depends`` are followed. ``listed``:
+    a list's name -> the paths that it lists, which lead to nothing else. ``add_pip`` as conda's
+    ``add_pip_as_python_dependency``. A package without a reason (needed by an installed one) gets all of ``asked``.
     """
     chosen = [*packages]
     of_name = _by_name(chosen, str.lower)
@@ -76,12 +75,12 @@ def pip_reasons(
     listed: Mapping[str, Iterable[str]] | None = None,
     environment: Mapping[str, object],
 ) -> Reasons:
-    """Why one platform has these wheels and source archives; ``metadata``: path -> what it says of itself.
+    """Why one platform has these wheels and source archives; ``metadata``: path -> its metadata.
 
     ``asked``: a requirement's text, or a file's name -> the requirements (PEP 508) that it comes to. ``environment``:
-    the target's markers, as ``resolve/pylock.py`` has them. ``listed``, and what nothing leads to (a source archive may
-    not say what it needs), as for conda. A requirement that cannot be read is passed over, a marker that cannot be
-    judged is taken for true.
+    the target's markers, as in ``resolve/pylock.py``. ``listed``, and packages without a reason (a source archive may
+    not state its dependencies), as for conda. An unreadable requirement is skipped; an undecidable marker counts as
+    true.
     """
     chosen = [*packages]
     markers = {name: str(value) for name, value in environment.items()}
@@ -120,7 +119,7 @@ def pip_reasons(
 
 
 def all_reasons(parts: Iterable[Reasons]) -> Reasons:
-    """Of several platforms, and of conda and pip: a noarch package has the reasons of each."""
+    """The union over platforms, conda and pip: a noarch package has the reasons of each."""
     requested: dict[str, set[str]] = {}
     depends: dict[str, set[str]] = {}
     for part in parts:
@@ -168,7 +167,7 @@ def _reached(starts: Iterable[_Node], leads_to: Callable[[_Node], Iterable[_Node
 
 
 def _collect(reached: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """Text -> paths, as path -> texts."""
+    """Invert text -> paths into path -> texts."""
     found: dict[str, set[str]] = {}
     for text, paths in reached.items():
         for path in paths:

@@ -1,8 +1,8 @@
-"""``sbom.cdx.json``: what a bundle holds, as CycloneDX 1.6 JSON (cyclonedx.org), by the library of that project.
+"""``sbom.cdx.json``: a bundle's content as CycloneDX 1.6 JSON (cyclonedx.org), by that project's library.
 
-The library's values take 31 KB a component, 1.5 GB for 50,000; so each component is made, written and let go by
-itself, and only the head is a whole document of the library's. The same packages give the same bytes on every machine:
-ASCII, the serial number derived from the packages, no time but one that is given.
+The library's values take 31 KB a component, 1.5 GB for 50,000; so each component is made, written and released by
+itself, and only the head is a document of the library. The same packages give the same bytes on every machine: ASCII,
+a serial number derived from the packages, no time but a given one.
 
 Packages are named by package URLs (the types ``conda`` and ``pypi`` of the purl specification), and refer to each
 other by their paths in the bundle.
@@ -33,9 +33,9 @@ from resume_dl.model.bundle import BundlePackage
 from resume_dl.model.url import redact
 
 _NAMESPACE = UUID("0f4ecb5b-7b1f-5d4e-9d0a-3f6f2f6c6a51")
-"""Of serial numbers (RFC 9562, version 5): made up once, for bundles alone."""
+"""Namespace of serial numbers (RFC 9562, version 5), for bundles only."""
 _LEFT_OUT = "resume-dl:included"
-"""A property's name: ``false`` for what a delta relies on the target to have."""
+"""Name of a property: ``false`` for packages that a delta expects on the target."""
 _LOCAL = re.compile(r"file:", re.IGNORECASE)
 
 
@@ -48,9 +48,9 @@ def write_sbom(
 ) -> Iterator[bytes]:
     """The document in chunks, a component a line, in the order of ``packages``.
 
-    ``created_by`` as in the manifest (``resume-dl 0.6.0``). ``depends``: path -> paths (``bundle/requested.py``); what
-    is not in it has dependencies that nobody knows. ``epoch``: SOURCE_DATE_EPOCH, seconds since 1970; None for a
-    document without a time.
+    ``created_by`` as in the manifest (``resume-dl 0.6.0``). ``depends``: path -> paths (``bundle/requested.py``); a
+    missing path has unknown dependencies. ``epoch``: SOURCE_DATE_EPOCH, seconds since 1970; None for a document
+    without a time.
     """
     head = json.dumps(_head(packages, created_by, epoch), sort_keys=True, separators=(",", ":"))
     yield head[:-1].encode("ascii") + b',\n"components":['
@@ -66,7 +66,7 @@ def write_sbom(
 
 
 def serial_number(packages: Iterable[BundlePackage]) -> UUID:
-    """The same for the same packages, whatever else is in the bundle."""
+    """The serial number, which depends on the packages alone."""
     digest = hashlib.sha256()
     for package in packages:
         digest.update(json.dumps(package.as_json(), sort_keys=True).encode("ascii") + b"\n")
@@ -81,7 +81,7 @@ def _head(packages: Sequence[BundlePackage], created_by: str, epoch: int | None)
         bom.metadata.timestamp = datetime.fromtimestamp(epoch, timezone.utc)
     head: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     if epoch is None:
-        del head["metadata"]["timestamp"]  # the library knows no document without one
+        del head["metadata"]["timestamp"]  # the library requires one
     return head
 
 

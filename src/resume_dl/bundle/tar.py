@@ -1,7 +1,7 @@
-"""One tar of a bundle, written as a stream, the same bytes for the same files wherever and whenever it is made.
+"""A reproducible tar of a bundle, written as a stream.
 
 The headers are made here and not by ``tarfile``, whose bytes have differed between versions of Python. The format is
-POSIX.1-2001's (pax): a ustar header, and a record before it for what does not fit there (a name that is long or not
+POSIX.1-2001's (pax): a ustar header, preceded by a record for values that do not fit (a name that is long or not
 ASCII, a file of 8 GiB or more). GNU tar, bsdtar (macOS, Windows 10 and newer) and ``tarfile`` read it.
 """
 
@@ -18,7 +18,7 @@ from resume_dl.errors import ConfigurationError, DigestMismatchError, Interrupte
 from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS
 
 MTIME = 315532800
-"""1980-01-01 in seconds since 1970: the first moment that a ZIP and a FAT file system know as well."""
+"""1980-01-01 in seconds since 1970: the earliest time that ZIP and FAT can store."""
 _FIRST = (MANIFEST, SIGNATURE, SUMS)
 _BLOCK = 512
 _CHUNK = 1024 * 1024
@@ -28,14 +28,14 @@ _LARGEST = 8**11
 """The first number with more than eleven octal digits."""
 _END = bytes(2 * _BLOCK)
 _PAX_NAME = b"././@PaxHeader"
-_AGAIN = "nothing was written; run bundle create again, which fetches anew what is damaged"
+_AGAIN = "nothing was written; run bundle create again, which fetches damaged files again"
 
 Cancelled = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file of the tar: its path there (relative, with ``/``), where it lies now, its bytes and their sha256."""
+    """One file of the tar: its path in the tar (relative, with ``/``), its source, size and sha256."""
 
     path: str
     source: Path
@@ -44,7 +44,7 @@ class Member:
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
-    """As they stand in a bundle's tar: manifest, signature and sums, by which the rest is judged, then by path."""
+    """Sort as in a bundle's tar: manifest, signature and sums first, by which the rest is verified, then by path."""
     return sorted(
         members, key=lambda each: (_FIRST.index(each.path) if each.path in _FIRST else len(_FIRST), each.path)
     )
@@ -78,22 +78,22 @@ def mtime_of(env: Mapping[str, str]) -> int:
     if not text:
         return MTIME
     if not (text.isascii() and text.isdigit() and int(text) < _LARGEST):
-        raise ConfigurationError("SOURCE_DATE_EPOCH is no number of seconds since 1970", hint="correct or unset it")
+        raise ConfigurationError("SOURCE_DATE_EPOCH is not a number of seconds since 1970", hint="correct or unset it")
     return int(text)
 
 
 def tar_size(members: Iterable[Member]) -> int:
-    """How many bytes ``tar_blocks`` will give for them; no file is looked at."""
+    """The size of the tar in bytes; no file is read."""
     return sum(len(_headers(each, MTIME)) + each.size + _padding(each.size) for each in members) + len(_END)
 
 
 def tar_blocks(
     members: Iterable[Member], *, mtime: int = MTIME, cancelled: Cancelled = lambda: False
 ) -> Iterator[bytes | memoryview]:
-    """The tar piece by piece; a piece is to be used before the next is asked for.
+    """Yield the tar in pieces; use each before requesting the next.
 
-    Each file is hashed as it passes. Raises DigestMismatchError or SizeMismatchError where it is not as the member
-    says, StoreError where it cannot be read, Interrupted once ``cancelled``.
+    Each file is hashed while it is read. Raises DigestMismatchError or SizeMismatchError if it differs from the
+    member, StoreError if it cannot be read, Interrupted once ``cancelled``.
     """
     for member in members:
         yield _headers(member, mtime)
@@ -107,13 +107,13 @@ def write_tar(
     path: Path,
     *,
     mtime: int = MTIME,
-    told: Callable[[int], object] = lambda _: None,
+    progress: Callable[[int], object] = lambda _: None,
     cancelled: Cancelled = lambda: False,
 ) -> int:
     """Write the tar to ``path`` and return its bytes; a file of that name is replaced, at the end.
 
-    ``told`` gets the number of bytes with each piece. Raises as ``tar_blocks``, and OutOfSpaceError, NotWritableError
-    or StoreError; ``path`` is then as it was.
+    ``progress`` gets the number of bytes of each piece. Raises as ``tar_blocks``, and OutOfSpaceError,
+    NotWritableError or StoreError; ``path`` is then unchanged.
     """
     total = tar_size(members)
     with writing(path.parent):
@@ -122,7 +122,7 @@ def write_tar(
             check_room(path.parent, total)
             for block in tar_blocks(members, mtime=mtime, cancelled=cancelled):
                 file.write(block)
-                told(len(block))
+                progress(len(block))
             file.finish()
             file.publish()
         finally:
@@ -142,14 +142,14 @@ def _contents(member: Member, cancelled: Cancelled) -> Iterator[memoryview]:
         yield chunk
     if left:
         raise SizeMismatchError(
-            f"{member.source} has not the {member.size} bytes that it had",
+            f"{member.source} no longer has {member.size} bytes",
             expected=member.size,
             actual=member.source.stat().st_size,
             hint=_AGAIN,
         )
     if digest.hexdigest() != member.sha256:
         raise DigestMismatchError(
-            f"{member.source} is not what was verified: it has changed since",
+            f"{member.source} has changed since it was verified",
             expected=member.sha256,
             actual=digest.hexdigest(),
             hint=_AGAIN,
@@ -157,7 +157,7 @@ def _contents(member: Member, cancelled: Cancelled) -> Iterator[memoryview]:
 
 
 def read_chunks(path: Path) -> Iterator[memoryview]:
-    """A file's bytes, a MiB at a time, each to be used before the next is asked for; raises StoreError."""
+    """Yield a file, a MiB at a time; use each piece before requesting the next. Raises StoreError."""
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     try:
@@ -173,7 +173,7 @@ def _padding(size: int) -> int:
 
 
 def _headers(member: Member, mtime: int) -> bytes:
-    """The ustar header, after a pax one where it cannot say all."""
+    """The ustar header, preceded by a pax header if values do not fit."""
     name, size, records = member.path.encode(), member.size, b""
     if len(name) > _LONGEST_NAME or not name.isascii():
         records += _record("path", name)
@@ -188,7 +188,7 @@ def _headers(member: Member, mtime: int) -> bytes:
 
 
 def _record(key: str, value: bytes) -> bytes:
-    """``<length> <key>=<value>`` and a line's end, the length counting its own digits too (POSIX.1-2001, pax)."""
+    """``<length> <key>=<value>`` and a newline, the length counting its own digits too (POSIX.1-2001, pax)."""
     rest = b" " + key.encode() + b"=" + value + b"\n"
     length = len(rest)
     while length != len(rest) + len(str(length)):
@@ -197,7 +197,7 @@ def _record(key: str, value: bytes) -> bytes:
 
 
 def _header(name: bytes, kind: bytes, size: int, mtime: int) -> bytes:
-    """One ustar header: a plain file of mode 0644, of nobody's."""
+    """One ustar header: a plain file of mode 0644 without an owner."""
     number = b"%07o\0"
 
     def pack(checksum: bytes) -> bytes:

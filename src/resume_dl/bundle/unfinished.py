@@ -1,6 +1,6 @@
-"""Files that get their name when they are whole: until then they are called ``<name>.unfinished``, in the same folder.
+"""Files that get their name when complete; until then they are ``<name>.unfinished`` in the same folder.
 
-A killed run leaves that file behind; the next one for the same name begins anew and removes it first.
+A killed run leaves that file behind; the next one for the same name removes it and starts again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class Unfinished:
-    """One file on its way to ``path``. Raises OSError as it comes; ``writing`` makes errors of ours of it."""
+    """An unfinished file for ``path``. Raises OSError, which ``writing`` translates."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,38 +29,38 @@ class Unfinished:
         self._file = self._temporary.open("xb")
         self._published = False
         self._left = True
-        """Whether the temporary name is still there, and this file's."""
+        """Whether the temporary name still belongs to this file."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Append ``data``."""
         self._file.write(data)
 
     def finish(self) -> None:
-        """Wait until all of it is on the disk; raises LockedError where another process has taken the name over."""
+        """Sync the file to disk; raises LockedError if another process has taken over the name."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._close()
         if not self._left:
             raise LockedError(
-                f"another process writes {self.path} too", hint="wait until it has ended, or choose another name"
+                f"another process is writing {self.path}", hint="wait until it ends, or choose another name"
             )
 
     def publish(self) -> None:
-        """Give the finished file its name; a file that has it is replaced."""
+        """Rename the finished file; an existing file is replaced."""
         replace(self._temporary, self.path)
         self._left = False
         self._published = True
 
     def withdraw(self) -> None:
-        """Remove it, published or not."""
+        """Remove the file, published or not."""
         self.discard()
         if self._published:
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Remove what was not published."""
-        with suppress(OSError):  # what could not be written cannot be flushed either
+        """Remove the file unless it was published."""
+        with suppress(OSError):  # after a failed write the flush fails too
             self._close()
         if self._left:
             with suppress(OSError):
@@ -78,7 +78,7 @@ class Unfinished:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn the operating system's errors into ours while files of ``folder`` are written."""
+    """Translate OSErrors into ours while files of ``folder`` are written."""
     try:
         yield
     except OSError as error:
@@ -88,8 +88,8 @@ def writing(folder: Path) -> Iterator[None]:
             ) from error
         if error.errno == errno.EFBIG:
             raise StoreError(
-                f"the file system of {folder} takes no file of this size",
-                hint="FAT32 takes less than 4 GiB a file: cut it with a part size of 4GiB or less",
+                f"the file system of {folder} does not support files of this size",
+                hint="FAT32 supports less than 4 GiB a file: split it with a part size of 4GiB or less",
             ) from error
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             raise NotWritableError(
@@ -99,7 +99,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def check_room(folder: Path, needed: int) -> None:
-    """Raise OutOfSpaceError where ``folder``'s disk has less than ``needed`` bytes."""
+    """Raise OutOfSpaceError if ``folder``'s disk has less than ``needed`` bytes free."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutOfSpaceError(

@@ -1,1 +1,1 @@
-"""What a bundle is made of: its request, contents, target, folder and signature."""
+"""Creation of a bundle: its request, contents, target, folder and signature."""

@@ -1,4 +1,4 @@
-"""What a bundle will hold: the results of a fetch as the manifest's packages and platforms."""
+"""Contents of a bundle: the results of a fetch as the manifest's packages and platforms."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Everything sorted by path."""
+    """The contents of a bundle, sorted by path."""
 
     packages: tuple[BundlePackage, ...]
     platforms: tuple[BundlePlatform, ...]
     records: Mapping[str, Mapping[str, Any]]
-    """Path of a conda package -> its channel's own record."""
+    """Path of a conda package -> its channel's record."""
     requires_python: Mapping[str, str]
-    """Path of a wheel -> its Requires-Python, where it has one."""
+    """Path of a wheel -> its Requires-Python, if it has one."""
     depends: Mapping[str, Iterable[str]] = field(default_factory=dict)
-    """Path -> paths of what it needs itself."""
+    """Path -> paths of its direct dependencies."""
 
 
 def path_of(artifact: Artifact) -> str:
-    """Its place in the bundle."""
+    """The path of an artifact in the bundle."""
     if artifact.kind == "conda":
         return f"{CHANNEL}/{artifact.subdir}/{artifact.filename}"
     return f"{WHEELS}/{artifact.filename}"
@@ -58,10 +58,10 @@ def contents_of(
     record_of: Callable[[Path], Mapping[str, Any]],
     add_pip: bool,
 ) -> Contents:
-    """``held``: the target's copy of what was left out. ``record_of``: what an archive of a list says of itself.
+    """``held``: the target's copies of left-out packages. ``record_of``: the record inside an archive of a list.
 
-    Reads what wheels say of themselves, and hashes files whose record has no sha256. Raises OSError, and what
-    ``record_of`` does.
+    Reads the metadata of wheels, and hashes files whose record has no sha256. Raises OSError, and what ``record_of``
+    raises.
     """
     packages: dict[str, BundlePackage] = {}
     records: dict[str, Mapping[str, Any]] = {}
@@ -120,9 +120,9 @@ def _markers(platform: str, python: str) -> Mapping[str, str]:
 
 
 def _with_glibc(virtual_packages: Sequence[str], pips: Iterable[PipSolution]) -> tuple[str, ...]:
-    """With the C library that the wheels were chosen for, where that is newer than what conda's packages may want.
+    """Raise ``__glibc`` to the version that the wheels were chosen for, if conda's packages need an older one.
 
-    Wheels for any machine (``-any``) want none.
+    Wheels for any machine (``-any``) need none.
     """
     wanted = [
         each.glibc
@@ -152,7 +152,7 @@ def _package(
     else:
         file = required(result.path, "the path of a fetched file")
         size, sha256, md5 = file.stat().st_size, artifact.sha256 or hash_file(file, "sha256"), artifact.md5
-        if md5 is None and artifact.kind == "conda":  # lists of conda before 24.9 know no other digest
+        if md5 is None and artifact.kind == "conda":  # lists for conda before 24.9 support only md5
             md5 = hash_file(file, "md5")
     return BundlePackage(
         path=path,

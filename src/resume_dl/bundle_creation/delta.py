@@ -1,4 +1,4 @@
-"""Which packages a machine has already. Pure: identity is a digest, never a name or an address."""
+"""The packages that a machine has already. Pure: identity is a digest, never a name or a URL."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from resume_dl.model.artifact import Artifact
 
 
 class Delta:
-    """What lies on the machines of these inventories, whole.
+    """The archives and wheels in these inventories.
 
-    What counts is the sha256, and the size where both sides know it. A record of old that has an md5 alone needs its
-    size as well: an md5 can be made to fit. The file must go by the package's own name too: by that the target's
-    ``install`` looks for it.
+    A match needs the same sha256, and the same size if both sides state it. An old record with only an md5 needs its
+    size as well, because md5 collisions can be forged. The file name must match too: the target's ``install`` searches
+    by it.
     """
 
     def __init__(self, inventories: Iterable[Inventory]) -> None:
@@ -27,7 +27,7 @@ class Delta:
                         self._by_md5[kind, held.filename, held.md5] = held
 
     def find(self, artifact: Artifact) -> Held | None:
-        """The target's own copy of it, with the digest and the size that it has there; None: it is missing."""
+        """The target's copy of an artifact, with its digest and size; None if it is missing."""
         if artifact.sha256 is not None:
             held = self._by_sha256.get((artifact.kind, artifact.filename, artifact.sha256))
             return held if held is not None and artifact.size in {None, held.size} else None

@@ -1,7 +1,7 @@
-"""The folder that a bundle is made in: whose it is, what is written into it, what does not belong there any more.
+"""The folder that a bundle is made in: ownership, generated files, removal of outdated files.
 
-It counts as whole once manifest.json and SHA256SUMS are there: they are taken away before the first of its other files
-changes, and written last.
+A bundle is complete once manifest.json and SHA256SUMS exist: they are removed before any other file changes, and
+written last.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from resume_dl.store.work_folder import make_work_folder
 from resume_dl.transfer.destination import check_folder
 
 _OURS = (CHANNEL, WHEELS, "simple", "explicit", "requirements")
-"""Folders of a bundle in which nothing else may be."""
+"""Folders of a bundle that hold nothing else."""
 _MOST_MANIFEST = 256 << 20
-"""Bytes; ``bundle verify`` reads no longer one."""
+"""Largest manifest in bytes, as in ``bundle verify``."""
 _AT_WILL = ("environment.yml", "pylock.toml")
-"""Files that not every bundle has."""
+"""Optional files of a bundle."""
 
 
 class BundleFolder:
-    """One folder; ``working`` before anything else."""
+    """The folder of a bundle; enter ``working`` first."""
 
     def __init__(self, root: Path, *, private: bool = False, option: str = "-o") -> None:
-        """Raises ConfigurationError for a folder with other things in it, StoreError.
+        """Raises ConfigurationError for a folder with other files in it, StoreError.
 
-        ``private``: it is for the time of the work alone, in a folder that others may write to.
+        ``private``: the folder is temporary, inside one that others may write to.
         """
         self._private = private
         self.root = check_folder(root, option)
         self._work = self.root / FOLDER
         self._mark = self._work / "bundle"
-        """There as long as the bundle is unfinished: the sign that this folder is ours."""
+        """Exists while the bundle is unfinished, and marks the folder as ours."""
         self._is_begun = self._is_finished = False
         self._links: list[str] = []
         """Folders that were links, and were removed."""
         self._before = self._work / "before.json"
-        """The manifest of the bundle that was here."""
+        """The manifest of the previous bundle."""
         others = root.is_dir() and any(path.name != FOLDER for path in root.iterdir())
         if others and not self._mark.is_file() and not is_bundle(root):
             raise ConfigurationError(
-                f"{root} is not empty, and no bundle", hint=f"name another folder with {option}, or a new one"
+                f"{root} is not empty, and not a bundle", hint=f"name another folder with {option}, or a new one"
             )
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Nobody else makes a bundle here while the block runs; nothing is left of one that was not begun.
+        """Lock the folder while the block runs; a bundle that was not begun leaves nothing behind.
 
         Raises LockedError, StoreError.
         """
@@ -75,23 +75,23 @@ class BundleFolder:
             lock.acquire()
         except LockedError as error:
             raise LockedError(
-                f"{error.owner} makes a bundle in {self.root}",
+                f"{error.owner} is making a bundle in {self.root}",
                 owner=error.owner,
-                hint="wait until it has ended, or choose another place with -o",
+                hint="wait until it ends, or choose another place with -o",
             ) from error
         try:
             yield
         finally:
             lock.release(remove=True)
             for path in [self._work] if self._is_finished else [] if self._is_begun else new:
-                with suppress(OSError):  # another process has begun one here
+                with suppress(OSError):  # another process has started one here
                     path.rmdir()
 
     def begin(self) -> None:
-        """What is here may change from now on: the bundle that it was is whole no more.
+        """Start to change the folder: the previous bundle becomes unfinished.
 
-        The folder may have come back from another machine: where one of its folders is a link, files would be written,
-        and others removed, where that leads. A bundle has no links, so they are taken away.
+        The folder may come from another machine, with links in place of folders, through which files would be written
+        and removed elsewhere. A bundle has no links, so they are removed.
         """
         if not self._is_begun:
             os.close(fs.create_file(self._mark))
@@ -119,7 +119,7 @@ class BundleFolder:
         except OSError as error:
             raise StoreError(
                 f"{target} cannot be written: {error.strerror or error}",
-                hint="free some space or choose another folder with -o; run the same command again: what came is kept",
+                hint="free some space or choose another folder with -o; run the command again: files fetched are kept",
             ) from error
         finally:
             with suppress(OSError):
@@ -127,9 +127,9 @@ class BundleFolder:
         return BundleFile(path, size, digest.hexdigest())
 
     def tidy(self, keep: Collection[str]) -> list[str]:
-        """Remove what an earlier bundle in this folder had and this one has not; ``keep``: paths with ``/``.
+        """Remove files of an earlier bundle in this folder; ``keep``: paths with ``/``.
 
-        Returned are the removed files that were not of that bundle, as far as it is known: somebody else put them here.
+        Returns the removed files that were not part of that bundle, if its content is known.
         """
         at_will = [name for name in _AT_WILL if name not in keep and (self.root / name).is_file()]
         for name in at_will:
@@ -143,24 +143,24 @@ class BundleFolder:
                     if name not in keep:
                         path.unlink()
                         removed.append(name)
-                with suppress(OSError):  # it holds something
+                with suppress(OSError):  # it is not empty
                     Path(folder).rmdir()
         known = _paths_of(self._before)
         return [] if known is None else sorted({*removed} - known)
 
     def finish(self) -> None:
-        """Take the workshop away: only what belongs to the bundle is left."""
+        """Remove the staging folder: only files of the bundle are left."""
         for folder in (self._work, self.root / WHEELS / FOLDER):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if path.name != "create.lock":
                     fs.remove(path)
-        with suppress(OSError):  # it is gone already
+        with suppress(OSError):  # it is removed already
             (self.root / WHEELS / FOLDER).rmdir()
         self._is_finished = True
 
 
 def _linked_folders(top: Path) -> Iterator[Path]:
-    """``top`` where it is a link, else the links to folders that are in it."""
+    """``top`` if it is a link, else the links to folders in it."""
     with suppress(FileNotFoundError):
         if fs.is_link(top.lstat()):
             yield top
@@ -170,7 +170,7 @@ def _linked_folders(top: Path) -> Iterator[Path]:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether it holds a bundle's manifest."""
+    """Whether the folder holds a bundle's manifest."""
     try:
         return _is_manifest(fs.read_regular(folder / MANIFEST, _MOST_MANIFEST))
     except OSError:
@@ -186,7 +186,7 @@ def _is_manifest(data: bytes) -> bool:
 
 
 def _paths_of(manifest: Path) -> set[str] | None:
-    """What belongs to its bundle; None where that is not known."""
+    """The paths in a manifest; None if it is missing or invalid."""
     try:
         before = read_manifest(fs.read_regular(manifest, _MOST_MANIFEST))
     except (OSError, ResumeDLError):
@@ -195,7 +195,7 @@ def _paths_of(manifest: Path) -> set[str] | None:
 
 
 def is_bundle_tar(path: Path) -> bool:
-    """Whether a file begins as a bundle's tar does: with its manifest (other programs' tars have one of that name)."""
+    """Whether a file starts like a bundle's tar: with its manifest, checked by content as well as by name."""
     try:
         with tarfile.open(path, "r:") as tar:
             first = tar.next()

@@ -1,4 +1,4 @@
-"""The files of a bundle that are made from its contents: path and bytes of each."""
+"""The generated files of a bundle: path and bytes of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
 def generated(
     manifest: Manifest, contents: Contents, asking: Asking, *, name: str, epoch: int | None, signed: bool
 ) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Each is to be written before the next is asked for.
+    """Yield path and bytes of each file; write each before requesting the next.
 
     ``manifest`` is without ``files`` yet, ``name`` the environment's, ``epoch`` SOURCE_DATE_EPOCH;
     ``signed``: a signature will be there.

@@ -1,6 +1,6 @@
-"""Texts as a bundle may show them to anybody: without logins, and without folders of the machine that made it.
+"""Texts that a bundle may publish: without logins, and without folders of the machine that made it.
 
-Nobody can tell by its name what in a query is a secret, so no query is kept; of fragments a digest is.
+Any part of a query may be a secret, so queries are removed; of fragments only a digest is kept.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _FOLDERS = re.compile(
     r"(?:[^/\\'\"\n:]*[/\\])*(?=[^/\\\s])",
     re.IGNORECASE,
 )
-"""Of an address of a file, or of a path, at the beginning of a word: all but its last part."""
+"""All but the last part of a file URL or path at the start of a word."""
 _EXTRAS = re.compile(
     r"(?P<place>(?:[a-z][a-z0-9+.-]*:/|file:)[^?#]*)(?:\?(?:(?!::)[^\s#])*)?(?P<fragment>#(?:(?!::)\S)*)?",
     re.IGNORECASE,
 )
-"""An address with its query and its fragment; ``::`` ends a channel's in a spec."""
+"""A URL with its query and fragment; ``::`` ends a channel URL in a spec."""
 _DIGEST = re.compile(r"[#&]((?:md5|sha\d+)=[0-9a-f]+)(?=&|$)", re.IGNORECASE)
 
 
 def public(text: str) -> str:
-    """A spec, a requirement or a channel; of a place on this machine its last part is left."""
+    """A spec, a requirement or a channel without secrets; of a local path only the last part."""
     return _FOLDERS.sub("", _EXTRAS.sub(_without_extras, scrub(text)).rstrip("/"))
 
 
 def public_url(url: RedactedUrl) -> str:
-    """An address, empty where only this machine has it."""
+    """A URL without secrets; empty for a local one."""
     parts = urlsplit(without_credentials(url).reveal())
     return "" if parts.scheme == "file" else urlunsplit(parts._replace(query="", fragment=""))
 

@@ -1,4 +1,4 @@
-"""What a bundle was asked for, request by request: which names each spec, requirement and file brings in."""
+"""The request of a bundle: the names that each spec, requirement and file asks for."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from resume_dl.resolution.pip_request import Asked
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
-"""As ``conda list --explicit`` writes it."""
+"""The platform line of ``conda list --explicit``."""
 _EDITABLE = re.compile(r"^(?:-e\s*|--e[a-z]*(?:\s+|=))")
-"""All the ways to write the option."""
+"""All spellings of the option."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """An @EXPLICIT list: its file's name, the platform that it is for, and what stands in it."""
+    """An @EXPLICIT list: its file name, its platform, and its entries."""
 
     name: str
     platform: str
@@ -38,7 +38,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Texts without logins, and files by their names alone: no path of this machine goes into a bundle."""
+    """The request, without logins, and with bare file names: a bundle holds no path of this machine."""
 
     conda: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """A spec, or an environment.yml's name -> the names of conda packages."""
@@ -46,11 +46,11 @@ class Asking:
     """A requirement, or a file's name -> requirements (PEP 508)."""
     lists: tuple[ListedFile, ...] = ()
     specs: tuple[str, ...] = ()
-    """Every conda spec, those of files too."""
+    """Every conda spec, including those of files."""
     name: str = ""
-    """The environment's, as the first environment.yml calls it."""
+    """The environment's name in the first environment.yml."""
     passed_over: tuple[str, ...] = ()
-    """Lines of pip's files that only pip itself can take: what they name is not in the bundle."""
+    """Lines of requirements files that only pip itself can handle; what they name is not in the bundle."""
 
 
 def asking_of(
@@ -62,8 +62,8 @@ def asking_of(
 ) -> Asking:
     """Read the request's files.
 
-    ``native``: the platform of a list that does not say its own. ``canonical`` as for ``parse_explicit``. ``read_pip``:
-    what one of pip's files asks for. Raises ConfigurationError and InvalidSpecError.
+    ``native``: the platform of a list that states none. ``canonical`` as for ``parse_explicit``. ``read_pip``: the
+    requirements of one of pip's files. Raises ConfigurationError and InvalidSpecError.
     """
     conda: dict[str, tuple[str, ...]] = {public(spec): (split_spec(spec).name,) for spec in request.specs}
     pip: dict[str, tuple[str, ...]] = {public(text): (text,) for text in request.pip.requirements}
@@ -102,7 +102,7 @@ def asking_of(
 
 
 def _not_in_it(left: LeftToPip) -> str:
-    """A line without its options, which may hold anything."""
+    """A line without its options, which may hold secrets."""
     line, _, _ = left.shown.partition(" --")
     return public(_EDITABLE.sub("-e ", line))
 
@@ -111,7 +111,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
+        raise ConfigurationError(f"cannot read {path}: {error}", hint="name an existing text file") from error
 
 
 def _platform_of(text: str, artifacts: tuple[Artifact, ...], native: str) -> str:

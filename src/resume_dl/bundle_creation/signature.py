@@ -1,4 +1,4 @@
-"""Signs a bundle's manifest with the user's own SSH key, by ``ssh-keygen -Y sign`` (OpenSSH 8.1 or newer).
+"""Signature of a bundle's manifest by the user's SSH key, with ``ssh-keygen -Y sign`` (OpenSSH 8.1 or newer).
 
 ssh-keygen reads the key, asks for its passphrase on the terminal by itself, and talks to the agent and to security
 keys: nothing secret passes through here. Format: PROTOCOL.sshsig of OpenSSH; ``allowed_signers`` as in ssh-keygen(1).
@@ -33,23 +33,23 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What was made, and whose it is."""
+    """A signature and its public key."""
 
     path: Path
     key: str
-    """The public key in OpenSSH's writing, without a comment: ``ssh-ed25519 AAAA…``."""
+    """The public key in OpenSSH's format, without a comment: ``ssh-ed25519 AAAA…``."""
 
     @property
     def fingerprint(self) -> str:
-        """``SHA256:…``, as ``ssh-keygen -l`` shows it: short enough to be compared over the telephone."""
+        """``SHA256:…``, as ``ssh-keygen -l`` shows it: short enough to be compared by telephone."""
         digest = hashlib.sha256(base64.b64decode(self.key.partition(" ")[2])).digest()
         return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
     def allowed_signer(self, identity: str) -> str:
         """The line of an ``allowed_signers`` file that makes the target trust this key, for bundles alone.
 
-        ``identity`` is whom ``--signer`` names there, an e-mail address by custom. It must reach the target by another
-        way than the bundle. Raises ConfigurationError for one that could mean more than one name in such a file.
+        ``identity`` is the name for ``--signer`` there, usually an e-mail address. The line must reach the target
+        another way than the bundle. Raises ConfigurationError for an identity that could match several names.
         """
         if not _IDENTITY.fullmatch(identity):
             raise ConfigurationError(
@@ -65,14 +65,13 @@ def sign(
     *,
     env: Mapping[str, str] = os.environ,
     windows: bool = os.name == "nt",
-    told: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> Signature:
-    """Sign ``manifest`` into ``<manifest>.sig``, in place of what may be there.
+    """Sign ``manifest`` into ``<manifest>.sig``, replacing an existing file.
 
-    ``key``: a private key, or a public one (``.pub``) whose other half the agent holds. ``told`` hears what ssh-keygen
-    wants of the user beside a passphrase (to touch a security key). Raises ConfigurationError for a key that cannot
-    sign or a machine without a fit ssh-keygen, NotWritableError, StoreError where it fails for another reason. No
-    signature is left then.
+    ``key``: a private key, or a public one (``.pub``) whose other half the agent holds. ``log`` gets ssh-keygen's
+    requests to the user other than for a passphrase (to touch a security key). Raises ConfigurationError for an
+    unusable key or ssh-keygen, NotWritableError, and StoreError for other failures. No signature is left then.
     """
     target = manifest.with_name(manifest.name + _SUFFIX)
     try:
@@ -83,7 +82,7 @@ def sign(
         ) from error
     program = check_key(key, env, windows=windows)
     command = [program, "-Y", "sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(manifest.absolute())]
-    code, said = _run(command, env, told)
+    code, said = _run(command, env, log)
     if code != 0 or not target.is_file():
         target.unlink(missing_ok=True)
         raise _failure(key, program, code, said)
@@ -96,14 +95,14 @@ def sign(
 
 
 def check_key(key: Path, env: Mapping[str, str], *, windows: bool = os.name == "nt") -> str:
-    """The ssh-keygen that will sign, where there is one and the key can be read; raises ConfigurationError."""
+    """Check that the key is readable, and return the path of ssh-keygen; raises ConfigurationError."""
     try:
         with key.open("rb"):
             pass
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the key {key}: {error.strerror or error}",
-            hint="--sign takes the file of a private SSH key, or of a public one that the agent has; "
+            hint="--sign takes the file of a private SSH key, or of a public one whose private key the agent holds; "
             "ssh-keygen -t ed25519 makes a pair",
         ) from error
     return _ssh_keygen(env, windows=windows)
@@ -111,21 +110,21 @@ def check_key(key: Path, env: Mapping[str, str], *, windows: bool = os.name == "
 
 def _ssh_keygen(env: Mapping[str, str], *, windows: bool) -> str:
     places = [env.get("PATH", "")]
-    if windows:  # comes with the system, but not all installations have its folder in PATH
+    if windows:  # part of the system, but its folder is not always in PATH
         places.append(str(Path(env.get("SystemRoot", r"C:\Windows"), "System32", "OpenSSH")))
     found = shutil.which("ssh-keygen", path=os.pathsep.join(places))
     if found is None:
         more = " (an optional feature of Windows: OpenSSH client)" if windows else ""
         raise ConfigurationError(
-            "cannot sign: there is no ssh-keygen on this machine",
+            "cannot sign: ssh-keygen was not found",
             hint=f"install OpenSSH {_NEW_ENOUGH} or newer{more}, or make the bundle without --sign and tell the target "
             "the manifest's digest",
         )
     return found
 
 
-def _run(command: list[str], env: Mapping[str, str], told: Callable[[str], None]) -> tuple[int, list[str]]:
-    """The exit code, and the lines that it said. It asks on the terminal; without one, it is not to wait for input."""
+def _run(command: list[str], env: Mapping[str, str], log: Callable[[str], None]) -> tuple[int, list[str]]:
+    """The exit code and output lines. ssh-keygen asks on the terminal; without one it must not wait for input."""
     try:
         with subprocess.Popen(
             command,
@@ -140,7 +139,7 @@ def _run(command: list[str], env: Mapping[str, str], told: Callable[[str], None]
             for line in process.stderr or ():
                 said.append(line.strip())
                 if "user presence" in line:
-                    told(line.strip())
+                    log(line.strip())
         return process.returncode, said
     except OSError as error:
         raise StoreError(
@@ -157,33 +156,33 @@ def _failure(key: Path, program: str, code: int, said: list[str]) -> Configurati
         )
     if "UNPROTECTED PRIVATE KEY" in text or "bad permissions" in text:
         return ConfigurationError(
-            f"the key {key} may be read by others, so ssh-keygen does not use it",
-            hint="take the others' rights away (chmod 600; on Windows: Properties, Security), and think of a new key",
+            f"the key {key} is readable by others, so ssh-keygen refuses it",
+            hint="remove the others' permissions (chmod 600; on Windows: Properties, Security), and consider a new key",
         )
     if "incorrect passphrase" in text:
         return ConfigurationError(
-            f"the key {key} was not unlocked: the passphrase was wrong, or could not be asked for without a terminal",
-            hint="run it in a terminal, or give the key to the agent first (ssh-add)",
+            f"the key {key} was not unlocked: wrong passphrase, or no terminal to ask for it",
+            hint="run it in a terminal, or add the key to the agent first (ssh-add)",
         )
     if "No private key found" in text:
         return ConfigurationError(
             f"the private key for {key} is neither beside it nor in the agent",
-            hint="start the agent and ssh-add it, or name the private key's file",
+            hint="start the agent and run ssh-add, or name the private key's file",
         )
     if re.search(r"Couldn't load public key|invalid format|error in libcrypto", text):
         return ConfigurationError(
             f"ssh-keygen cannot read {key} as a key",
             hint="name the file of an SSH key, as ssh-keygen -t ed25519 makes it; older formats need their .pub",
         )
-    last = next((line for line in reversed(said) if line), "it said nothing")
+    last = next((line for line in reversed(said) if line), "no output")
     return StoreError(
         f"ssh-keygen could not sign with {key} (exit code {code}): {scrub(last)[:_SHOWN]}",
-        hint="try it by hand: ssh-keygen -Y sign, and mend what it says",
+        hint="run ssh-keygen -Y sign by hand, and correct what it reports",
     )
 
 
 def _public_key(text: str, key: Path) -> str:
-    """The key that a signature carries: after the magic and a version comes the key's blob, a string of RFC 4251."""
+    """The public key in a signature: after magic and version, a string of RFC 4251."""
     armor = _ARMOR.fullmatch(text)
     try:
         blob = base64.b64decode("".join(armor["body"].split()) if armor else "", validate=True)
@@ -193,11 +192,11 @@ def _public_key(text: str, key: Path) -> str:
         kind = ""
     if not kind or not blob.startswith(_MAGIC):
         raise ConfigurationError(
-            f"what ssh-keygen made with {key} is no signature", hint="check this machine's OpenSSH"
+            f"the output of ssh-keygen with {key} is not a signature", hint="check this machine's OpenSSH"
         )
     if kind.endswith(_CERTIFICATE):
         raise ConfigurationError(
-            f"{key} is a certificate, which a target cannot check by a list of keys", hint="sign with the key itself"
+            f"{key} is a certificate, which a target cannot check with a list of keys", hint="sign with the key itself"
         )
     return f"{kind} {base64.b64encode(public).decode('ascii')}"
 

@@ -1,7 +1,7 @@
-"""Reads what a machine without a net said of itself: target.json of ``probe``, inventory.json of ``bundle inventory``.
+"""Descriptions of an offline machine: target.json of ``probe``, inventory.json of ``bundle inventory``.
 
-The file has come on somebody's stick. Every value is checked for its type and its form before anything is made of it;
-what does not fit is a ConfigurationError that names the field. No value becomes a path, a command or a login here.
+The files are untrusted. Every value is checked for type and form before use; a wrong one is a ConfigurationError
+that names the field. No value becomes a path, a command or a login here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEMA = 1
 TARGET = "resume-dl target"
 INVENTORY = "resume-dl inventory"
 MOST_BYTES = 256 * 2**20
-"""Of one file; 50,000 packages are 15 MB."""
+"""Largest file in bytes; 50,000 packages are 15 MB."""
 _MOST_SIZE = 2**53
 _MOST_LETTERS = 1000
 _PLATFORM = re.compile(r"[a-z]{1,20}-[a-z0-9_]{1,20}", re.ASCII)
@@ -34,13 +34,13 @@ _PYTHON = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}", re.ASCII)
 _CHANNEL = re.compile(r"[A-Za-z0-9_][\w.-]*(?:/[A-Za-z0-9_][\w.-]*)*", re.ASCII)
 _ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[\w.~%+-]+)*", re.ASCII)
 _ASSUMED = {"linux": ("__unix", "__linux", "__glibc"), "osx": ("__unix", "__osx"), "win": ("__win",)}
-"""What a solve would take for granted of such a platform (resolve/virtual), besides ``__archspec``."""
-_HINT = "make it anew on that machine with `resume-dl probe`, or with the script that `resume-dl probe --script` prints"
+"""Virtual packages that a solve assumes for a platform (resolve/virtual), besides ``__archspec``."""
+_HINT = "make it again on that machine with `resume-dl probe`, or with the script from `resume-dl probe --script`"
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One whole archive or wheel, as it was hashed where it lies; size in bytes."""
+    """An archive or wheel on the target, with its digest; size in bytes."""
 
     filename: str
     size: int
@@ -50,7 +50,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a machine has."""
+    """The packages on a machine."""
 
     packages: tuple[Held, ...] = ()
     """conda archives."""
@@ -59,17 +59,17 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A machine, what it has, and what to tell the user of it."""
+    """A machine, its packages, and notes for the user."""
 
     machine: TargetMachine
     inventory: Inventory | None = None
-    """None where ``--no-inventory`` was asked for."""
+    """None with ``--no-inventory``."""
     notes: tuple[str, ...] = ()
-    """A line each."""
+    """Notes, one line each."""
 
 
 def read_target(path: Path) -> Target:
-    """The machine of a target.json. Raises ConfigurationError."""
+    """Read a target.json. Raises ConfigurationError."""
     said = _read(path)
     if said.get("kind") == INVENTORY:
         raise ConfigurationError(f"{path} is an inventory, not the profile of a machine", hint=_HINT)
@@ -82,7 +82,7 @@ def read_target(path: Path) -> Target:
     cuda = packages.get("__cuda")
     if cuda is not None and not _CUDA.fullmatch(cuda):
         file.refuse("virtual_packages")
-    # whoever looked and did not find it knows more than an assumption: an empty version takes that away
+    # the probe has looked: an empty version removes the assumption
     absent = (*_ASSUMED.get(platform.partition("-")[0], ()), "__archspec")
     named = {**dict.fromkeys(absent, ""), **packages}
     conda = said.get("conda")
@@ -99,11 +99,11 @@ def read_target(path: Path) -> Target:
 
 
 def read_inventory(path: Path) -> Inventory:
-    """What the machine of an inventory.json or a target.json has. Raises ConfigurationError."""
+    """Read the packages in an inventory.json or a target.json. Raises ConfigurationError."""
     said = _read(path)
     if said.get("inventory") is None:
         raise ConfigurationError(
-            f"{path} holds no inventory", hint="make it anew there, without --no-inventory, or by `bundle inventory`"
+            f"{path} holds no inventory", hint="make it again there, without --no-inventory, or by `bundle inventory`"
         )
     return _inventory(_File(path, said))
 
@@ -115,8 +115,8 @@ class _File:
         self.path, self.said, self._above = path, said, above
 
     def refuse(self, field: str) -> NoReturn:
-        """Raise the ConfigurationError for this field. Its value is not shown: it may hold anything."""
-        raise ConfigurationError(f"{self.path}: {self._above}{field} has a value that no probe writes", hint=_HINT)
+        """Raise the ConfigurationError for this field. Its untrusted value is not shown."""
+        raise ConfigurationError(f"{self.path}: {self._above}{field} has an invalid value", hint=_HINT)
 
     def text(self, field: str, form: re.Pattern[str]) -> str:
         """A text of this form."""
@@ -133,14 +133,14 @@ class _File:
         return value
 
     def rows(self, field: str) -> list[Any]:
-        """A list; empty where there is none."""
+        """A list; empty if missing."""
         value = self.said.get(field, [])
         if not isinstance(value, list):
             self.refuse(field)
         return value
 
     def count(self, field: str) -> int:
-        """A whole number, not below 0; 0 where there is none."""
+        """A whole number, not below 0; 0 if missing."""
         value = self.said.get(field, 0)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_SIZE:
             self.refuse(field)
@@ -155,22 +155,22 @@ def _read(path: Path) -> Mapping[str, Any]:
         reason = error.strerror or str(error)
         raise ConfigurationError(f"cannot read {path}: {reason}", hint="name the file that probe wrote") from error
     if len(data) > MOST_BYTES:
-        raise ConfigurationError(f"{path} is larger than any profile of a machine", hint=_HINT)
+        raise ConfigurationError(f"{path} is larger than any machine profile", hint=_HINT)
     try:
-        said = json.loads(data)  # with a mark of its encoding too: PowerShell's > writes UTF-16
+        said = json.loads(data)  # with a byte-order mark too: PowerShell's > writes UTF-16
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path} is no whole JSON file", hint=_HINT) from error
-    if not isinstance(said, dict) or said.get("kind") not in (TARGET, INVENTORY):  # no set: it may be a list
-        raise ConfigurationError(f"{path} comes from no probe", hint=_HINT)
+        raise ConfigurationError(f"{path} is not a complete JSON file", hint=_HINT) from error
+    if not isinstance(said, dict) or said.get("kind") not in (TARGET, INVENTORY):  # not a set: it may be a list
+        raise ConfigurationError(f"{path} was not written by probe", hint=_HINT)
     if type(said.get("schema")) is not int or said["schema"] != SCHEMA:
         raise ConfigurationError(
-            f"{path} has another form than this resume-dl reads", hint="use the same resume-dl on both machines"
+            f"{path} has a schema that this resume-dl does not read", hint="use the same resume-dl on both machines"
         )
     return said
 
 
 def _channels(conda: _File) -> tuple[tuple[str, ...], int]:
-    """Its channels, and how many of them nobody else can reach or nothing here can ask."""
+    """Its channels, and the number of those that cannot be reached from here."""
     found = conda.rows("channels")
     kept = []
     for channel in found:
@@ -209,16 +209,16 @@ def _notes(said: Mapping[str, Any], machine: TargetMachine, skipped: int) -> lis
     if said.get("conda") is None:
         clients = said.get("clients")
         notes.append(
-            "its conda did not answer there: its platform was found without it, and its channels are not known"
+            "its conda did not answer: the platform was found without it, and its channels are unknown"
             if clients
-            else "it has no conda, mamba or micromamba: what pip installs is of use there, conda packages are not"
+            else "it has no conda, mamba or micromamba: only pip's packages can be used there"
         )
     if skipped:
         notes.append(f"channels of its conda that are left out: {skipped}: only that machine can reach them")
     if any(text.startswith("__musl=") for text in machine.virtual_packages):
-        notes.append("it is a system with musl: most conda packages and wheels are made for glibc and will not run")
+        notes.append("it uses musl: most conda packages and wheels need glibc and will not run")
     if machine.cuda == "none":
-        notes.append("it has no CUDA driver that its probe could see: --cuda says otherwise")
+        notes.append("probe found no CUDA driver on it; --cuda overrides this")
     if machine.python is None:
         notes.append("it has no pip: name the Python that wheels are for with --python")
     return notes

@@ -25,6 +25,7 @@ from resume_dl.caches.conda.lookup import is_whole, same_bytes
 from resume_dl.caches.conda.publish import add_record, settle
 from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import NotWritableError, StoreError
+from resume_dl.fs.lock import try_lock
 from resume_dl.model.artifact import Artifact, safe_filename
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import replace, sync_directory, write_durably
@@ -135,7 +136,7 @@ def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
     """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
     fd = fs.open_regular(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT)
     try:
-        while not fs.try_lock(fd):
+        while not try_lock(fd):
             if cancelled():
                 raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler", hint="run the same command again")
             time.sleep(_PAUSE)

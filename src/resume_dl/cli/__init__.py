@@ -1,1 +1,1 @@
-"""The command line: click commands, one module each, loaded when asked for."""
+"""The command line: click commands, one module each, loaded on use."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resume_dl.cli.bundle_verify import trust_options
+from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_FROM, WHERE_TO, SectionedCommand, SectionedOption
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
@@ -25,30 +26,106 @@ _STDERR = 2
 
 def _not_empty(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
     if value == "":  # Path would take it for the current folder
-        raise click.BadParameter("an empty name is no folder", context, option)
+        raise click.BadParameter("an empty name is not a folder", context, option)
     return None if value is None else Path(value)
 
 
-@click.command("install")
+@click.command(
+    "install",
+    cls=SectionedCommand,
+    examples=(
+        "resume-dl bundle install torch -n torch",
+        "resume-dl bundle install torch.tar -p ./env --manifest-sha256 HEX",
+        "resume-dl bundle install torch -n torch --dry-run",
+    ),
+)
 @click.argument("bundle", type=_PLACE, metavar="FOLDER|TAR")
-@click.option("-n", "--name", "environment", default="", help="The environment, by its name.")
-@click.option("-p", "--prefix", "folder", callback=_not_empty, help="The environment, by its folder.")
-@click.option("--platform", "subdir", metavar="SUBDIR", default="", help="Default: this machine's.")
+@click.option(
+    "-n",
+    "--name",
+    "environment",
+    default="",
+    help="The environment, by its name.",
+    cls=SectionedOption,
+    section=WHERE_TO,
+)
+@click.option(
+    "-p",
+    "--prefix",
+    "folder",
+    callback=_not_empty,
+    help="The environment, by its folder.",
+    cls=SectionedOption,
+    section=WHERE_TO,
+)
+@click.option(
+    "--platform",
+    "subdir",
+    metavar="SUBDIR",
+    default="",
+    help="Default: this machine's.",
+    cls=SectionedOption,
+    section=WHAT,
+)
 @trust_options
 @click.option(
-    "--with", "client", type=click.Choice(["conda", "mamba", "micromamba", "pip"]), help="Default: what is there."
+    "--with",
+    "client",
+    type=click.Choice(["conda", "mamba", "micromamba", "pip"]),
+    help="Default: the first one found.",
+    cls=SectionedOption,
+    section=WHAT,
 )
 @click.option(
-    "--pkgs-dir", "pkgs_dir", multiple=True, type=_PLACE, metavar="DIR", help="Packages of a delta; repeatable."
+    "--pkgs-dir",
+    "pkgs_dir",
+    multiple=True,
+    type=_PLACE,
+    metavar="DIR",
+    help="Packages of a delta; repeatable.",
+    cls=SectionedOption,
+    section=WHERE_FROM,
 )
-@click.option("--wheels", multiple=True, type=_PLACE, metavar="DIR", help="Wheels of a delta; repeatable.")
-@click.option("--unpack-to", "unpack_to", type=_PLACE, metavar="DIR", help="Keep what is unpacked from a tar.")
-@click.option("--dry-run", "planned", is_flag=True, help="Verify, and say what would be done.")
-@click.option("-y", "--yes", is_flag=True, help="Nothing is asked anyway.")
-@option("--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.")
+@click.option(
+    "--wheels",
+    multiple=True,
+    type=_PLACE,
+    metavar="DIR",
+    help="Wheels of a delta; repeatable.",
+    cls=SectionedOption,
+    section=WHERE_FROM,
+)
+@click.option(
+    "--unpack-to",
+    "unpack_to",
+    type=_PLACE,
+    metavar="DIR",
+    help="Keep the folder that a tar was unpacked into.",
+    cls=SectionedOption,
+    section=WHERE_TO,
+)
+@click.option(
+    "--dry-run",
+    "planned",
+    is_flag=True,
+    help="Verify, and show what would be done.",
+    cls=SectionedOption,
+    section=OUTPUT,
+)
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Accepted and ignored: there are no questions.",
+    cls=SectionedOption,
+    section=OUTPUT,
+)
+@option(
+    "--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.", section=OUTPUT
+)
 def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
     """Verify a bundle, then install it with the conda and pip of this machine; no network is used."""
-    # The names of the values are not those of fetch's options: what config.toml says for fetch is not meant here.
+    # Other parameter names than fetch's, so that config.toml's values for fetch do not apply.
     del yes
 
     def call() -> None:
@@ -72,7 +149,7 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
         started = time.monotonic()
         output = _STDERR if json else 1
         try:
-            outcome = install(bundle, wanted, told=tell, env=os.environ, output=output)
+            outcome = install(bundle, wanted, log=tell, env=os.environ, output=output)
         except InstallError as error:
             raise _ERRORS[error.code](str(error), hint=error.hint) from error
         except KeyboardInterrupt as error:
@@ -86,7 +163,7 @@ def command(bundle: Path, *, json: bool, yes: bool, **options: Any) -> int:
 
 
 def _as_json(outcome: Outcome, elapsed: float) -> dict[str, Any]:
-    """The object of docs/interface.md, and where it was installed by whom."""
+    """The object of docs/interface.md, with the environment and the client."""
     status = "planned" if outcome.planned else "cached"
     sizes = [each["size"] for each in outcome.packages]
     return {
@@ -115,7 +192,7 @@ def _as_json(outcome: Outcome, elapsed: float) -> dict[str, Any]:
 
 
 def _artifact(entry: dict[str, Any], status: str) -> dict[str, Any]:
-    """As in ``fetch``; ``path`` is where its bytes were found, in the bundle or on this machine."""
+    """An entry as in ``fetch``; ``path`` is the file, in the bundle or on this machine."""
     names = ("name", "version", "build", "subdir", "channel", "kind", "url", "size", "sha256", "md5")
     return {
         **{name: entry[name] for name in names},

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from resume_dl.cli.probe import collect, inventory_options, named, print_or_write, teller
+from resume_dl.cli.probe import collect, inventory_options, line_printer, named, print_or_write
 from resume_dl.cli.run import guarded
 
 
 @click.command("inventory")
 @inventory_options
 def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | None, *, json: bool, quiet: bool) -> int:
-    """List what this machine's caches hold, by digest, for `bundle create --since`."""
+    """List the packages in this machine's caches, by digest, for `bundle create --since`."""
 
     def call() -> None:
         from resume_dl.offline_tools.machine.conda_clients import find_clients
@@ -24,7 +24,7 @@ def command(caches: tuple[Path, ...], wheels: tuple[Path, ...], output: Path | N
         from resume_dl.offline_tools.machine.profile import SCHEMA
 
         folders = [named(caches), named(wheels)]
-        answered = first_answer(find_clients(), os.environ, told=teller(quiet=quiet))
+        answered = first_answer(find_clients(), os.environ, log=line_printer(quiet=quiet))
         found = pkgs_dirs(None if answered is None else answered[1])
         collected = collect(found, *folders, quiet=quiet)
         answer = {"schema": SCHEMA, "kind": INVENTORY_KIND, "inventory": collected}

@@ -1,4 +1,4 @@
-"""``resume-dl bundle join``: what join.py does, which lies beside the parts."""
+"""``resume-dl bundle join``, the same as join.py beside the parts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _ERRORS: dict[int, type[ResumeDLError]] = {1: TransferError, 2: ConfigurationError, 4: IntegrityError, 5: StoreError}
-"""By exit code."""
+"""Errors by exit code."""
 
 
 @click.command("join")
 @click.argument("what", metavar="LIST|PART|TAR|FOLDER", type=_PATH)
-@option("-o", "--output", "output", type=_PATH, metavar="OUT", help="The tar, or the folder for it; else beside them.")
-@option("--remove-parts/--keep-parts", "remove_parts", help="Remove the parts once the whole is verified.")
+@option(
+    "-o", "--output", "output", type=_PATH, metavar="OUT", help="The tar, or the folder for it.  [default: beside them]"
+)
+@option("--remove-parts/--keep-parts", "remove_parts", help="Remove the parts once the whole file is verified.")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: bool) -> int:
-    """Put the parts together again; name each that is missing or damaged, and keep the others."""
+    """Join the parts; name those that are missing or damaged, and keep the others."""
     codes = [0]
 
     def call() -> None:
@@ -33,8 +35,8 @@ def command(what: Path, output: Path | None, *, remove_parts: bool, as_json: boo
         from resume_dl.offline_tools.parts.parts_list import JoinError
 
         try:
-            told = tell if as_json else say
-            report = join(what, output, remove_parts=remove_parts, told=told)
+            log = tell if as_json else say
+            report = join(what, output, remove_parts=remove_parts, log=log)
         except JoinError as error:
             raise _ERRORS[error.exit_code](error.message, hint=error.hint) from error
         except KeyboardInterrupt as error:

@@ -13,16 +13,16 @@ from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 
 _PATH = click.Path(path_type=Path)
 _EVERY = 5.0
-"""Seconds between two lines of progress."""
+"""Seconds between progress lines."""
 
 
 @click.command("split")
 @click.argument("what", metavar="TAR|FOLDER", type=_PATH)
-@option("--size", type=Size(), default="4GiB", show_default=True, help="Most bytes a part; of 4GiB what FAT32 takes.")
-@option("-o", "--output", "output", type=_PATH, metavar="DIR", help="The folder for the parts; else beside it.")
+@option("--size", type=Size(), default="4GiB", show_default=True, help="Largest part; 4GiB means the limit of FAT32.")
+@option("-o", "--output", "output", type=_PATH, metavar="DIR", help="The folder for the parts.  [default: beside it]")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int:
-    """Cut the tar or the folder of a bundle into parts that fit on a disk, with the script that joins them."""
+    """Split the tar or the folder of a bundle into parts that fit on a disk, with the script that joins them."""
 
     def call() -> None:
         from resume_dl.app.bundle_split import cut
@@ -47,7 +47,7 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
 
 
 class _Progress:
-    """A line on stderr every few seconds."""
+    """A progress line on stderr every few seconds."""
 
     def __init__(self) -> None:
         self._written, self._said = 0, time.monotonic()

@@ -1,4 +1,4 @@
-"""``resume-dl bundle verify``: what verify.py does, which lies in the bundle; this one no bundle can have changed."""
+"""``resume-dl bundle verify``, the same as verify.py of a bundle, but independent of the bundle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from resume_dl.cli.help_sections import OUTPUT, WHAT
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
 _ERRORS: dict[int, type[ResumeDLError]] = {4: IntegrityError, 5: StoreError}
-"""By exit code."""
+"""Errors by exit code."""
 
 
 class _Some(click.ParamType[str, str]):
-    """A text that is not empty: an empty one asks for less than whoever typed the option wanted."""
+    """A text that is not empty: an empty one would silently check less."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text as it is."""
+        """Refuse an empty text."""
         if not str(value).strip():
             from resume_dl.offline_tools.verification.findings import EMPTY
 
@@ -39,17 +40,23 @@ class _Some(click.ParamType[str, str]):
 def trust_options(command: _Command) -> _Command:
     """``--manifest-sha256``, ``--allowed-signers``, ``--signer``: ``verify.check``'s, None if not given."""
     for add in (
-        option("--signer", type=_Some(), metavar="IDENTITY", help="The only one of them that is taken."),
+        option("--signer", type=_Some(), metavar="IDENTITY", help="Accept only this one of them.", section=WHAT),
         option(
             "--allowed-signers",
             "allowed_signers",
             type=_Some(),
             callback=lambda _ctx, _param, value: None if value is None else Path(value),
             metavar="FILE",
-            help="Whose signature is taken; ssh-keygen's.",
+            help="Signers whose signature is accepted; ssh-keygen's.",
+            section=WHAT,
         ),
         option(
-            "--manifest-sha256", "manifest_sha256", type=_Some(), metavar="HEX", help="As `bundle create` printed it."
+            "--manifest-sha256",
+            "manifest_sha256",
+            type=_Some(),
+            metavar="HEX",
+            help="As `bundle create` printed it.",
+            section=WHAT,
         ),
     ):
         command = add(command)
@@ -59,9 +66,11 @@ def trust_options(command: _Command) -> _Command:
 @click.command("verify")
 @click.argument("bundle", metavar="FOLDER|TAR", type=_PATH)
 @trust_options
-@option("--deep", is_flag=True, help="Look into packages also where a digest vouches for them.")
-@option("--json", "as_json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.")
-@option("--quiet", is_flag=True, help="Errors only.")
+@option("--deep", is_flag=True, help="Inspect packages even if a digest vouches for them.")
+@option(
+    "--json", "as_json", is_flag=True, help="One JSON object on stdout at the end, nothing else there.", section=OUTPUT
+)
+@option("--quiet", is_flag=True, help="Errors only.", section=OUTPUT)
 def command(
     bundle: Path,
     manifest_sha256: str | None,
@@ -72,7 +81,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Verify every file of a bundle; nothing of it is used, and nothing is changed."""
+    """Verify every file of a bundle; nothing is used or changed."""
     codes = [0]
 
     def call() -> None:
@@ -86,7 +95,7 @@ def command(
                 manifest_sha256=manifest_sha256,
                 allowed_signers=allowed_signers,
                 signer=signer,
-                told=None if quiet else tell,
+                log=None if quiet else tell,
                 deep=deep,
             )
         except UsageError as error:
@@ -131,7 +140,7 @@ def _as_json(report: Report, bundle: Path, elapsed: float) -> dict[str, Any]:
 
 
 def _artifacts(report: Report, folder: Path | None) -> list[dict[str, Any]]:
-    """The packages that the bundle holds, by a manifest that could be read; what a delta leaves out is not here."""
+    """The packages in the bundle, if its manifest is readable; without those that a delta leaves out."""
     errors: dict[str, ResumeDLError] = {}
     for problem in report.problems:
         kind = StoreError if problem.what == "machine" else IntegrityError

@@ -18,7 +18,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Look here too; repeatable.")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
-    """Remove unfinished downloads that nobody works on; finished packages stay."""
+    """Remove unfinished downloads that no process uses; finished packages stay."""
 
     def call() -> None:
         from resume_dl.app.leftovers import clean, folders, notes_of

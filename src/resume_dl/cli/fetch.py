@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, transfer_of
-from resume_dl.cli.specs import check_specs, request_of, spec_options
+from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
 from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
@@ -25,51 +26,65 @@ _PATH = click.Path(path_type=Path)
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 """The names that PEP 751 allows."""
 _SHOWN = 5
-"""No more things that were asked for are repeated in a line."""
+"""Most requested names in one line."""
 
 
-@click.command("fetch")
+@click.command(
+    "fetch",
+    cls=SectionedCommand,
+    examples=(
+        "resume-dl fetch -c pytorch pytorch=1.7 cudatoolkit=11.0",
+        "resume-dl fetch --file environment.yml --platform win-64 --dest packages",
+        "resume-dl fetch --pip 'torch==1.6.0' --mirror tuna --limit-rate 2M",
+    ),
+)
 @spec_options
-@option("-p", "--prefix", "prefix", type=_PATH, help="Solve for the environment in this folder.")
-@option("-n", "--name", "name", help="Solve for the environment of this name.")
-@option("--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]")
-@option("--wheel-dir", "wheel_dir", type=_PATH, help="Where wheels go.  [default: one in our cache]")
+@option("-p", "--prefix", "prefix", type=_PATH, help="Solve for the environment in this folder.", section=WHAT)
+@option("-n", "--name", "name", help="Solve for the environment of this name.", section=WHAT)
+@option(
+    "--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]", section=WHERE_TO
+)
+@option(
+    "--wheel-dir", "wheel_dir", type=_PATH, help="The folder for wheels.  [default: one in our cache]", section=WHERE_TO
+)
 @option(
     "--rattler-cache",
     "rattler_cache",
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
-    help="Into rattler's and pixi's cache instead.  [default: where they keep it]",
+    help="Put packages into rattler's and pixi's cache.  [default: theirs]",
+    section=WHERE_TO,
 )
-@option("--dest", type=_PATH, help="Plain files into this folder, no cache.")
-@option("--no-extract", "no_extract", is_flag=True, help="Leave the archives packed.")
-@option("--dry-run", "dry_run", is_flag=True, help="Resolve and say what would be fetched.")
+@option("--dest", type=_PATH, help="Put plain files into this folder, not into a cache.", section=WHERE_TO)
+@option("--no-extract", "no_extract", is_flag=True, help="Leave the archives packed.", section=WHERE_TO)
+@option("--dry-run", "dry_run", is_flag=True, help="Resolve, and show what would be fetched.", section=OUTPUT)
 @option(
     "--lock",
     "lock",
     multiple=True,
     type=_PATH,
-    help="Write the result: an @EXPLICIT list, or the pip side if it is named pylock.toml (or pylock.NAME.toml).",
+    help="Write an @EXPLICIT list, or pip's lock if named pylock.toml (pylock.NAME.toml); repeatable.",
+    section=WHERE_TO,
 )
 @transfer_options
 def command(specs: tuple[str, ...], **options: Any) -> int:
-    """Resolve conda specs (as pytorch=1.7), download, verify, and put them into conda's package cache.
+    """Resolve conda specs such as pytorch=1.7, then download and verify the packages into conda's package cache.
 
-    With --pip (or a requirements file) wheels too, into a folder that pip installs from.
-    Interrupted in any way, the same command goes on where it was. Afterwards conda or pip installs without a download.
+    With --pip or a requirements file, wheels go into a folder that pip installs from.
+    After any interruption, the same command continues. Then conda or pip installs without a download.
     """
     if options["prefix"] and options["name"]:
-        raise click.UsageError("--prefix and --name are two names for one thing: give one of them")
+        raise click.UsageError("--prefix and --name exclude each other")
     if options["lock"] and len(options["platform"]) > 1:
-        raise click.UsageError("--lock writes a list for one platform: give one --platform at a time")
+        raise click.UsageError("--lock writes a list for one platform: give one --platform")
     _check_rattler_cache(options)
     check_specs(options, specs, hint="resume-dl fetch pytorch=1.7")
     from resume_dl.resolve.worker import RattlerWorker
 
     with RattlerWorker() as worker:
         if specs:
-            worker.start()  # it loads beside what we load; a list needs none, and what a file needs it says later
+            worker.start()  # it loads while we do; a list needs no solver, and a file's needs are not known yet
         return _fetch(specs, options, worker)
 
 
@@ -80,7 +95,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
     locks = _locks(options["lock"])
 
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
-        # at once: to ask conda for its settings and to load the solver take their seconds
+        # now: conda's settings and the solver take seconds to load
         reporter.message(f"resolving {_wanted(specs, options)}", level="info")
         setup = load_setup(transfer_of(options), os.environ)
         asked = request_of(specs, options)
@@ -102,32 +117,34 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
 
 
 def _wanted(specs: tuple[str, ...], options: Mapping[str, Any]) -> str:
-    """What was asked for, in a line."""
+    """The request in one line."""
     words = [*specs, *options["pip"], *(path.name for path in options["file"])]
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(words[:_SHOWN]) + more
 
 
 def _check_rattler_cache(options: Mapping[str, Any]) -> None:
-    """One place for the packages, unpacked; and no package taken for the folder that may follow the option."""
+    """Refuse conflicting options, and a package name taken for the option's folder."""
     named = options["rattler_cache"]
     if named is None:
         return
     if options["pkgs_dir"] or options["dest"]:
         other = "--pkgs-dir" if options["pkgs_dir"] else "--dest"
-        raise click.UsageError(f"--rattler-cache and {other} are two places for one thing: give one of them")
+        raise click.UsageError(f"--rattler-cache and {other} exclude each other")
     if options["no_extract"]:
-        raise click.UsageError("--no-extract leaves nothing for --rattler-cache: rattler keeps unpacked packages only")
+        raise click.UsageError(
+            "--no-extract and --rattler-cache exclude each other: rattler keeps unpacked packages only"
+        )
     if named and Path(named).name == named and not Path(named).is_dir():
         raise click.UsageError(f"is {named!r} a package or a folder? Put --rattler-cache last, or write ./{named}")
 
 
 def _locks(paths: Sequence[Path]) -> dict[bool, Path | None]:
-    """Whether it is pip's -> the one lock of that kind."""
+    """Whether it is pip's -> the lock file of that kind."""
     found: dict[bool, Path | None] = {False: None, True: None}
     for path in paths:
         is_pip = _PYLOCK.fullmatch(path.name) is not None
         if found[is_pip] is not None:
-            raise click.UsageError(f"--lock {found[is_pip]} and {path} are for one and the same list: give one of them")
+            raise click.UsageError(f"--lock {found[is_pip]} and {path} are the same kind of list: give one of them")
         found[is_pip] = path
     return found

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from resume_dl.cli.help_sections import WHAT, WHERE_FROM, WHERE_TO, SectionedCommand
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, transfer_of
 from resume_dl.cli.summary import say_files
@@ -21,16 +22,38 @@ if TYPE_CHECKING:
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 
 
-@click.command("get")
+@click.command(
+    "get",
+    cls=SectionedCommand,
+    examples=(
+        "resume-dl get https://example.org/data.tar",
+        "resume-dl get https://example.org/data.tar --sha256 HEX -o data/",
+        "resume-dl get https://example.org/a.bin --mirror-url https://mirror.example/a.bin",
+    ),
+)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@option("--sha256", metavar="HEX", help="What the file must hash to.")
-@option("--md5", metavar="HEX", help="The same where only an MD5 is known.")
-@option("-o", "--output", "output", metavar="FILE|DIR/", help="The file to write, or the folder to write into.")
-@option("--force", is_flag=True, help="Overwrite another file that is there.")
-@option("--mirror-url", "mirror_url", multiple=True, metavar="URL", help="The same bytes elsewhere; repeatable.")
+@option("--sha256", metavar="HEX", help="The file's SHA-256.", section=WHAT)
+@option("--md5", metavar="HEX", help="The file's MD5, if no SHA-256 is known.", section=WHAT)
+@option(
+    "-o",
+    "--output",
+    "output",
+    metavar="FILE|DIR/",
+    help="The file or folder to write to.",
+    section=WHERE_TO,
+)
+@option("--force", is_flag=True, help="Overwrite an existing file.", section=WHERE_TO)
+@option(
+    "--mirror-url",
+    "mirror_url",
+    multiple=True,
+    metavar="URL",
+    help="Another URL of the same file; repeatable.",
+    section=WHERE_FROM,
+)
 @transfer_options
 def command(urls: tuple[str, ...], **options: Any) -> int:
-    """Download any URL, resumable; verified where a digest is given."""
+    """Download any URL, resumable, and verified if a digest is given."""
     from resume_dl.app.get import GetRequest, get
     from resume_dl.transfer.setup import load_setup
 
@@ -38,11 +61,11 @@ def command(urls: tuple[str, ...], **options: Any) -> int:
         try:
             urlsplit(url)
         except ValueError as error:
-            raise click.UsageError(f"no address can be read from {redact(url)}: {error}") from error
+            raise click.UsageError(f"{redact(url)} is not a valid URL: {error}") from error
     named = options["output"]
     if named == "-":
         raise click.UsageError(
-            "-o -: standard output is not supported, since nothing is given out before it is verified; "
+            "-o -: standard output is not supported, since bytes are released only after verification; "
             "name a file and read that (a file called - is ./-)"
         )
     output = None if named is None else Path(named)

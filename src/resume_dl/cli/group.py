@@ -1,4 +1,4 @@
-"""The ``resume-dl`` command group; every command of it is loaded when it is called."""
+"""The ``resume-dl`` command group; each command is loaded on use."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from resume_dl import __version__
 from resume_dl.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "fetch": "Resolve conda packages, download, verify, put them into conda's package cache.",
+    "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
     "get": "Download any URL, resumable and verified.",
-    "pip": "pip install with the files fetched first; the lines of pip.conf for it.",
-    "bundle": "Offline bundles: prepared here, verified and installed on a machine without a net.",
-    "probe": "This machine's profile, as a file for who prepares a bundle for it.",
-    "status": "Unfinished downloads: what is safe on disk, what is left.",
+    "pip": "pip install with files fetched first; settings of pip.conf for it.",
+    "bundle": "Bundles: made here, verified and installed on an offline machine.",
+    "probe": "Print this machine's profile, from which a bundle is made for it.",
+    "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "clean": "Remove unfinished downloads.",
-    "mirrors": "The mirrors and what they carry.",
-    "demo": "The main job against built-in flaky mirrors, killed and resumed.",
+    "mirrors": "List the mirrors and what they carry.",
+    "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
 }
 
 
@@ -31,13 +31,13 @@ COMMANDS = {
 @click.version_option(__version__, prog_name="resume-dl")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Fetch conda packages whole, over slow, breaking or censored lines."""
+    """Fetch conda packages reliably over slow, breaking or censored connections."""
     from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
     if {"-h", "--help"} & set(context.obj or ()):
-        return  # help must come beside a config.toml that is broken: it is what one looks into then
+        return  # help must work with a broken config.toml, which it helps to correct
     defaults = load_config(find_paths(os.environ).config_file)
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
     looking = {

@@ -1,4 +1,4 @@
-"""The entry point: loads nothing by itself, so that an early Ctrl-C too ends in one word and not in a traceback."""
+"""The entry point; imports nothing at first, so that an early Ctrl-C prints one word and no traceback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_missing_streams() -> None:
-    """Give closed standard streams the null device: else the next file opened gets their number, and what is said."""
+    """Open the null device for closed standard streams; else the next opened file would get their output."""
     number = os.open(os.devnull, os.O_RDWR)
     while number <= 2:
         os.set_inheritable(number, True)

@@ -12,7 +12,7 @@ from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json
 
 _PIP = {"pypi:simple": "package index", "pypi:files": "its files", "wheels:pytorch": "pytorch's wheels"}
-"""The origins of pip's side, as people call them, in the order in which they are shown."""
+"""The origins of pip's packages: names to show, in order."""
 
 
 @click.group("mirrors")
@@ -21,7 +21,12 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--mirrors", "mirrors_file", type=click.Path(path_type=Path), help="These instead of the shipped ones.")
+@click.option(
+    "--mirrors",
+    "mirrors_file",
+    type=click.Path(path_type=Path),
+    help="Use this mirrors.toml instead of the shipped one and yours.",
+)
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
     """List every mirror with the origins it carries, best first."""
@@ -54,13 +59,13 @@ def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
             for line in _coverage(mirror.carries):
                 say(f"{'':<12} {line}")
             if mirror.name in blocked:
-                say(f"{'':<12} has refused us {blocked[mirror.name]}")
+                say(f"{'':<12} has blocked this machine {blocked[mirror.name]}")
 
     return guarded("mirrors", call, as_json=as_json)
 
 
 def _coverage(carries: Mapping[str, str]) -> list[str]:
-    """What a mirror carries, for whom: conda's channels in one line, pip's side in another."""
+    """The origins of a mirror: conda's channels in one line, pip's in another."""
     channels = [origin.removeprefix("conda:") for origin in carries if origin.startswith("conda:")]
     known = [words for origin, words in _PIP.items() if origin in carries]
     other = [origin for origin in carries if not origin.startswith("conda:") and origin not in _PIP]

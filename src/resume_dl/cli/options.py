@@ -1,4 +1,4 @@
-"""The options that every downloading command has, and how their values are read."""
+"""Options of every downloading command, and their types."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from resume_dl.cli.help_sections import HOW_FAST, OUTPUT, WHERE_FROM, SectionedOption
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.units import parse_size
 
@@ -32,7 +33,7 @@ class Rate(click.ParamType[float, str]):
         """Bytes a second."""
         found = _RATE.fullmatch(str(value).strip())
         if found is None or float(found["number"]) <= 0:
-            self.fail(f"{value!r} is no rate; write it as 500k or 2M (bytes a second)", param, ctx)
+            self.fail(f"{value!r} is not a rate; write it as 500k or 2M (bytes a second)", param, ctx)
         return float(found["number"]) * _UNITS[found["unit"].lower()]
 
 
@@ -47,7 +48,7 @@ class Duration(click.ParamType[float, str]):
             return math.inf
         found = _DURATION.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no duration; write it as 90s, 10m, 2h or never", param, ctx)
+            self.fail(f"{value!r} is not a duration; write it as 90s, 10m, 2h or never", param, ctx)
         return float(found["number"]) * _SECONDS[found["unit"].lower()]
 
 
@@ -63,7 +64,7 @@ class Size(click.ParamType[int, str]):
         except ValueError:
             size = 0
         if size < 1:
-            self.fail(f"{value!r} is no size; write it as 4GiB or 700MB", param, ctx)
+            self.fail(f"{value!r} is not a size; write it as 4GiB or 700MB", param, ctx)
         return size
 
 
@@ -71,40 +72,106 @@ def option(*names: str, **settings: Any) -> Callable[[_Command], _Command]:
     """A click option that also reads ``RESUME_DL_<NAME>``."""
     long = next(name for name in names if name.startswith("--"))
     variable = "RESUME_DL_" + long[2:].split("/")[0].replace("-", "_").upper()
-    return click.option(*names, envvar=variable, **settings)
+    return click.option(*names, cls=SectionedOption, envvar=variable, **settings)
 
 
 _PATH = click.Path(path_type=Path)
 
 _TRANSFER = (
-    option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own."),
-    option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable."),
-    option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins."),
     option(
-        "--index-from", "index_from", multiple=True, metavar="NAME", help="Trust this mirror's indexes; repeatable."
+        "--mirrors",
+        "mirrors",
+        type=_PATH,
+        help="Use this mirrors.toml instead of the shipped one and yours.",
+        section=WHERE_FROM,
     ),
-    option("--connections", type=click.IntRange(1, 64), metavar="N", help="Connections in all.  [default: 8]"),
-    option("--per-host", "per_host", type=click.IntRange(1, 16), metavar="N", help="To one host.  [default: 2]"),
-    option("--limit-rate", "limit_rate", type=Rate(), help="Over everything, as 500k or 2M bytes a second."),
-    option("--give-up-after", "give_up_after", type=Duration(), help="Without progress; or never.  [default: 10m]"),
-    option("--max-index-size", "max_index_size", type=Size(), help="Largest channel index.  [default: 1GiB]"),
-    option("--refresh", "refresh", is_flag=True, help="Ask for every channel index again, past caches."),
+    option(
+        "--mirror",
+        "mirror",
+        multiple=True,
+        metavar="NAME",
+        help="Use only this mirror; repeatable.",
+        section=WHERE_FROM,
+    ),
+    option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins.", section=WHERE_FROM),
+    option(
+        "--index-from",
+        "index_from",
+        multiple=True,
+        metavar="NAME",
+        help="Trust this mirror's indexes as the channel's own; repeatable.",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--connections",
+        type=click.IntRange(1, 64),
+        metavar="N",
+        help="Most connections.  [default: 8]",
+        section=HOW_FAST,
+    ),
+    option(
+        "--per-host",
+        "per_host",
+        type=click.IntRange(1, 16),
+        metavar="N",
+        help="Most connections to one host.  [default: 2]",
+        section=HOW_FAST,
+    ),
+    option(
+        "--limit-rate",
+        "limit_rate",
+        type=Rate(),
+        help="Total speed, such as 500k or 2M bytes a second.",
+        section=HOW_FAST,
+    ),
+    option(
+        "--give-up-after",
+        "give_up_after",
+        type=Duration(),
+        help="Time without progress, or never.  [default: 10m]",
+        section=HOW_FAST,
+    ),
+    option(
+        "--max-index-size",
+        "max_index_size",
+        type=Size(),
+        help="Largest channel index.  [default: 1GiB]",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--refresh", "refresh", is_flag=True, help="Fetch every channel index again, past caches.", section=WHERE_FROM
+    ),
     option(
         "--index-max-age",
         "index_max_age",
         type=Duration(),
-        help="Use a kept channel index this old unasked.  [default: as its server says]",
+        help="Use a kept channel index up to this age.  [default: as its server says]",
+        section=WHERE_FROM,
     ),
-    option("--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file."),
-    option("--offline", is_flag=True, help="Ask nobody; use what is here."),
-    option("--debug-trace", "debug_trace", type=_PATH, metavar="FILE", help="Write the run's story; docs/trace.md."),
+    option(
+        "--no-wait", "no_wait", is_flag=True, help="Do not wait for another process on the same file.", section=HOW_FAST
+    ),
+    option("--offline", is_flag=True, help="Use only local files; no network.", section=WHERE_FROM),
+    option(
+        "--debug-trace",
+        "debug_trace",
+        type=_PATH,
+        metavar="FILE",
+        help="Write a trace of the run; docs/trace.md.",
+        section=OUTPUT,
+    ),
 )
 _OUTPUT = (
-    option("--json", "json", is_flag=True, help="One JSON object on stdout at the end, nothing else there."),
-    option("--progress", type=click.Choice(["bar", "plain", "json", "none"]), help="How progress goes to stderr."),
-    option("--quiet", is_flag=True, help="Errors only."),
-    option("--verbose", is_flag=True, help="Every failure of every source."),
-    option("--debug", is_flag=True, help="A traceback where something goes wrong."),
+    option("--json", "json", is_flag=True, help="Print one JSON object on stdout, and nothing else.", section=OUTPUT),
+    option(
+        "--progress",
+        type=click.Choice(["bar", "plain", "json", "none"]),
+        help="Form of the progress on stderr.",
+        section=OUTPUT,
+    ),
+    option("--quiet", is_flag=True, help="Show errors only.", section=OUTPUT),
+    option("--verbose", is_flag=True, help="Show every failure of every source.", section=OUTPUT),
+    option("--debug", is_flag=True, help="Show a traceback of errors.", section=OUTPUT),
 )
 
 
@@ -116,19 +183,19 @@ def output_options(command: _Command) -> _Command:
 
 
 def network_options(command: _Command) -> _Command:
-    """Mirrors, connections, patience: what every command that downloads has, and nothing about its output."""
+    """Add the options of downloads: mirrors, connections, time-outs; without output options."""
     for add in reversed(_TRANSFER):
         command = add(command)
     return command
 
 
 def transfer_options(command: _Command) -> _Command:
-    """What every command that downloads has, output options included."""
+    """Add the options of downloads and of output."""
     return network_options(output_options(command))
 
 
 def default_transfer(env: Mapping[str, str], *, mirrors: Path | None = None) -> TransferOptions:
-    """What the user's config.toml and ``RESUME_DL_*`` say, for who downloads without a command line of ours.
+    """The options in config.toml and ``RESUME_DL_*``, for callers without a command line of ours.
 
     ``mirrors`` is as ``--mirrors``. Raises ConfigurationError.
     """
@@ -149,8 +216,8 @@ def default_transfer(env: Mapping[str, str], *, mirrors: Path | None = None) -> 
 
 def _transfer_parameters() -> list[click.Parameter]:
     @transfer_options
-    def holder() -> None:
-        """Carries the parameters that the decorators leave on it."""
+    def carrier() -> None:
+        """Hold the parameters that the decorators add."""
 
-    found: list[click.Parameter] = holder.__click_params__  # type: ignore[attr-defined]  # click's decorators set it
+    found: list[click.Parameter] = carrier.__click_params__  # type: ignore[attr-defined]  # click's decorators set it
     return found[::-1]

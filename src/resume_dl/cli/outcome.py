@@ -1,4 +1,4 @@
-"""Runs the command group and turns whatever it ends with into words, the JSON object and an exit code."""
+"""The outcome of the command group: messages, the JSON object and an exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def outcome(given: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         error = stopped()
         tell(error.message)
-    except Exception as caught:  # noqa: BLE001 - a bug is told in one line, with its exit code
+    except Exception as caught:  # noqa: BLE001 - an internal error is one line, with its exit code
         # commands have mapped their own: without a file's name it is stdout that did not take click's help text
         error = give_up_stdout(caught) if isinstance(caught, OSError) and caught.filename is None else as_error(caught)
         show_error(error)
@@ -39,7 +39,7 @@ def outcome(given: Sequence[str]) -> int:
 
 
 def _refuse_other_encodings(given: Sequence[str]) -> None:
-    """Raise ConfigurationError for a word that is no text: it could neither be sent, nor stored, nor shown."""
+    """Raise ConfigurationError for an argument that is not valid UTF-8."""
     words = {f"argument {number}": word for number, word in enumerate(given, 1)}
     words.update((name, value) for name, value in os.environ.items() if name.startswith("RESUME_DL_"))
     for name, word in words.items():
@@ -52,14 +52,14 @@ def _refuse_other_encodings(given: Sequence[str]) -> None:
 
 
 def _shown(caught: click.ClickException) -> ConfigurationError:
-    """Print click's own words, config.toml named where the value came from there."""
+    """The error for click's message, naming config.toml if the value is from there."""
     from resume_dl.settings.paths import find_paths
 
     where = ""
     if isinstance(caught, click.BadParameter) and caught.ctx is not None and caught.param is not None:
         name = caught.param.name
         if name is not None and caught.ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP:
-            where = f" (it stands in {find_paths(os.environ).config_file})"
+            where = f" (in {find_paths(os.environ).config_file})"
     text = io.StringIO()
     caught.show(file=text)
     tell(text.getvalue().rstrip("\n") + where)
@@ -67,7 +67,7 @@ def _shown(caught: click.ClickException) -> ConfigurationError:
 
 
 def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
-    """The exit code; scripts that asked for JSON get their object all the same."""
+    """Show an error and return its exit code; with --json as an object too."""
     if _wants_json(given):
         try:
             say_json(_as_json(_command_of(given), error))
@@ -78,7 +78,7 @@ def _say_outcome(given: Sequence[str], error: ResumeDLError) -> int:
 
 
 def _command_of(given: Sequence[str]) -> str:
-    """``fetch``, ``bundle split``: what its JSON object calls itself; empty where no word of ``given`` is one."""
+    """``fetch``, ``bundle split``: the name in its JSON object; empty if ``given`` has none."""
     command = next((word for word in given if word in COMMANDS), "")
     from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
 
@@ -89,7 +89,7 @@ def _command_of(given: Sequence[str]) -> str:
 
 
 def _as_json(command: str, error: ResumeDLError) -> dict[str, Any]:
-    """The object of a run that came to nothing; of what downloads nothing only the part that all have in common."""
+    """The object of a failed run; for commands without downloads only the common part."""
     from resume_dl.transfer.report import RunResult, error_json
 
     if command.startswith("bundle ") and command != "bundle create":

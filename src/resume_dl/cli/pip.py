@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand, SectionedOption
 from resume_dl.cli.options import network_options, option
 from resume_dl.cli.pip_config import command as config
 from resume_dl.cli.run import Cancelled, run, transfer_of
@@ -23,28 +24,46 @@ _PATH = click.Path(path_type=Path)
 
 @click.group("pip")
 def command() -> None:
-    """Install with pip what was fetched first, and tell pip of mirrors."""
+    """Install with pip from fetched files, and configure pip for mirrors."""
 
 
 command.add_command(config)
 
 
-@command.command("install", context_settings={"ignore_unknown_options": True})
+@command.command(
+    "install",
+    cls=SectionedCommand,
+    examples=(
+        "resume-dl pip install torch==1.6.0",
+        "resume-dl pip install -r requirements.txt --mirror tuna",
+        "resume-dl pip install --python .venv numpy --limit-rate 500k",
+    ),
+    context_settings={"ignore_unknown_options": True},
+)
 @click.option(
     "--python",
     "python",
     type=_PATH,
-    help="Install into this Python, or environment.  [default: the active one]",
+    help="Install into this Python or environment.  [default: the active one]",
+    cls=SectionedOption,
+    section=WHERE_TO,
 )
-@option("--wheel-dir", "wheel_dir", type=_PATH, help="Where wheels go.  [default: one in our cache]")
-@option("--allow-sdist", "allow_sdist", is_flag=True, help="Source archives too, where there is no wheel.")
-@option("--progress", type=click.Choice(["bar", "plain", "json", "none"]), help="How progress goes to stderr.")
+@option(
+    "--wheel-dir", "wheel_dir", type=_PATH, help="The folder for wheels.  [default: one in our cache]", section=WHERE_TO
+)
+@option("--allow-sdist", "allow_sdist", is_flag=True, help="Allow source archives if there is no wheel.", section=WHAT)
+@option(
+    "--progress",
+    type=click.Choice(["bar", "plain", "json", "none"]),
+    help="Form of the progress on stderr.",
+    section=OUTPUT,
+)
 @network_options
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS OF PIP INSTALL]...")
 def install(args: tuple[str, ...], **options: Any) -> int:
-    """Do what pip install does, with the files fetched first: resumable, from every mirror, verified.
+    """Fetch the files first, resumable, verified and from every mirror; then run pip install with them.
 
-    The options of pip install have their meaning there; pip itself installs in the end, and asks no index.
+    Options of pip install have their usual meaning; pip itself installs, without an index.
     """
     shared = {"quiet": bool({"-q", "-qq", "-qqq", "--quiet"} & {*args}), "debug": "--debug" in args}
     job: PipInstall | None = None

@@ -14,12 +14,12 @@ _PATH = click.Path(path_type=Path)
 
 
 @click.command("config")
-@click.option("--apply", "do_apply", is_flag=True, help="Write them, by pip config set, for this user.")
+@click.option("--apply", "do_apply", is_flag=True, help="Write them with pip config set, for this user.")
 @option("--wheel-dir", "wheel_dir", type=_PATH, help="The folder of finished wheels.  [default: the one of fetch]")
-@option("--mirrors", "mirrors", type=_PATH, help="These mirrors instead of the shipped and your own.")
-@option("--mirror", "mirror", multiple=True, metavar="NAME", help="Only this mirror; repeatable.")
+@option("--mirrors", "mirrors", type=_PATH, help="Use this mirrors.toml instead of the shipped one and yours.")
+@option("--mirror", "mirror", multiple=True, metavar="NAME", help="Use only this mirror; repeatable.")
 @option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins.")
-@option("--offline", is_flag=True, help="Measure nothing: the mirrors in the table's order.")
+@option("--offline", is_flag=True, help="Do not measure; use the table's order of mirrors.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(
     *,
@@ -31,7 +31,7 @@ def command(
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Show the lines of pip.conf that make pip use the quickest mirror and the wheels that were fetched."""
+    """Show the lines of pip.conf that make pip use the fastest mirror and the fetched wheels."""
 
     def call() -> None:
         from resume_dl.app.pip_config import advise, apply

@@ -1,4 +1,4 @@
-"""``resume-dl probe``: the same code as the script that runs where resume-dl is not installed."""
+"""``resume-dl probe``: the same code as the script for machines without resume-dl."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PLACE = click.Path(path_type=Path)
 
 
 def inventory_options(command: _Command) -> _Command:
-    """Where to look, and where the answer goes. Not ``pkgs_dir``: config.toml's is the one folder that fetch fills."""
+    """Add the options for folders and output. Not ``pkgs_dir``: in config.toml that is the cache that fetch fills."""
     for add in (
-        click.option("--json", "json", is_flag=True, help="Changes nothing: it is JSON anyway."),
+        click.option("--json", "json", is_flag=True, help="Accepted and ignored: the output is JSON."),
         click.option("--quiet", is_flag=True, help="Errors only."),
-        click.option("-o", "--output", type=_PLACE, help="Into this file (PowerShell's > writes UTF-16)."),
-        click.option("--wheels", "wheels", multiple=True, type=_PLACE, help="A folder of wheels too; repeatable."),
-        click.option("--pkgs-dir", "caches", multiple=True, type=_PLACE, help="A package cache too; repeatable."),
+        click.option("-o", "--output", type=_PLACE, help="Write to this file (PowerShell's > writes UTF-16)."),
+        click.option("--wheels", "wheels", multiple=True, type=_PLACE, help="Also this folder of wheels; repeatable."),
+        click.option("--pkgs-dir", "caches", multiple=True, type=_PLACE, help="Also this package cache; repeatable."),
     ):
         command = add(command)
     return command
@@ -34,7 +34,7 @@ def inventory_options(command: _Command) -> _Command:
 
 @click.command("probe")
 @inventory_options
-@click.option("--no-inventory", is_flag=True, help="Do not hash what lies in the caches.")
+@click.option("--no-inventory", is_flag=True, help="Do not hash the files in the caches.")
 @click.option("--script", is_flag=True, help="Print the one-file script for a machine without resume-dl.")
 def command(
     caches: tuple[Path, ...],
@@ -59,7 +59,7 @@ def command(
             _write(write_archive("probe"), output)
             return
         folders = [named(caches), named(wheels)]
-        profile = look(told=teller(quiet=quiet), created_by=CREATED_BY)
+        profile = look(log=line_printer(quiet=quiet), created_by=CREATED_BY)
         answer = dict(profile.answer)
         if not no_inventory:
             answer["inventory"] = collect(profile.pkgs_dirs, *folders, quiet=quiet)
@@ -79,21 +79,21 @@ def named(places: Iterable[Path]) -> list[Path]:
     return found
 
 
-def teller(*, quiet: bool) -> Callable[[str], None]:
-    """Takes progress and notes: they go to stderr, or nowhere."""
+def line_printer(*, quiet: bool) -> Callable[[str], None]:
+    """A function that prints progress and notes to stderr, or nothing if ``quiet``."""
     return (lambda _: None) if quiet else tell
 
 
 def collect(found: Iterable[Path], caches: Iterable[Path], wheels: Iterable[Path], *, quiet: bool) -> Any:
-    """The inventory of the folders named, of conda's caches and of our own wheels; told on stderr."""
+    """The inventory of the given folders, conda's caches and our own wheels; progress on stderr."""
     from resume_dl.offline_tools.machine.inventory import inventory
     from resume_dl.offline_tools.machine.package_places import wheel_dirs
 
-    return inventory([*caches, *found], [*wheels, *wheel_dirs()], teller(quiet=quiet))
+    return inventory([*caches, *found], [*wheels, *wheel_dirs()], line_printer(quiet=quiet))
 
 
 def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:
-    """The JSON object. Raises StoreError where stdout does not take it."""
+    """Print or write the JSON object. Raises StoreError if that fails."""
     if output is None:
         say_json(answer)
         return

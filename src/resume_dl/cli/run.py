@@ -1,4 +1,4 @@
-"""Runs one command: signals, progress, the JSON object, exit codes, and errors as people should see them."""
+"""The run of one command: signals, progress, the JSON object, exit codes, error messages."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 Cancelled = Callable[[], bool]
 _PROSE = {"message", "hint", "notes", "note"}
-"""Keys of the JSON object whose texts are for people."""
+"""Keys of the JSON object with texts for people."""
 
 
 class Stop:
-    """Ctrl-C once: ``cancelled()`` turns True and the run ends cleanly. Twice: KeyboardInterrupt."""
+    """Ctrl-C handling: the first ends the run cleanly (``cancelled()``), the second raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
         self.number = 0
-        """The signal that asked for it; 0 as long as none did."""
+        """The signal received; 0 if none."""
 
     def cancelled(self) -> bool:
         """Whether the user wants to stop."""
@@ -46,7 +46,7 @@ class Stop:
     def listening(self) -> Iterator[None]:
         """Catch SIGINT and SIGTERM (on Windows also Ctrl-Break) while the block runs.
 
-        One that is ignored stays so: whoever started us in the background wanted it (POSIX shells, nohup).
+        An ignored signal stays ignored, as for background jobs (POSIX shells, nohup).
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -71,7 +71,7 @@ class Stop:
 
 
 def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
-    """The common options as the use cases take them."""
+    """The common options as values for the use cases."""
     from resume_dl.transfer.setup import TransferOptions
 
     return TransferOptions(
@@ -94,7 +94,7 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
 
 
 def _words() -> tuple[str, ...]:
-    """This command line; empty where it is not ours (the conda plugin's options have none)."""
+    """This command line; empty in the conda plugin."""
     context = click.get_current_context(silent=True)
     given = None if context is None else context.find_root().obj
     return ("resume-dl", *given) if isinstance(given, list) else ()
@@ -108,10 +108,10 @@ def run(
     empty: Callable[[], RunResult] | None = None,
     report: Callable[[RunResult], None] = lambda _: None,
 ) -> tuple[RunResult | None, int]:
-    """Run ``call``; print its errors, and the JSON object where asked for. Returns its result and the exit code.
+    """Run ``call``; print its errors, and the JSON object with --json. Returns its result and the exit code.
 
-    ``empty`` makes the result of a run that came to none, where its JSON object has keys of its own. ``report`` tells
-    people what ``call`` gave, before its errors: these come last, where they are looked for.
+    ``empty`` makes the result of a failed run, if the JSON object has keys of its own. ``report`` prints the result,
+    before the errors, which come last.
     """
     from resume_dl.progress.choose import choose
     from resume_dl.transfer.report import RunResult, error_json
@@ -123,27 +123,27 @@ def run(
     started = time.monotonic()
     try:
         with stop.listening():
-            Path.cwd()  # without one nothing works, and each part would say so in its own words
+            Path.cwd()  # nothing works without one, and each part would report it differently
             result = call(reporter, stop.cancelled)
     except ResumeDLError as caught:
         _trace(options)
-        # Ctrl-C reaches our child processes too: what they then fail with is not the story
+        # Ctrl-C reaches our child processes too: their failures are only a consequence
         error = stopped() if stop.cancelled() else caught
     except KeyboardInterrupt:
         error = stopped()
-    except Exception as caught:  # noqa: BLE001 - a bug is told in one line, with its exit code and the JSON object
+    except Exception as caught:  # noqa: BLE001 - an internal error is one line, with its exit code and the JSON object
         _trace(options)
         error = as_error(caught)
     if result is None:
         result = RunResult(command) if empty is None else empty()
         result.error, result.elapsed = error, time.monotonic() - started
     if options["debug"]:
-        for each in _errors(result):  # what ended in a thread: its own traceback, not where it was collected
+        for each in _errors(result):  # from a thread: its own traceback, not that of the collector
             if isinstance(each, InternalError) and each.__cause__ is not None and each is not error:
                 tell("".join(traceback.format_exception(each.__cause__)))
     as_lines = options["progress"] == "json"
     for shown in _errors(result) if as_lines else ():
-        reporter.event("error", error_json(shown))  # whoever reads lines of JSON must find nothing else there
+        reporter.event("error", error_json(shown))  # readers of JSON lines must find nothing else there
     reporter.close()
     if error is None and not options["json"] and not options["quiet"]:
         report(result)
@@ -161,27 +161,27 @@ def _trace(options: Mapping[str, Any]) -> None:
 
 
 def stopped() -> Interrupted:
-    """The user has asked for it."""
+    """The error for a run stopped by the user."""
     return Interrupted("stopped", hint="run the same command again: what is on disk is kept")
 
 
 def as_error(caught: Exception) -> ResumeDLError:
-    """Any exception as one of ours: the operating system's are about this machine, what nobody expected is a bug."""
+    """Convert any exception: OSErrors concern this machine, unexpected ones are internal errors."""
     if isinstance(caught, ResumeDLError):
         return caught
     if not isinstance(caught, OSError):
         hint = "run it again with --debug and report the traceback"
-        return ResumeDLError(f"a bug in resume-dl: {type(caught).__name__}", hint=hint)
+        return ResumeDLError(f"internal error: {type(caught).__name__}", hint=hint)
     try:
         Path.cwd()
     except OSError:
-        return StoreError("the current folder is not there any more", hint="change to one that is, and try again")
+        return StoreError("the current folder no longer exists", hint="change to another folder, and try again")
     named = f"{caught.filename}: " if caught.filename else ""
-    return StoreError(f"{named}{caught.strerror or caught}", hint="look at this file or folder and its permissions")
+    return StoreError(f"{named}{caught.strerror or caught}", hint="check this file or folder and its permissions")
 
 
 def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
-    """Run a command that downloads nothing; returns its exit code, its error shown, as JSON too where asked for."""
+    """Run a command that downloads nothing, show its error, and return its exit code."""
     try:
         call()
     except Exception as caught:  # noqa: BLE001 - as in run
@@ -197,7 +197,7 @@ def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
 
 
 def _errors(result: RunResult) -> list[ResumeDLError]:
-    """What to tell, each once: files that were stopped together share one line."""
+    """The errors to show, without duplicates: files stopped together share one line."""
     errors = [error for error in (result.error, *(each.error for each in result.artifacts)) if error is not None]
     stopped = [error for error in errors if isinstance(error, Interrupted)]
     if len(stopped) > 1:
@@ -215,12 +215,12 @@ def _errors(result: RunResult) -> list[ResumeDLError]:
 
 
 def show_error(error: ResumeDLError) -> None:
-    """What and why, what to do next, and how much is safe; to stderr."""
+    """Print what happened, why, what to do next, and what is safe on disk, to stderr."""
     show_errors([error])
 
 
 def show_errors(errors: Sequence[ResumeDLError]) -> None:
-    """One after the other; advice that several share is given once, after the last of them."""
+    """Print the errors; a shared hint follows the last of them."""
     for number, error in enumerate(errors):
         tell(f"error: {error.message}")
         if error.resumable_bytes:
@@ -230,7 +230,7 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
 
 
 def tell(text: str) -> None:
-    """A line on stderr; a closed stderr is no error, and neither is one that nobody reads."""
+    """Print a line to stderr; a closed stderr or pipe is no error."""
     try:
         _echo(presentable(text), err=True)
     except OSError:
@@ -240,14 +240,14 @@ def tell(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line on stdout; a reader that has gone away is no error. Raises StoreError where it cannot be written."""
+    """Print a line to stdout; a closed pipe is no error. Raises StoreError if it cannot be written."""
     _write(presentable(text))
 
 
 def say_json(report: Mapping[str, Any]) -> None:
-    """The JSON object on stdout, the texts for people in it presentable; as ``say`` otherwise.
+    """Print the JSON object to stdout as ``say`` does, with presentable texts.
 
-    It is ASCII: no byte of it drives a terminal, whatever stands in a name.
+    It is ASCII, so no name in it can control a terminal.
     """
     _write(json.dumps(_scrubbed(report), indent=2))
 
@@ -285,12 +285,12 @@ def _give_up(stream: TextIO) -> None:
 
 
 def give_up_stdout(error: OSError) -> StoreError:
-    """The error for what could not be written; nothing more is: Python would complain again while it ends.
+    """The error for a failed write; closes stdout, on which Python would fail again at exit.
 
     (docs.python.org, signal: "Note on SIGPIPE".)
     """
     _give_up(sys.stdout)
     return StoreError(
         f"cannot write to standard output: {error.strerror or error}",
-        hint="what was downloaded is kept; look at where the output goes",
+        hint="what was downloaded is kept; check where the output goes",
     )

@@ -44,7 +44,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
 
 def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
-    """The lists for people, or as JSON; ``waiting``: whole packages that conda has not installed."""
+    """Print the lists, or JSON; ``waiting``: complete packages that conda has not installed."""
     if as_json:
         rows = [
             {
@@ -72,7 +72,7 @@ def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *,
         said = "" if name != "clean" else "kept     " if each.busy else "removed  "
         sizes = f"{said}{show_bytes(each.done):>9} of {of:>9}"
         if name == "clean":
-            busy = "  (another process works on it)" if each.busy else ""
+            busy = "  (in use by another process)" if each.busy else ""
             say(presentable(f"{sizes}  {each.filename + '  ' if each.filename else ''}{each.folder / each.key}{busy}"))
             continue
         when = "another process works on it" if each.busy else f"{duration_text(each.age)} ago"

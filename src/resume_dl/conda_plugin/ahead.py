@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +27,17 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
 
 if TYPE_CHECKING:
-    from resume_dl.app.prefetch import AheadPlan
+    from resume_dl.app.prefetch import Prefetch
     from resume_dl.cli.run import Stop
     from resume_dl.core.reachability import Reachability
+    from resume_dl.transfer.plan import Plan
     from resume_dl.transfer.report import ArtifactResult
     from resume_dl.transfer.setup import Setup
 
 
 PATIENCE = 120.0
 """Seconds without progress after which conda goes on by itself, where the user has not set ``give_up_after``: less than
-for ``fetch``, because conda may still get through, and somebody waits for its plan."""
+for ``fetch``, because conda may still get through, and its user waits for the plan."""
 
 _network: list[Reachability] = []
 """What this conda knows of the network: a silent server is waited for once a command, not once a solve."""
@@ -65,22 +67,25 @@ def fetch_absent(artifacts: Sequence[Artifact], records: Mapping[str, Any]) -> N
 
 
 def _fetch(artifacts: Sequence[Artifact], records: Mapping[str, Any], wishes: Preferences, stop: Stop) -> None:
-    """Ask, fetch, tell."""
-    from resume_dl.app.prefetch import fetch_ahead, plan_ahead
+    """Plan, ask, fetch, tell."""
+    from resume_dl.app.prefetch import Prefetch
     from resume_dl.progress.choose import choose
+    from resume_dl.transfer.report import RunResult
 
-    setup = load_ours(wishes)
-    plan = plan_ahead(artifacts, setup, compat.first_writable())
-    if wishes.prefetch != ALWAYS and compat.may_ask(records.values()) and not _agreed(plan):
-        return
+    setup, pkgs_dir = load_ours(wishes), compat.first_writable()
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
-    try:
-        with stop.listening():
-            results = fetch_ahead(plan, setup, reporter, cancelled=stop.cancelled)
-    finally:
-        reporter.close()
-    _hand_over(results, records)
-    _say_failures(results)
+    with closing(Prefetch(artifacts, setup, reporter, stop.cancelled, pkgs_dir=pkgs_dir)) as batch:
+        plan = batch.plan(batch.resolve())
+        if wishes.prefetch != ALWAYS and compat.may_ask(records.values()) and not _agreed(batch, plan):
+            return
+        result = RunResult("prefetch")
+        try:
+            with stop.listening():
+                batch.carry_out(plan, result)
+        finally:
+            reporter.close()
+    _hand_over(result.artifacts, records)
+    _say_failures(result.artifacts)
 
 
 def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
@@ -103,7 +108,7 @@ def load_ours(wishes: Preferences, patience: float = PATIENCE) -> Setup:
     return changed(setup, network=_network[0])
 
 
-def _agreed(plan: AheadPlan) -> bool:
+def _agreed(batch: Prefetch, plan: Plan) -> bool:
     """Ask once, on the terminal: conda's own plan and question come afterwards."""
     missing = [each.artifact for each in plan.planned if each.state == "missing"]
     if not missing:
@@ -112,8 +117,9 @@ def _agreed(plan: AheadPlan) -> bool:
         size = "?" if artifact.size is None else show_bytes(artifact.size)
         say(f"  {size:>9}  {artifact.filename}")
     total = show_bytes(sum(artifact.size or 0 for artifact in missing))
-    here = f", {show_bytes(plan.here)} of it here already" if plan.here else ""
-    say(f"{len(missing)} package{'' if len(missing) == 1 else 's'} to fetch, {total}{here}; to {plan.pkgs_dir}")
+    on_disk = batch.here(plan)
+    here = f", {show_bytes(on_disk)} of it here already" if on_disk else ""
+    say(f"{len(missing)} package{'' if len(missing) == 1 else 's'} to fetch, {total}{here}; to {batch.pkgs_dir}")
     sys.stderr.write("resume-dl: fetch them now, before conda's own plan? ([y]/n) ")
     sys.stderr.flush()
     answer = sys.stdin.readline()

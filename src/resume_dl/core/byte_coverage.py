@@ -1,4 +1,4 @@
-"""What of one file is on disk, and who brought it."""
+"""What of one file is on disk, and which source sent it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ByteCoverage:
         return ranges.total if ranges is not None else 0
 
     def owners(self) -> dict[int, RangeSet]:
-        """Everybody's bytes, of this run and earlier ones."""
+        """The bytes of each owner, of this run and earlier ones."""
         found: dict[int, RangeSet] = {}
         for part in (self._earlier, self._now):
             for owner, ranges in part.items():
@@ -77,7 +77,7 @@ class ByteCoverage:
         return gained
 
     def forget(self, ranges: Ranges) -> None:
-        """Believe these bytes no more, whoever brought them."""
+        """Believe these bytes no more, of any owner."""
         for start, end in ranges:
             self.done.remove(start, end)
             for part in (self._earlier, self._now):

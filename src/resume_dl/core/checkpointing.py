@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 
-from resume_dl.core import actions as act
+from resume_dl.core.actions import AdvanceDigest, CheckDigest, LocateDamage, RecordProgress, SyncData
 from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 
 
 class Checkpointing:
-    """One sync and one call on the digest at a time; their actions go to ``out``.
+    """One sync and one call on the digest at a time.
 
     ``journaled``: the file has a journal, so that syncs are of use; ``by_digest``: there is a digest to compute.
     """
 
-    def __init__(self, policy: Policy, out: list[act.Action], *, journaled: bool, by_digest: bool) -> None:
+    def __init__(self, policy: Policy, *, journaled: bool, by_digest: bool) -> None:
         self._policy = policy
-        self._out = out
         self._journaled = journaled
         self._by_digest = by_digest
         self.syncing = False
@@ -43,33 +42,41 @@ class Checkpointing:
         many = self._unsynced >= self._policy.sync_bytes
         return self._synced_at + (self._policy.sync_least_seconds if many else self._policy.sync_seconds)
 
-    def sync_if_due(self, now: float) -> None:
+    def sync_if_due(self, now: float) -> list[SyncData]:
         """Ask for a sync when many bytes or much time came together."""
-        if now >= self.sync_deadline():
-            self.syncing = True
-            self._unsynced = 0
-            self._out.append(act.SyncData())
+        if now < self.sync_deadline():
+            return []
+        self.syncing = True
+        self._unsynced = 0
+        return [SyncData()]
 
-    def synced(self, mark: int, now: float) -> None:
+    def synced(self, mark: int, now: float) -> RecordProgress:
         """The data of every record before ``mark`` is on the disk."""
         self.syncing = False
         self._synced_at = now
-        self._out.append(act.RecordProgress(mark))
+        return RecordProgress(mark)
 
     # ------------------------------------------------------------------ the digest
 
-    def digest_if_due(self, done: RangeSet) -> None:
+    def digest_if_due(self, done: RangeSet) -> list[AdvanceDigest]:
         """Hash on when enough of the file is finished from the start."""
         if self.digesting or not self._by_digest:
-            return
+            return []
         frontier = done.first_gap() if done.covers(0, 1) else 0
-        if frontier - self._digested >= self._policy.digest_step:
-            self.call_digest(act.AdvanceDigest(min(frontier, self._digested + self._policy.digest_most)))
-
-    def call_digest(self, action: act.AdvanceDigest | act.CheckDigest | act.LocateDamage) -> None:
-        """Ask for something that only one call at a time may do."""
+        if frontier - self._digested < self._policy.digest_step:
+            return []
         self.digesting = True
-        self._out.append(action)
+        return [AdvanceDigest(min(frontier, self._digested + self._policy.digest_most))]
+
+    def check_digest(self) -> CheckDigest:
+        """Hash the rest of a complete file; no call on the digest is under way."""
+        self.digesting = True
+        return CheckDigest()
+
+    def locate_damage(self) -> LocateDamage:
+        """Ask where a complete file is wrong; no call on the digest is under way."""
+        self.digesting = True
+        return LocateDamage()
 
     def digest_stands_at(self, position: int) -> None:
         """The digest covers ``[0, position)``."""

@@ -12,7 +12,7 @@ from resume_dl.model.http import CacheHeaders
 class Prepared:
     """The lock is ours and the journal is read: what is on disk, believed.
 
-    ``owners``: who brought which of the ranges, by the label of its source.
+    ``owners``: which source sent which of the ranges, by its label.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
@@ -93,7 +93,7 @@ class RangeCompared:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """The last word of a connection: no write of it can follow.
+    """A connection has ended: no write of it can follow.
 
     ``position``: written up to here; the start for one that wrote nothing (HOLD before WriteHeld), compared up to here
     for COMPARE. ``failure`` None when its lease is complete, or when the core closed it. ``size``: where the body's own

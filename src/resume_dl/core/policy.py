@@ -86,7 +86,7 @@ class Policy:
     digest_step: int = 8 * MIB
     """The digest goes on when so many finished bytes lie before it: below, the round trip costs more than the hash."""
     digest_most: int = 64 * MIB
-    """At most so many at once, so that nobody waits long for a hash that is under way."""
+    """At most so many at once, so that no caller waits long for a hash that is under way."""
 
     compare_block: int = 128 * KIB
     """After a wrong digest, sources are compared in blocks of this size: what a journal's record covers."""
@@ -106,7 +106,7 @@ class Policy:
     """A connection that has not been answered for so long makes way for an idle source that has failed no more often.
     Mirrors far away and proxies take a second or two; all may be slow, so each makes way once."""
     first_byte_seconds: float = 20.0
-    """So long a connection waits for its answer at first: whoever is there answers sooner, nearly always."""
+    """So long a connection waits for its answer at first: a server that is up nearly always answers sooner."""
     first_byte_most: float = 60.0
     """A source that was silent for so long, or slow to answer, has twice as long the next time, up to what conda waits
     (its ``remote_read_timeout_secs``): a proxy that fetches the whole file first answers late, at every attempt."""
@@ -163,4 +163,4 @@ class Policy:
 
 
 DEFAULTS = Policy()
-"""What holds where nobody said otherwise."""
+"""What holds unless the caller says otherwise."""

@@ -15,7 +15,7 @@ _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)
 _UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PROXY_HEADERS = frozenset({"via", "x-squid-error", "x-cache", "x-cache-lookup", "proxy-status", "proxy-authenticate"})
-"""Whoever adds these stands between us and the mirror: its refusal says nothing about the mirror (RFC 9110 7.6.3)."""
+"""Headers of intermediaries: a refusal that carries one says nothing about the mirror (RFC 9110 7.6.3)."""
 STRONG_AFTER = 1.0
 """Seconds by which an answer's Date has to follow its Last-Modified: dates have whole seconds (RFC 9110 8.8.2.2)."""
 _PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)

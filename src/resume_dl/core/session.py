@@ -34,7 +34,7 @@ class Session:
     def handle(self, key: str | None, event: Event, now: float, *, more: bool = False) -> list[tuple[str, Action]]:
         """Give ``event`` to one download (to all where ``key`` is None); returns what to do, in order.
 
-        ``more``: another event follows at once. Only after the last one it is asked of every download what it can use.
+        ``more``: another event follows at once. Idle capacity is reassigned once the batch is handled.
         """
         out: list[tuple[str, Action]] = []
         for target in [key] if key is not None else [*self._running, *self._queue]:
@@ -61,7 +61,7 @@ class Session:
                 continue  # cancelled while it waited
             self._running.append(key)
             out += self._tagged(key, self._downloads[key].start(now))
-        for help_out in (False, True):  # who has work of its own for a connection comes before who could be helped
+        for help_out in (False, True):  # files with work of their own come before those that could be helped
             for key in self._running:
                 out += self._tagged(key, self._downloads[key].fill(now, help_out=help_out))
         self._running = [key for key in self._running if not self._downloads[key].over]
@@ -72,7 +72,7 @@ class Session:
         return min((self._downloads[key].next_deadline() for key in self._running), default=math.inf)
 
     def _in_flight(self) -> int:
-        """Files that want connections; one that waits for another process, or is judged, keeps nobody from starting."""
+        """Files that want connections; one that waits for another process, or is verified, keeps none from starting."""
         return sum(self._downloads[key].wants_room for key in self._running)
 
     @staticmethod

@@ -12,7 +12,7 @@ from resume_dl.core.sources import SourceState
 
 TRIES = 4
 """So many failures in a row, and a source is given up for this page: with back-off that is a few seconds of a line
-that comes and goes. Whoever waits for a page waits for all of it, and has nothing on disk that would be lost."""
+that comes and goes. A page is of use only whole, and nothing on disk would be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nobody may be asked before this moment of the injected clock."""
+    """No source may be asked before this moment of the injected clock."""
 
     until: float
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from resume_dl.demo.package import PackageSpec, index_json, write_package
+from resume_dl.demo.package import STORED, PackageSpec, index_json, write_package
 
 __all__ = ["BuiltPackage", "ChannelInfo", "PackageSpec", "build_channel", "hash_file", "pytorch_like", "write_repodata"]
 
@@ -21,7 +21,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BuiltPackage:
-    """An archive on disk; ``size`` in bytes, digests as lower-case hex, ``record`` as repodata has it."""
+    """An archive on disk; ``size`` in bytes, digests as lower-case hex, ``record`` as in repodata."""
 
     spec: PackageSpec
     path: Path
@@ -43,7 +43,7 @@ class BuiltPackage:
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """A built channel: its folder, and what it offers."""
+    """A built channel: its folder and packages."""
 
     root: Path
     packages: tuple[BuiltPackage, ...]
@@ -66,8 +66,8 @@ def build_channel(
 ) -> ChannelInfo:
     """Write archives and repodata below ``root``; ``subdirs`` get a (perhaps empty) repodata in any case.
 
-    An archive that already lies there is kept: the same description gives the same bytes, so a large one
-    is built once for many tests. Content is streamed, a chunk of 1 MiB at a time.
+    An existing archive is kept: the same description gives the same bytes, so a large one is built once for many
+    tests. Content is streamed in chunks of 1 MiB.
     """
     built = []
     for spec in packages:
@@ -98,7 +98,7 @@ def write_repodata(root: Path, subdir: str, packages: Iterable[BuiltPackage]) ->
     data = json.dumps(document, indent=1).encode()
     for name in ("repodata.json", "current_repodata.json"):
         (root / subdir / name).write_bytes(data)
-        (root / subdir / f"{name}.zst").write_bytes(zstandard.compress(data))
+        (root / subdir / f"{name}.zst").write_bytes(zstandard.compress(data, level=STORED))
 
 
 class FileHash(NamedTuple):

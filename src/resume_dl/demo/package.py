@@ -16,15 +16,15 @@ from typing import Any, Literal
 import zstandard
 
 _CHUNK = 1024 * 1024
-_LEVEL = 1
-"""Payloads are random bytes, which no level makes smaller."""
+STORED = -131072
+"""zstd's fastest level, which shortens next to nothing: an archive's size does not depend on its content."""
 _EPOCH = 1_609_459_200
 """Modification time of every member: fixed, so that the same description always gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSpec:
-    """What a made package is called and holds; sizes in bytes, ``timestamp`` in milliseconds as in repodata.
+    """The name and content of a made package; sizes in bytes, ``timestamp`` in milliseconds as in repodata.
 
     ``payload_size`` bytes of incompressible content, made from ``seed`` and the package's name, go to
     ``share/<name>/payload.bin``. ``files`` are further members (path in the environment -> content); those under
@@ -64,7 +64,7 @@ class PackageSpec:
 
 
 def index_json(spec: PackageSpec) -> dict[str, Any]:
-    """``info/index.json``: what the archive says about itself, and the start of the channel's record."""
+    """``info/index.json``, which also starts the channel's record."""
     index: dict[str, Any] = {
         "build": spec.build,
         "build_number": spec.build_number,
@@ -161,7 +161,7 @@ def _zstd_tar(archive: zipfile.ZipFile, name: str, *, huge: bool) -> Iterator[ta
     """A tar stream inside a zstd frame inside a stored ZIP member."""
     entry = zipfile.ZipInfo(name, date_time=(2021, 1, 1, 0, 0, 0))
     with archive.open(entry, "w", force_zip64=huge) as member:
-        compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        compressor = zstandard.ZstdCompressor(level=STORED)
         with (
             compressor.stream_writer(member, closefd=False) as frame,
             tarfile.open(mode="w|", fileobj=frame, format=tarfile.PAX_FORMAT) as tar,
@@ -172,7 +172,7 @@ def _zstd_tar(archive: zipfile.ZipFile, name: str, *, huge: bool) -> Iterator[ta
 def write_package(spec: PackageSpec, folder: Path) -> Path:
     """Write the archive into ``folder`` (must exist) and return its path; the same spec gives the same bytes.
 
-    It has its name only once it is whole, so an interrupted build leaves nothing that looks finished.
+    It gets its name when complete, so an interrupted build leaves nothing that looks finished.
     """
     path = folder / spec.filename
     building = folder / f"{spec.filename}.building"

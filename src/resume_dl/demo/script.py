@@ -28,12 +28,12 @@ _MB = 1_000_000
 _LARGE = 72 * _MB
 _MEDIUM = 6 * _MB
 _DAMAGE_EVERY = 64 * 1024
-"""So dense that no answer of more than that is right."""
+"""Bytes between damaged ones: so dense that every longer response is damaged."""
 _DROP_AFTER = 5 * _MB
 _PATIENCE = 120.0
-"""Seconds after which a run that does not end is a failure of the demo."""
+"""Seconds for a run; a longer one is a failure of the demo."""
 _WASTE_A_CONNECTION = _MB
-"""What a kill may cost for each open connection, damaged bytes aside."""
+"""Bytes that a kill may cost for each open connection, without damaged ones."""
 _CONNECTIONS = 8
 _DROPPED_VARIABLES = ("CONDA", "RESUME_DL_", "MAMBA", "PIP_", "UV_")
 
@@ -42,17 +42,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The demo's world: what is offered, by whom, and where it shall go."""
+    """The demo's set-up: packages, mirrors and folders."""
 
     folder: Path
     packages: tuple[BuiltPackage, ...]
-    """What ``pytorch=1.7`` needs, whole."""
+    """The complete solution of ``pytorch=1.7``."""
     mirrors: tuple[FlakyMirror, ...]
     damaged: BuiltPackage
-    """What the last of the mirrors has in a wrong copy.
+    """The archive of which the last mirror has a wrong copy.
 
-    It is the largest archive, so it is asked for first, and by more connections than two mirrors may have: every
-    mirror is asked for parts of it, in each run.
+    It is the largest, so it is requested first, and over more connections than two mirrors may have: every mirror
+    serves parts of it, in each run.
     """
 
     @property
@@ -70,12 +70,12 @@ class _Stage:
 
     @property
     def damaged_bytes(self) -> int:
-        """What came in answers with wrong bytes."""
+        """Bytes of responses with wrong bytes."""
         return self.corrupting.counts.damaged.get(self.damaged.filename, 0)
 
     @property
     def dropped_bytes(self) -> int:
-        """What answers had brought that were ended before their time."""
+        """Bytes of responses that ended early."""
         return sum(mirror.counts.dropped_bytes for mirror in self.mirrors)
 
     @property
@@ -86,14 +86,14 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Killed:
-    """What the mirrors had done when the first run was killed, in bytes."""
+    """The mirrors' counts when the first run was killed, in bytes."""
 
     sent: int
     dropped: int
 
 
 def run_demo(say: Say = print) -> int:
-    """Run the demo and tell its story line by line to ``say``; returns 0 only if everything was as it should be."""
+    """Run the demo and report each step to ``say``; returns 0 only if everything is as expected."""
     with (
         tempfile.TemporaryDirectory(prefix="resume-dl-demo-", ignore_cleanup_errors=True) as name,
         _stage(Path(name).resolve()) as stage,
@@ -101,9 +101,9 @@ def run_demo(say: Say = print) -> int:
         started = time.monotonic()
         problems = _play(stage, say)
         say("")
-        say(f"{time.monotonic() - started:.1f} s in all; nothing outside {stage.folder} was touched.")
+        say(f"{time.monotonic() - started:.1f} s in all; nothing outside {stage.folder} was changed.")
     for problem in problems:
-        say(f"NOT AS IT SHOULD BE: {problem}")
+        say(f"FAILED: {problem}")
     return 1 if problems else 0
 
 
@@ -142,7 +142,7 @@ def _mirrors_toml(mirrors: Sequence[FlakyMirror]) -> str:
 
 
 def _play(stage: _Stage, say: Say) -> list[str]:
-    """Both runs and the checks; returns what was not as it should be."""
+    """Do both runs and the checks; returns the problems."""
     size = show_bytes(stage.total)
     say(f"pytorch=1.7 and what it needs: {len(stage.packages)} archives, {size}, from three mirrors:")
     say(f"  slow        sends {show_bytes(_MB)} a second on each connection")
@@ -152,7 +152,7 @@ def _play(stage: _Stage, say: Say) -> list[str]:
     command = _command(stage)
     say("$ resume-dl " + " ".join(command[3:]))
     problem = _run_and_kill(stage, command)
-    clear_cut_line(sys.stderr)  # where its bars stood
+    clear_cut_line(sys.stderr)  # below its bars
     if problem:
         return [problem]
     killed = _Killed(_settled(stage), stage.dropped_bytes)
@@ -189,14 +189,14 @@ def _environment(folder: Path) -> dict[str, str]:
         place.mkdir(exist_ok=True)
     condarc = own["HOME"] / ".condarc"
     condarc.touch()
-    # Nothing listens there: what would go beyond loopback in spite of --no-upstream fails instead.
+    # Nothing listens there: requests beyond loopback in spite of --no-upstream fail.
     nowhere = {f"{scheme}_PROXY": "http://127.0.0.1:9" for scheme in ("HTTP", "HTTPS", "ALL")}
     loopback = {"NO_PROXY": "127.0.0.1", "CONDARC": str(condarc)}
     return kept | {name: str(place) for name, place in own.items()} | nowhere | loopback
 
 
 def _run_and_kill(stage: _Stage, command: Sequence[str]) -> str:
-    """Start the fetch and kill it half way, when wrong bytes have come too; returns what went wrong (or '')."""
+    """Start the fetch and kill it half way, once wrong bytes have come too; returns the problem (or '')."""
     child = subprocess.Popen(command, env=_environment(stage.folder), stdout=subprocess.DEVNULL, cwd=stage.folder)
     deadline = time.monotonic() + _PATIENCE
     try:
@@ -239,7 +239,7 @@ def _run(stage: _Stage, command: Sequence[str]) -> tuple[int, dict[str, Any] | N
 
 
 def _check_files(stage: _Stage, report: Mapping[str, Any]) -> list[str]:
-    """Every archive lies in the package cache with the right digest, unpacked, and nothing is left unfinished."""
+    """Check that every archive is in the package cache, verified and unpacked, and nothing is unfinished."""
     problems = []
     reported = {artifact["filename"] for artifact in report["artifacts"]}
     if reported != {package.filename for package in stage.packages}:
@@ -251,12 +251,12 @@ def _check_files(stage: _Stage, report: Mapping[str, Any]) -> list[str]:
         elif hash_file(archive).sha256 != package.sha256:
             problems.append(f"{package.filename} has a wrong digest")
         if not (stage.pkgs / package.spec.stem / "info" / "repodata_record.json").is_file():
-            problems.append(f"{package.filename} is not unpacked as conda needs it")
+            problems.append(f"{package.filename} is not unpacked as conda requires")
     return problems
 
 
 def _tell_mirrors(stage: _Stage, report: Mapping[str, Any], say: Say) -> None:
-    """Print what each mirror did, as it counted itself, and what the second run kept of it."""
+    """Print each mirror's own counts, and the bytes that the second run kept."""
     kept: Counter[str] = Counter()
     for artifact in report["artifacts"]:
         for source in artifact["sources"]:
@@ -272,7 +272,7 @@ def _tell_mirrors(stage: _Stage, report: Mapping[str, Any], say: Say) -> None:
 
 
 def _tell_costs(stage: _Stage, report: Mapping[str, Any], killed: _Killed, say: Say) -> list[str]:
-    """Print what was saved and fetched twice, and what it would have been; returns what is not as it should be."""
+    """Print the bytes saved and fetched twice; returns the problems."""
     totals = report["totals"]
     saved, again = totals["resumed"] + totals["cached"], stage.sent - stage.total
     say("")
@@ -286,7 +286,7 @@ def _tell_costs(stage: _Stage, report: Mapping[str, Any], killed: _Killed, say: 
     _tell_without(stage, totals["cached"], killed, say)
     problems = [] if caught else ["the corrupting mirror was not caught"]
     if saved <= 0:
-        problems.append("the second run did not use what the first one had left")
+        problems.append("the second run did not use the bytes of the first one")
     if saved + totals["downloaded"] != stage.total:
         problems.append(f"the report's sums are wrong: {totals}")
     if again > stage.damaged.size + _CONNECTIONS * _WASTE_A_CONNECTION:
@@ -295,7 +295,7 @@ def _tell_costs(stage: _Stage, report: Mapping[str, Any], killed: _Killed, say: 
 
 
 def _is_caught(stage: _Stage, report: Mapping[str, Any]) -> bool:
-    """Whether wrong bytes were sent, and the report says who sent them, and blames no other."""
+    """Whether wrong bytes were sent, and the report names their sender and no other."""
     liars = {
         (artifact["filename"], source["mirror"])
         for artifact in report["artifacts"]
@@ -306,11 +306,10 @@ def _is_caught(stage: _Stage, report: Mapping[str, Any]) -> bool:
 
 
 def _tell_without(stage: _Stage, finished: int, killed: _Killed, say: Say) -> None:
-    """Print what this run's faults cost a downloader that begins an archive anew after each of them.
+    """Print the cost of this run's faults for a downloader that restarts an archive after each of them.
 
-    By what the mirrors counted, and rather too little: a dropped connection is charged with its own bytes, not with
-    all that had come of its archive; the wrong copy once, though such a downloader may ask for it again. ``finished``:
-    bytes of archives that were whole at the kill.
+    A low estimate from the mirrors' counts: a dropped connection costs only its own bytes, not all of its archive so
+    far; the wrong copy counts once. ``finished``: bytes of archives that were complete at the kill.
     """
     dropped = sum(mirror.counts.dropped for mirror in stage.mirrors)
     costs = {
@@ -319,7 +318,7 @@ def _tell_without(stage: _Stage, finished: int, killed: _Killed, say: Say) -> No
         "of the archive with the wrong digest, once": stage.damaged.size,
     }
     say("")
-    say("The same faults cost a downloader that begins each archive anew, at least:")
+    say("The same faults cost a downloader that restarts archives, at least:")
     for what, count in costs.items():
         say(f"  {show_bytes(count):>26}  {what}")
     say(f"  {show_bytes(sum(costs.values())):>26}  to fetch again in all, by the mirrors' own counts")

@@ -1,4 +1,4 @@
-"""Three ways in which a mirror can be bad, served from a folder by the standard library alone."""
+"""Mirrors with three kinds of faults, served from a folder by the standard library."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from urllib.parse import unquote, urlsplit
 
 _CHUNK = 16 * 1024
 _SEND_BUFFER = 64 * 1024
-"""Little waits in the kernel, so that what was sent is about what the client had when it was killed."""
+"""A small kernel buffer, so that the bytes sent are about those that a killed client has received."""
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Flaws:
-    """What is wrong with a mirror; sizes in bytes, ``rate`` in bytes a second for each connection."""
+    """The faults of a mirror; sizes in bytes, ``rate`` in bytes a second for each connection."""
 
     rate: int = 0
-    """0 means as fast as it goes."""
+    """0 means unlimited."""
     drop_after: int = 0
-    """Each connection ends after so many body bytes; 0 means it does not."""
+    """Each connection ends after this many body bytes; 0 means never."""
     damage: Mapping[str, int] = field(default_factory=dict)
-    """File name -> the last of each so many bytes of it is inverted, in every answer; the first is right, so that the
-    file looks like what it should be."""
+    """File name -> n: every n-th byte is inverted, in every response; the first is right, so that the file
+    looks valid."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a mirror did so far, for archives (not repodata); sizes in bytes."""
+    """A mirror's counts for archives (not repodata); sizes in bytes."""
 
     requests: int = 0
     body_bytes: int = 0
     dropped: int = 0
     dropped_bytes: int = 0
-    """What the answers had brought that were ended before their time."""
+    """Bytes of responses that ended early."""
     damaged: dict[str, int] = field(default_factory=dict)
-    """File name -> how many bytes came of it in answers in which some were wrong."""
+    """File name -> bytes of responses with wrong bytes."""
 
 
 class FlakyMirror:
@@ -83,7 +83,7 @@ class _Server(ThreadingHTTPServer):
         self.mirror = mirror
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that was killed is what the demo is about."""
+        """Ignore errors: killed clients are expected."""
 
 
 class _Handler(BaseHTTPRequestHandler):

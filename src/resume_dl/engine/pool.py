@@ -16,7 +16,7 @@ _Call = tuple[Callable[[], None], Failed]
 class Pool:
     """Runs calls in daemon threads: a process that must end waits neither for a hash nor for a connect.
 
-    Without ``most`` a call never waits for another: a thread that is stuck in a connect or a sync holds up nobody.
+    Without ``most`` a call never waits for another: a thread that is stuck in a connect or a sync delays no other.
     With it, calls beyond so many wait for their turn, in order.
     """
 

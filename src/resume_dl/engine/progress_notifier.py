@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resume_dl.core.actions import NoteFailure
-from resume_dl.core.download import State
+from resume_dl.core.transitions import State
 from resume_dl.engine.running import Running
 from resume_dl.ports import ArtifactProgress, Reporter
 
@@ -23,7 +23,7 @@ _SHOWN = {
 
 
 class ProgressNotifier:
-    """Tells a reporter of each job, no oftener than people can read."""
+    """Reports the progress of each job, at most as often as people can read."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -47,7 +47,7 @@ class ProgressNotifier:
         self._tell(running, download.done.total, download.resumed, state, note)
 
     def ended(self, running: Running, status: str, *, safe: int | None, note: str = "") -> None:
-        """The last word; ``safe``: of a download that came to nothing, the bytes that a later run will have."""
+        """How the job ended; ``safe``: of a download that came to nothing, the bytes that a later run will have."""
         download = running.download
         done, resumed = download.done.total, download.resumed
         if status == "cached":  # another process has brought all of it

@@ -13,7 +13,7 @@ RECORD_EVERY = 128 * 1024
 class Recorder:
     """Joins the pieces that one connection brings into *written* records; ``label`` is its source's.
 
-    Not locked: whoever writes holds the connection's fence.
+    Not locked: the caller holds the connection's fence.
     """
 
     __slots__ = ("_crc", "_end", "_label", "_part", "_start")

@@ -71,7 +71,8 @@ class Worker(ABC):
     def shut(self) -> None:
         """Fence all further writes, wake the thread.
 
-        Before the head is here the thread may sit in a connect that nothing can wake: its last word is said for it.
+        Before the head is here the thread may sit in a connect that nothing can wake: ConnectionClosed is posted on its
+        behalf.
         """
         with self._fence:
             self._closed.set()
@@ -118,7 +119,7 @@ class Worker(ABC):
             self._post(LookupFailed(self._request.url.host, failure))
 
     def _say_closed(self, failure: Failure | None = None, size: int | None = None) -> None:
-        """The last word, once; the caller holds the fence, so that nothing is said after it."""
+        """Post ConnectionClosed, once; the caller holds the fence, so that nothing is posted after it."""
         if not self._reported:
             self._reported = True
             self._post(ConnectionClosed(self._id, self._position, self._received, failure, size))

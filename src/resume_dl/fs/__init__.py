@@ -6,7 +6,6 @@ is checked before use, and links and junctions are reparse points with the name-
 privilege there, making junctions does not: a known gap.
 """
 
-from resume_dl.fs.lock import try_lock
 from resume_dl.fs.private import UntrustedFolderError, check_private, make_private, owner_of_unshared
 from resume_dl.fs.regular import (
     create_file,
@@ -40,6 +39,5 @@ __all__ = [
     "read_regular",
     "remove",
     "replace_below",
-    "try_lock",
     "write_file",
 ]

@@ -38,11 +38,11 @@ def index_sizes(
     enough to be used without a request, or unchanged, which is noted. All are asked at once, and each authority once;
     no other source, as none may give the index. Raises Interrupted.
     """
-    from resume_dl.transport.client import HttpxTransport
+    from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
     network = load_network(setup.env, setup.conda)
-    transport = HttpxTransport(network, warn=lambda _: None)  # the engine's own transport will say it
+    transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport will say it
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:

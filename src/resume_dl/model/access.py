@@ -1,4 +1,4 @@
-"""How a client asks for one address: what it adds for whoever wants a login."""
+"""The access to one URL: what a client adds for a login."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from resume_dl.model.url import RedactedUrl
 class Access:
     """``url`` with the login that the client adds to it; ``headers`` go to that address alone.
 
-    ``private``: its channel has a login of its own, so that nobody else is asked for it, unless the user's own
-    mirrors.toml says so. A token that belongs to a whole host makes none of its channels private.
+    ``private``: its channel has its own login, so that mirrors are used only if the user's mirrors.toml says so. A
+    token for a whole host makes none of its channels private.
     """
 
     url: RedactedUrl

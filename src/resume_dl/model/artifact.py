@@ -1,4 +1,4 @@
-"""What is fetched (Artifact) and from where (Source)."""
+"""Artifacts (what is fetched) and their sources (from where)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
 
 _PLAIN = re.compile(r"[a-z0-9_]+-(?:[A-Za-z0-9_.+!-]*[A-Za-z0-9_+!-])?")
-"""Nearly all archives' names, told in a tenth of the time: a hyphen before any dot makes none of them reserved."""
+"""A fast check that accepts nearly all archive names: with a hyphen before any dot none is reserved."""
 
 
 def safe_filename(name: str) -> str:
@@ -35,18 +35,18 @@ class Source:
     mirror: str
     url: RedactedUrl
     connections: int | None = None
-    """Most connections to this host, where mirrors.toml says so."""
+    """Most connections to this host, if set in mirrors.toml."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
-    """Sent to this source alone, and not where it redirects to: they may hold a login."""
+    """Sent to this source only, never to redirect targets: they may hold a login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One file to have: what it is, and how it is known to be right.
+    """A file to fetch: what it is, and how it is verified.
 
     ``url`` is the canonical one (the origin's, not a mirror's); ``client_url`` and ``client_channel`` are what the
-    user's own conda will ask for (a mirror of its condarc, perhaps): what is written into a package cache must
-    carry those. ``size`` in bytes, None where no record gave one. ``record`` is the index's own record, unchanged.
+    user's own conda requests (perhaps a mirror of its condarc); records in a package cache must have those. ``size`` in
+    bytes, None if no record states one. ``record`` is the index's own record, unchanged.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Artifact:
     client_channel: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     sources: tuple[Source, ...] = ()
-    """Where the bytes are, best first; the canonical source last."""
+    """The sources, best first; the canonical one last."""
 
     def __post_init__(self) -> None:
         safe_filename(self.filename)
@@ -81,14 +81,14 @@ class Artifact:
 
     @property
     def title(self) -> str:
-        """What people call it: the file's name; for an index, whose all have one name, with its channel and subdir."""
+        """The name to show: the file's; with channel and subdir for indexes, which share a file name."""
         return (
             f"{self.channel}/{self.subdir}/{self.filename}" if self.channel and self.kind == "index" else self.filename
         )
 
     @property
     def key(self) -> str:
-        """The part file's name: ``<algorithm>-<hex>``, or ``url-<hex>`` where there is no digest (invariant 6)."""
+        """The part file's name: ``<algorithm>-<hex>``, or ``url-<hex>`` without a digest (invariant 6)."""
         digest = self.digest
         if digest is not None:
             return str(digest)

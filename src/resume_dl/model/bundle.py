@@ -1,4 +1,4 @@
-"""What an offline bundle says of itself: ``manifest.json`` as values. docs/offline.md draws the folder.
+"""The manifest of an offline bundle, ``manifest.json``, as values. docs/offline.md shows the folder.
 
 Paths are below the bundle, with ``/``, on every platform.
 """
@@ -15,7 +15,7 @@ MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 SIGNATURE = "manifest.json.sig"
 NAMESPACE = "resume-dl-bundle"
-"""Of the signature (ssh-keygen -Y, PROTOCOL.sshsig): one made for something else is none for a bundle."""
+"""Namespace of signatures (ssh-keygen -Y, PROTOCOL.sshsig): others are not valid for a bundle."""
 CHANNEL = "channel"
 WHEELS = "wheels"
 
@@ -31,7 +31,7 @@ class BundlePackage:
     name: str
     version: str
     url: str
-    """The canonical one, without a login; empty for a file that came from a folder of the maker's machine."""
+    """The canonical URL, without a login; empty for a local file of the maker's machine."""
     size: int
     sha256: str
     md5: str | None = None
@@ -39,11 +39,11 @@ class BundlePackage:
     subdir: str = ""
     channel: str = ""
     license: str = ""
-    """As the package itself says it; empty where it says nothing."""
+    """The licence that the package states; empty if missing."""
     requested_by: tuple[str, ...] = ()
-    """The specs, requirements and files of the request that brought it, sorted."""
+    """The specs, requirements and files of the request that led to it, sorted."""
     included: bool = True
-    """False where a delta relies on the target's own copy."""
+    """False if a delta expects the target's own copy."""
 
     @property
     def filename(self) -> str:
@@ -51,13 +51,13 @@ class BundlePackage:
         return self.path.rpartition("/")[2]
 
     def as_json(self) -> dict[str, Any]:
-        """One of ``packages`` of the manifest."""
+        """The entry in ``packages`` of the manifest."""
         return {name: getattr(self, name) for name in self.__slots__} | {"requested_by": list(self.requested_by)}
 
 
 @dataclass(frozen=True, slots=True)
 class BundleFile:
-    """A file of the bundle that is no package; size in bytes."""
+    """A file of the bundle other than a package; size in bytes."""
 
     path: str
     size: int
@@ -66,43 +66,43 @@ class BundleFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundlePlatform:
-    """What one platform installs."""
+    """The packages of one platform."""
 
     platform: str
     """conda's subdir."""
     python: str = ""
-    """``3.10`` or ``3.10.4``, for which the wheels are; empty where there are none and conda brings no Python."""
+    """The Python of the wheels, ``3.10`` or ``3.10.4``; empty without wheels and conda's Python."""
     virtual_packages: tuple[str, ...] = ()
-    """As solved with: ``__cuda=11.0=0``."""
+    """Those of the solve: ``__cuda=11.0=0``."""
     conda: tuple[str, ...] = ()
     """Paths of its conda packages, sorted."""
     pip: tuple[str, ...] = ()
     """Paths of its wheels, sorted."""
     explicit: str = ""
-    """The path of its @EXPLICIT list; empty where it has no conda packages."""
+    """The path of its @EXPLICIT list; empty without conda packages."""
     requirements: str = ""
-    """The path of its requirements.txt with hashes; empty where it has no wheels."""
+    """The path of its requirements.txt with hashes; empty without wheels."""
 
     def as_json(self) -> dict[str, Any]:
-        """One of ``platforms`` of the manifest."""
+        """The entry in ``platforms`` of the manifest."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__ if name != "platform"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All that a bundle holds, but itself, its signature and SHA256SUMS."""
+    """The content of a bundle, without the manifest, its signature and SHA256SUMS."""
 
     created_by: str
     """``resume-dl 0.6.0``"""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What was asked for: ``specs``, ``pip``, ``files``, ``channels``; without logins."""
+    """The request: ``specs``, ``pip``, ``files``, ``channels``; without logins."""
     platforms: tuple[BundlePlatform, ...]
     packages: tuple[BundlePackage, ...]
     """Sorted by path."""
     files: tuple[BundleFile, ...] = ()
-    """Everything else, sorted by path."""
+    """All other files, sorted by path."""
     indexes: tuple[Mapping[str, str], ...] = ()
-    """``channel``, ``subdir`` and ``vouched`` of each channel index: why its records were believed."""
+    """``channel``, ``subdir`` and ``vouched`` of each channel index: why its records are trusted."""
 
 
 def _plain(value: Any) -> Any:

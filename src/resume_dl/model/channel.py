@@ -1,4 +1,4 @@
-"""A conda channel with its two addresses: the origin's, and the one that the user's own conda asks."""
+"""A conda channel with its two URLs: the origin's, and the one that the user's own conda requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUBDIR = (
     r"(?:noarch|(?:linux|osx|win|freebsd|emscripten|wasi|zos)-"
     r"(?:32|64|aarch64|arm64|armv6l|armv7l|ppc64|ppc64le|riscv64|s390x|wasm32|z))"
 )
-"""A platform's folder in a channel, as a regular expression that takes no notice of case."""
+"""A platform's folder in a channel, as a case-insensitive regular expression."""
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 
 
@@ -20,19 +20,19 @@ _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 class Channel:
     """One channel, without its subdir.
 
-    ``canonical_base`` is where the channel's publisher serves it: what repodata and artifacts are known by, and what
-    ``MirrorTable.sources`` turns into every mirror's address. ``client_base`` is what the user's conda would ask with
-    its condarc: a mirror, perhaps, and with a credential where the condarc has one. Neither ends in a slash.
+    ``canonical_base`` is the publisher's URL: it identifies repodata and artifacts, and ``MirrorTable.sources`` maps it
+    to every mirror. ``client_base`` is what the user's conda requests with its condarc: perhaps a mirror, with the
+    condarc's credential. Neither ends in a slash.
     """
 
     name: str
-    """A short name without secrets: ``pytorch``, ``pkgs/main``, ``conda-forge/label/x``, or the redacted address."""
+    """A short name without secrets: ``pytorch``, ``pkgs/main``, ``conda-forge/label/x``, or the redacted URL."""
     origin: str | None
-    """``conda:<name>``, or None for a place that no mirror is known to carry (a private or a local channel)."""
+    """``conda:<name>``, or None if no mirror carries it (a private or local channel)."""
     canonical_base: RedactedUrl
     client_base: RedactedUrl
     group: str = ""
-    """The multichannel that it came from (``defaults``), whose members conda ranks alike; empty otherwise."""
+    """The multichannel that it belongs to (``defaults``), whose members conda ranks equally; else empty."""
 
     def subdir_url(self, subdir: str) -> RedactedUrl:
         """``<canonical base>/<subdir>``."""
@@ -57,7 +57,7 @@ class Channel:
 
 
 def without_credentials(url: RedactedUrl) -> RedactedUrl:
-    """``url`` without userinfo and without anaconda.org's ``/t/<token>``; the same place for who needs no login."""
+    """``url`` without userinfo and without anaconda.org's ``/t/<token>``; the same place without a login."""
     parts = urlsplit(url.reveal())
     return RedactedUrl(
         urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], _TOKEN.sub("", parts.path), parts.query, ""))
@@ -65,7 +65,7 @@ def without_credentials(url: RedactedUrl) -> RedactedUrl:
 
 
 def has_credentials(url: RedactedUrl) -> bool:
-    """Whether ``url`` holds userinfo or ``/t/<token>``; False for what is no address."""
+    """Whether ``url`` holds userinfo or ``/t/<token>``; False for an invalid URL."""
     try:
         parts = urlsplit(url.reveal())
     except ValueError:

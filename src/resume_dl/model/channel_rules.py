@@ -1,7 +1,7 @@
-"""Which channels may be used: condarc's ``allowlist_channels`` and ``denylist_channels``. Pure.
+"""Rules for permitted channels: condarc's ``allowlist_channels`` and ``denylist_channels``. Pure.
 
-conda (``validate_channels`` in 26, ``check_allowlist`` in 24) compares whole addresses: a channel is not the channel's
-label, and a mirror of an allowed channel is not allowed by that. So do we.
+conda (``validate_channels`` in 26, ``check_allowlist`` in 24) compares whole URLs: a channel differs from its
+labels, and a mirror of an allowed channel is not thereby allowed. So do we.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OWN_PORTS = {"http": ":80", "https": ":443"}
 
 @dataclass(frozen=True, slots=True)
 class ChannelRules:
-    """Addresses of channels without login and subdir, as ``channel_key`` gives them; ``allowed`` None means all."""
+    """Channel URLs without login and subdir, as from ``channel_key``; ``allowed`` None means all."""
 
     allowed: frozenset[str] | None = None
     denied: frozenset[str] = frozenset()
@@ -30,7 +30,7 @@ class ChannelRules:
         return key not in self.denied and (self.allowed is None or key in self.allowed)
 
     def permit_file(self, url: RedactedUrl) -> bool:
-        """Whether ``url`` may be asked for: no file of a channel, or one of a channel that may be used."""
+        """Whether ``url`` may be requested: a file of a permitted channel, or of no channel."""
         if self.allowed is None and not self.denied:
             return True
         found = _FILE.fullmatch(url.reveal().partition("#")[0].partition("?")[0])
@@ -38,11 +38,11 @@ class ChannelRules:
 
 
 EVERY_CHANNEL = ChannelRules()
-"""Where nothing is set."""
+"""The rules without settings."""
 
 
 def channel_key(base: RedactedUrl) -> str:
-    """A channel's address as it is compared: without login, the scheme's own port and a final slash."""
+    """A channel's URL for comparison: without login, default port and final slash."""
     plain = without_credentials(base) if has_credentials(base) else base
     try:
         parts = urlsplit(plain.reveal())

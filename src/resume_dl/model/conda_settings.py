@@ -1,4 +1,4 @@
-"""The user's conda settings, as values: what conda would do on this machine."""
+"""The user's conda settings, as values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MSYS2 = "https://repo.anaconda.com/pkgs/msys2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaSettings:
-    """What condarc files, ``CONDA_*`` and conda's own defaults come to; names and meaning as in ``conda config``.
+    """The result of condarc files, ``CONDA_*`` and conda's defaults; names and meaning as in ``conda config``.
 
-    What may hold a login is a RedactedUrl or does not stand in ``repr``.
+    Values that may hold a login are RedactedUrls or left out of ``repr``.
     """
 
     source: str = "defaults"
-    """``conda``: a conda was asked; ``files``: condarc files were read here; ``defaults``: nothing was found."""
+    """``conda``: a conda has answered; ``files``: condarc files were read; ``defaults``: nothing was found."""
     problem: str = ""
-    """Why a conda that is there could not be asked, or a file not be read; one line, for doctor and --verbose."""
+    """Why a conda did not answer, or a file could not be read; one line, for doctor and --verbose."""
     conda_executable: Path | None = None
     conda_command: tuple[str, ...] = ()
     """How to run the conda that answered: ``(conda,)`` or ``(python, -m, conda)``; empty if none did."""
@@ -32,12 +32,12 @@ class CondaSettings:
     subdir: str = ""
     """conda's platform, ``linux-64``."""
     channels: tuple[str, ...] = field(default=("defaults",), repr=False)
-    """Names and addresses in order of priority; empty where a conda of 2025 or later has none set."""
+    """Names and URLs in order of priority; empty if a conda of 2025 or later has none set."""
     default_channels: tuple[RedactedUrl, ...] = tuple(RedactedUrl(url) for url in UNIX_DEFAULTS)
     custom_channels: Mapping[str, RedactedUrl] = field(default_factory=dict)
-    """Channel name -> the address that the name is put below."""
+    """Channel name -> its parent URL."""
     custom_multichannels: Mapping[str, tuple[RedactedUrl, ...]] = field(default_factory=dict)
-    """Multichannel name -> its members' addresses; ``defaults`` is ``default_channels``."""
+    """Multichannel name -> its members' URLs; ``defaults`` is ``default_channels``."""
     channel_alias: RedactedUrl = field(default_factory=lambda: RedactedUrl(CHANNEL_ALIAS))
     channel_priority: str = "flexible"
     """``strict``, ``flexible`` or ``disabled``."""
@@ -48,15 +48,15 @@ class CondaSettings:
     client_ssl_cert: str | None = None
     client_ssl_cert_key: str | None = None
     allowlist_channels: tuple[str, ...] = field(default=(), repr=False)
-    """Names and addresses of the only channels that may be used; empty: all but the denied ones."""
+    """Names and URLs of the only permitted channels; empty: all but the denied ones."""
     denylist_channels: tuple[str, ...] = field(default=(), repr=False)
-    """Channels that may not be used, also where they are allowed (conda 26; 24 has no such setting)."""
+    """Channels that are denied even if allowed (conda 26; 24 has no such setting)."""
     channel_settings: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
-    """What some channels ask for: ``channel`` (a name, or an address with ``*``), ``auth`` (a plugin's login)."""
+    """Settings of channels: ``channel`` (a name, or a URL with ``*``), ``auth`` (a plugin's login)."""
     add_anaconda_token: bool = True
-    """Whether the token that anaconda-client has kept is sent to the host that gave it."""
+    """Whether anaconda-client's token is sent to its host."""
     proxy_servers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """``scheme`` or ``scheme://host`` -> a proxy's address; empty text for none."""
+    """``scheme`` or ``scheme://host`` -> a proxy's URL; empty for none."""
     pinned_packages: tuple[str, ...] = ()
     create_default_packages: tuple[str, ...] = ()
     aggressive_update_packages: tuple[str, ...] = ("ca-certificates", "certifi", "openssl")

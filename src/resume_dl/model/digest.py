@@ -1,4 +1,4 @@
-"""What identifies bytes: an algorithm and a value."""
+"""Digests, which identify bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One range request and the head of its answer, as values: what the core checks before a byte is written."""
+"""A range request and the head of its response, as values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RangeRequest:
 
     ``if_range`` is a strong validator (RFC 9110 13.1.5); ``headers`` are further ones (conditional requests).
     With ``whole`` no Range header is sent at all (a source that ignores ranges, or one request for a small file).
-    ``packed`` lets the body come in gzip, which the caller unpacks: for pages, never for files.
-    ``patience``: seconds that may pass without a byte, where the connection's own settings allow more.
+    ``packed`` allows a gzip body, which the caller unpacks: for pages, never for files.
+    ``patience``: seconds allowed without a byte, if less than the connection's own limit.
     """
 
     url: RedactedUrl
@@ -30,9 +30,9 @@ class RangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """Status and headers (lower-case names) of the answer after redirects; ``final_host`` is who sent it.
+    """Status and headers (lower-case names) of the response after redirects; ``final_host`` has sent it.
 
-    ``final_url`` is the address that gave it, where a redirect led there; None for the one that was asked.
+    ``final_url`` is its URL after a redirect; None without one.
     """
 
     status: int
@@ -43,28 +43,28 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True)
 class CacheHeaders:
-    """What an answer says of asking for the same file again: its validators, and how long it is fresh (RFC 9111).
+    """The cache headers of a response: validators and freshness (RFC 9111).
 
-    ``max_age`` in seconds from the answer on; None where the server does not say.
+    ``max_age`` in seconds from the response on; None if the server states none.
     """
 
     etag: str = ""
-    """Weak ones count too: they ask whether the whole file has changed, and bind no bytes."""
+    """Weak ones too: they are used only to ask whether the whole file has changed."""
     last_modified: str = ""
     max_age: float | None = None
 
     @property
     def validator(self) -> str | None:
-        """The better of the two validators, where there is one (RFC 9110 13.1.3)."""
+        """The stronger validator, or None (RFC 9110 13.1.3)."""
         return self.etag or self.last_modified or None
 
     def conditions(self) -> dict[str, str]:
-        """The headers that ask for the file only if it is another version (RFC 9110 13.1.2, 13.1.3)."""
+        """Headers that request the file only if it has changed (RFC 9110 13.1.2, 13.1.3)."""
         both = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in both.items() if value}
 
     def confirmed(self, said: CacheHeaders) -> CacheHeaders:
-        """What holds of a copy after a 304 that said ``said``: its freshness, unless it leaves that out.
+        """The headers of a copy after a 304 with headers ``said``: its freshness if stated, else the old one.
 
         The validators stay. RFC 9111 3.2, 4.3.4.
         """
@@ -72,6 +72,6 @@ class CacheHeaders:
 
 
 def by_validator(validator: str | None) -> CacheHeaders:
-    """Of an answer of which only this validator is known."""
+    """Cache headers with only this validator."""
     is_tag = validator is not None and validator.startswith(('"', 'W/"'))
     return CacheHeaders(etag=validator or "") if is_tag else CacheHeaders(last_modified=validator or "")

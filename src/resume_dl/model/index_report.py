@@ -1,4 +1,4 @@
-"""What became of one index in a run, for ``--json``, the final lines and manifests."""
+"""Report of one index in a run, for ``--json``, the final lines and manifests."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 
 class Vouched(str, Enum):
-    """Why an index is believed; the values stand in ``--json`` and in manifests."""
+    """Why an index is trusted; the values appear in ``--json`` and in manifests."""
 
     AUTHORITY = "authority"
-    """The place that the user's settings name gave it."""
+    """The channel's authority, as the user's settings name it."""
     AGREEMENT = "agreement"
-    """Two carriers of different operators state the chosen records alike."""
+    """Two carriers of different operators state the same chosen records."""
     NAMED = "named"
-    """The user named its source as one to be believed."""
+    """The user named its source with --index-from."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """One index of a run: what it came to, and why it is believed."""
+    """One index of a run: its form, size and age, and why it is trusted."""
 
     channel: str
     subdir: str
     authority: str
-    """The host that decides."""
+    """The authority's host."""
     form: str
     """``shards``, ``whole`` or ``kept``."""
     vouched: Vouched
     carried_by: tuple[str, ...]
     downloaded: int
-    """Bytes that came in this run."""
+    """Bytes received in this run."""
     age: float | None = None
-    """Seconds since its source last said that it is current; None where that is not known."""
+    """Seconds since its source last confirmed it; None if unknown."""
 
     def as_json(self) -> dict[str, Any]:
         """The object in ``indexes``."""
@@ -50,7 +50,7 @@ class IndexReport:
         }
 
     def as_vouched(self) -> dict[str, str]:
-        """What stays the same where other mirrors of equal standing answer: for a bundle's manifest."""
+        """The fields that do not depend on which mirrors answered, for a bundle's manifest."""
         return {"channel": self.channel, "subdir": self.subdir, "vouched": self.vouched.value}
 
 

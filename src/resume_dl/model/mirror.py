@@ -1,8 +1,8 @@
 """Origins, and the mirrors that carry them: which URLs hold the same bytes. Pure.
 
 An *origin* is a symbolic name (``conda:pytorch``, ``wheels:pytorch``, ``pypi:files``) for a place that holds files;
-its *canonical base* is the URL where the files' publisher serves them. A mirror carries an origin under a base of its
-own, so that one path below the base is the same file everywhere. A wrong guess is harmless: identity is the digest.
+its *canonical base* is the publisher's URL. A mirror carries an origin under its own base; the same path below each
+base is the same file. A wrong guess is harmless: identity is the digest.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from resume_dl.model.url import RedactedUrl, redact
 UPSTREAM = "upstream"
 """The mirror name of a canonical source."""
 GIVEN = "given"
-"""The mirror name of the address that the user gave, where it is neither a known mirror's nor the canonical one."""
+"""The mirror name of a URL given by the user that is neither a known mirror's nor canonical."""
 ACTIVE = "active"
 RETIRED = "retired"
 CHANNEL_ALIAS = "https://conda.anaconda.org"
-"""conda's default ``channel_alias``: a channel that the table does not list is ``conda:<name>``, below this."""
+"""conda's default ``channel_alias``: an unlisted channel is ``conda:<name>``, below this URL."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PYPI_FILE = re.compile(r"/packages/([0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/[^/]+)\Z")
@@ -33,14 +33,14 @@ _CONDA = "conda:"
 _DOTS = re.compile(r"(?i)(?:\.|%2e){1,2}")
 
 _Location = tuple[str, tuple[str, ...]]
-"""``host[:port]`` and the path's segments: what two addresses are compared by."""
+"""``host[:port]`` and path segments, by which URLs are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
     """One mirror site; ``carries`` maps an origin's name to the base URL at this mirror (no trailing slash).
 
-    A ``retired`` mirror is recognised in a user's settings, so that they can be told, and never used; ``note`` then
+    A ``retired`` mirror is recognised in a user's settings for a warning, and never used; ``note`` then
     says what happened. ``connections`` is the most connections to one of its hosts, None for the default.
     """
 
@@ -52,7 +52,7 @@ class Mirror:
     carries: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     operator: str = ""
-    """Who runs it, where mirrors.toml says so: two mirrors of one operator are one witness."""
+    """The operator, if set in mirrors.toml: mirrors of one operator count as one witness."""
 
     @property
     def active(self) -> bool:
@@ -65,16 +65,16 @@ class _Match(NamedTuple):
     rest: str
     mirror: Mirror | None
     canonical: bool
-    """Whether the address is the origin's own one (or conda's default alias for it)."""
+    """Whether the URL is the origin's own (or conda's default alias for it)."""
 
 
 class MirrorTable:
     """Origins and mirrors, in the order in which mirrors are offered. Immutable; equal tables compare equal.
 
-    ``aliases`` (base -> origin) are further addresses of origins that are recognised and never asked: where an origin
-    was given another canonical base (``replaced_bases``), conda's own name for it still leads to it. ``own`` are the
-    origins that the user's file names, and not the shipped one: mirrors may serve these even where a login is needed.
-    ``lone`` are hosts (``host[:port]``) whose files nobody else has, even where they look like an origin's.
+    ``aliases`` (base -> origin) are further URLs of origins, recognised and never requested: if an origin has another
+    canonical base (``replaced_bases``), conda's own URL still leads to it. ``own`` are the origins in the user's file
+    and not in the shipped one: mirrors may serve these even if a login is needed. ``lone`` are hosts (``host[:port]``)
+    without mirrors, even if their URLs look like an origin's.
     """
 
     __slots__ = ("_bases", "aliases", "lone", "mirrors", "origins", "own")
@@ -92,7 +92,7 @@ class MirrorTable:
         self.lone = frozenset(lone)
         self.origins: Mapping[str, str] = {name: base.rstrip("/") for name, base in origins.items()}
         self.mirrors: tuple[Mirror, ...] = tuple(mirrors)
-        # Whoever is entered later wins: an active mirror over a retired one, a canonical address over both.
+        # Later entries win: an active mirror over a retired one, a canonical URL over both.
         self._bases: dict[_Location, tuple[str, Mirror | None]] = {}
         for mirror in sorted(self.mirrors, key=lambda mirror: mirror.active):
             for origin, base in mirror.carries.items():
@@ -124,7 +124,7 @@ class MirrorTable:
         """The origin that ``url`` belongs to and the path below its base (no leading slash), or None.
 
         The longest known base wins, at a path boundary only; scheme, default port and the host's case do not count.
-        An address with a credential or a query belongs to nobody: what it gives may be for its holder alone.
+        A URL with a credential or a query has no origin: its content may be private.
         """
         match = self._find(url)
         return None if match is None else (match.origin, match.rest)
@@ -134,7 +134,7 @@ class MirrorTable:
         if location is None:
             return None
         host, segments = location
-        # A trailing slash matters to a simple index ("numpy/") and not to a base: it stays with the rest, if any.
+        # A trailing slash matters to a simple index ("numpy/"), not to a base: it stays with the rest.
         slash = "/" if urlsplit(url).path.endswith("/") else ""
 
         def below(length: int) -> str:
@@ -152,40 +152,40 @@ class MirrorTable:
         return None if file is None else _Match(_PYPI_FILES, file[1], None, canonical=False)
 
     def base_of(self, origin: str) -> str | None:
-        """The canonical base of an origin, or None where the table has none (PyPI's is the tools' own default)."""
+        """The canonical base of an origin, or None if the table has none (PyPI's is the tools' own default)."""
         base = self.origins.get(origin)
         if base is None and origin.startswith(_CONDA):
             return f"{CHANNEL_ALIAS}/{origin.removeprefix(_CONDA)}"
         return base
 
     def canonical(self, url: str) -> str:
-        """The origin's own address of ``url``; ``url`` itself where no origin claims it or its base is unknown."""
+        """The canonical URL of ``url``; ``url`` itself without an origin or a known base."""
         match = self._find(url)
         base = None if match is None else self.base_of(match.origin)
         return url if match is None or base is None else join_url(base, match.rest)
 
     def mirror_at(self, url: str) -> Mirror | None:
-        """The mirror that ``url`` lies at; None for an origin's own address and for one that no origin claims."""
+        """The mirror of ``url``; None for an origin's own URL and for one without an origin."""
         match = self._find(url)
         return None if match is None else match.mirror
 
     def retired(self, url: str) -> Mirror | None:
-        """The retired mirror that ``url`` lies at, so that its user can be told; None otherwise."""
+        """The retired mirror of ``url``, for a warning; else None."""
         mirror = self.mirror_at(url)
         return None if mirror is None or mirror.active else mirror
 
     def sources(
         self, url: RedactedUrl, *, upstream: bool = True, only: frozenset[str] | None = None, private: bool = False
     ) -> tuple[Source, ...]:
-        """Every address of the file at ``url``: mirrors in the table's order, then the one given, then the canonical.
+        """Every URL of the file at ``url``: mirrors in the table's order, then the given one, then the canonical.
 
-        ``upstream`` False leaves the canonical address out, and a given one that may be it (a file of PyPI whose own
-        base is not known). With ``only``, nothing but the mirrors of these names is named (``upstream`` and ``given``
-        are names too), which may leave nothing. An address that no origin claims has one place, and that is always
-        returned: the user named it. So has one with a credential, and a ``private`` one (who is let in is told by other
-        means than its address), unless it is of an origin of the user's ``own`` file: then mirrors serve it as any
-        other, and the credential goes to its own place alone. Only an address that reaches no origin for its ``..`` and
-        the like, at a host of an origin, is nowhere without ``upstream``: the server would read it as the origin's.
+        ``upstream`` False leaves out the canonical URL, and a given one that may be it (a file of PyPI without a known
+        base). ``only`` limits the result to these mirror names (``upstream`` and ``given`` are names too), perhaps to
+        nothing. A URL without an origin is always returned, as its only source: the user named it. So is one with a
+        credential, and a ``private`` one (with a login outside its URL), unless its origin is in the user's ``own``
+        file: then mirrors serve it too, and the credential goes to its own host alone. Without ``upstream``, a URL on
+        an origin's host that matches no origin because of ``..`` and the like has no source: the server could read it
+        as the origin's.
         """
         has_login = has_credentials(url)
         plain = without_credentials(url).reveal() if has_login else url.reveal()
@@ -212,11 +212,11 @@ class MirrorTable:
         return tuple(distinct.values())
 
     def _is_own(self, match: _Match, plain: str) -> bool:
-        """Whether the user's own file says that this place is the origin's."""
+        """Whether the user's own file names this place for the origin."""
         return match.origin in self.own and _locate(join_url(self.origins[match.origin], match.rest)) == _locate(plain)
 
     def _may_climb_upstream(self, url: str) -> bool:
-        """Whether ``url`` is unclear in its path, at a host that serves an origin itself."""
+        """Whether ``url`` has an ambiguous path, on a host that serves an origin itself."""
         try:
             parts = urlsplit(url)
         except ValueError:
@@ -240,7 +240,7 @@ class MirrorTable:
         )
 
     def replaced_bases(self, other: MirrorTable) -> dict[str, str]:
-        """Base -> origin: the canonical addresses here of origins that ``other`` serves from elsewhere."""
+        """Base -> origin: this table's canonical URLs of origins for which ``other`` has another base."""
         moved = {base: name for name, base in self.origins.items() if other.origins.get(name, base) != base}
         return {**self.aliases, **moved}
 
@@ -250,7 +250,7 @@ class MirrorTable:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether every server reads this path of an address alike: no ``..``, ``%2e``, empty segment or backslash.
+    """Whether every server reads this URL path alike: no ``..``, ``%2e``, empty segment or backslash.
 
     Slashes at the end do not count.
     """
@@ -280,11 +280,11 @@ def _extend(known: Mirror, new: Mirror | None) -> Mirror:
 
 
 def _locate(url: str) -> _Location | None:
-    """Host and path segments of an address, or None for what must not be mapped from one host to another.
+    """Host and path segments of a URL, or None if it must not be mapped to another host.
 
-    That is: another scheme than http or https, a credential, a query, or a segment that would climb out of a base or
-    be read differently by different servers (``..``, ``%2e``, an empty one, a backslash). Trailing slashes and the
-    fragment are dropped.
+    That is: a scheme other than http or https, a credential, a query, or a segment that could leave a base or that
+    servers may read differently (``..``, ``%2e``, an empty one, a backslash). Trailing slashes and the fragment are
+    dropped.
     """
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""How a module of another Python is run in the user's folder, where ``-m`` would prefer what lies there."""
+"""Arguments to run a module of another Python in the user's folder, from which ``-m`` would import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this machine reaches the network, as data: proxies, trust and time-outs. The transport alone acts on it."""
+"""Network settings as data: proxies, trust and time-outs. Only the transport acts on them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class NetworkSettings:
     verify: bool | Path = True
     """False: certificates are not checked; a path: a file or folder of trusted certificates."""
     trusted_hosts: tuple[str, ...] = ()
-    """``host`` or ``host:port`` whose certificates are not checked (pip's ``--trusted-host``), in any case."""
+    """``host`` or ``host:port`` without certificate checks (pip's ``--trusted-host``), case-insensitive."""
     system_store: bool = False
     """Trust the operating system's store (condarc ``ssl_verify: truststore``) rather than the bundled list."""
     client_cert: Path | None = None
     client_cert_key: Path | None = None
     netrc_path: Path | None = None
-    """The file to take logins from; None where there is none."""
+    """The file with logins, or None."""
     connect_timeout: float = 5.0
     first_byte_timeout: float = 60.0
-    """Not shorter than what the core waits at most: it decides sooner, and by what it knows of the source."""
+    """Not shorter than the core's longest wait, which depends on what is known of the source."""
     read_timeout: float = 60.0
     user_agent: str = "resume-dl"
 
@@ -49,7 +49,7 @@ class NetworkSettings:
         return None
 
     def trusts(self, url: str) -> bool:
-        """Whether the certificate of this very host is taken as it comes; says nothing of a proxy on the way."""
+        """Whether this host's certificate is accepted unchecked; says nothing about a proxy."""
         return is_trusted(url, self.trusted_hosts)
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class NetworkSettings:
 
 
 def is_trusted(url: str, trusted_hosts: tuple[str, ...]) -> bool:
-    """Whether one of ``trusted_hosts`` (``host``, ``host:port``) is the very host of ``url``."""
+    """Whether one of ``trusted_hosts`` (``host``, ``host:port``) is exactly the host of ``url``."""
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host

@@ -1,6 +1,6 @@
-"""What pip would be told: indexes, requirements, and what they resolve to; all as values.
+"""pip's input and its resolution, as values: indexes, requirements, files.
 
-Addresses are RedactedUrl, because private indexes carry their password in them. Words as in pip's own options
+URLs are RedactedUrl, because those of private indexes hold passwords. Terms as in pip's own options
 (pip.pypa.io: "Requirements File Format", "Configuration"); requirements are those of PEP 508.
 """
 
@@ -25,7 +25,7 @@ FindLinks = RedactedUrl | Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipIndexes:
-    """Where packages may come from. ``index_url`` None stands for the default of pip itself."""
+    """Package indexes. ``index_url`` None means pip's own default."""
 
     index_url: RedactedUrl | None = None
     extra: tuple[RedactedUrl, ...] = ()
@@ -33,14 +33,14 @@ class PipIndexes:
     no_index: bool = False
     """Only ``find_links``."""
     trusted_hosts: tuple[str, ...] = ()
-    """``host`` or ``host:port``, whose certificates are not checked."""
+    """``host`` or ``host:port`` without certificate checks."""
     pre: bool = False
-    """Pre-releases too."""
+    """Whether pre-releases are allowed."""
 
     def then(self, later: PipIndexes) -> PipIndexes:
-        """These with what is said ``later`` (the command line, a requirements file): lists grow, an address replaces.
+        """These, overridden by ``later`` ones (the command line, a requirements file): lists grow, a URL replaces.
 
-        ``no_index``, once said, holds. As pip does it for its command line over its settings.
+        ``no_index``, once set, stays. As pip merges its command line and its settings.
         """
         return PipIndexes(
             index_url=later.index_url or self.index_url,
@@ -52,7 +52,7 @@ class PipIndexes:
         )
 
     def unprotected(self) -> tuple[RedactedUrl, ...]:
-        """Addresses of plain http whose host is neither this machine nor trusted: pip passes them over."""
+        """Plain http URLs to a host that is neither this machine nor trusted: pip ignores them."""
         links = (link for link in self.find_links if isinstance(link, RedactedUrl))
         indexes = () if self.no_index else (*((self.index_url,) if self.index_url else ()), *self.extra)
         return tuple(
@@ -66,20 +66,20 @@ class PipIndexes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipSettings:
-    """What pip.conf files and ``PIP_*`` variables come to."""
+    """The result of pip.conf files and ``PIP_*`` variables."""
 
     indexes: PipIndexes = field(default_factory=PipIndexes)
     proxy: RedactedUrl | None = None
     cert: Path | None = None
     client_cert: Path | None = None
     timeout: float | None = None
-    """Seconds; None where nothing is said."""
+    """Seconds; None if not set."""
     constraints: tuple[Path, ...] = ()
     """Constraints files (``PIP_CONSTRAINT``)."""
     files: tuple[Path, ...] = ()
     """The files that were read."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Option (``index-url``) -> where it was said last: a file's path or a variable's name."""
+    """Option (``index-url``) -> where it was set: a file's path or a variable's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +89,17 @@ class PipRequirement:
     name: str
     extras: tuple[str, ...] = ()
     specifier: str = ""
-    """``==1.6.0+cu101``; empty for any version, and beside ``url``."""
+    """``==1.6.0+cu101``; empty for any version, and with ``url``."""
     marker: str = ""
     url: RedactedUrl | None = None
     """A direct reference (``name @ https://…``)."""
     hashes: tuple[str, ...] = ()
-    """``sha256:<hex>``, any of which is right; empty where none is asked for."""
+    """``sha256:<hex>``, any of which is valid; empty if none is required."""
     where: str = ""
     """``requirements.txt, line 3``, for messages."""
 
     def line(self, url: str | None = None) -> str:
-        """It as a requirement without hashes, ``url`` in the place of its own; a password in ``url`` is shown."""
+        """The requirement line without hashes, with ``url`` in place of its own; a password in ``url`` is shown."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         if self.url is not None or url is not None:
             place = f" @ {url if url is not None else self.url}"
@@ -113,38 +113,38 @@ class PipRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftToPip:
-    """A line that pip takes from elsewhere than an index; not in ``repr``, for there may be a password in it."""
+    """A requirement line for which pip needs no index; left out of ``repr``, as it may hold a password."""
 
     line: str = field(repr=False)
-    """All of it, as pip will read it, with the variables put in. Paths are meant from the current folder."""
+    """The whole line for pip, with variables expanded. Paths start from the current folder."""
     place: str = field(repr=False)
-    """What it names: ``./project[extra]``, ``git+https://…``."""
+    """Its target: ``./project[extra]``, ``git+https://…``."""
     shown: str
-    """The line as it stands in the file, before the variables, without logins."""
+    """The line as in the file, with unexpanded variables and without logins."""
     constraint: bool = False
-    """It stands in a constraints file."""
+    """Whether it is from a constraints file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipFile:
-    """What one requirements.txt (with all that it includes), pyproject.toml or pylock.toml asks for."""
+    """The requirements in one requirements.txt (with its includes), pyproject.toml or pylock.toml."""
 
     requirements: tuple[PipRequirement, ...] = ()
     constraints: tuple[PipRequirement, ...] = ()
     indexes: PipIndexes = field(default_factory=PipIndexes)
-    """What the file itself says; ``indexes_over`` gives what holds."""
+    """The file's own options; ``indexes_over`` merges them."""
     require_hashes: bool = False
     passed_over: tuple[str, ...] = ()
-    """Lines that no index can answer (editable, from version control, a local path), each with its place, redacted."""
+    """Lines that need no index (editable, version control, a local path), each with its place, redacted."""
     left: tuple[LeftToPip, ...] = ()
-    """Those of them that pip itself takes, for the pip that installs."""
+    """Those of them that pip itself handles at install time."""
     lock: Path | None = None
-    """The pylock.toml that this is: resolved already (PEP 751), nothing else here is filled."""
+    """The pylock.toml, if it is one: resolved already (PEP 751), all other fields are empty."""
 
     def indexes_over(self, before: PipIndexes) -> PipIndexes:
-        """What holds where ``before`` was said first (settings, command line, an earlier file).
+        """The file's indexes merged over ``before`` (settings, command line, an earlier file).
 
-        As in pip: an ``--index-url`` of a file takes the place of all indexes before it, extra ones too.
+        As in pip, an ``--index-url`` of a file replaces all previous indexes, extra ones too.
         """
         if self.indexes.index_url is not None:
             before = changed(before, extra=())
@@ -153,7 +153,7 @@ class PipFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipRequest:
-    """What is wanted by pip's rules, for one or several platforms."""
+    """A request by pip's rules, for one or several platforms."""
 
     requirements: tuple[str, ...] = ()
     """As on pip's command line."""
@@ -167,9 +167,9 @@ class PipRequest:
     python: str | None = None
     """``3.10``; None for the Python that will install."""
     machines: Mapping[str, TargetMachine] = field(default_factory=dict)
-    """Platform -> a machine of it that is not this one, even where the platform is."""
+    """Platform -> another machine of that platform, even if it is this machine's platform."""
     allow_sdist: bool = False
-    """Source archives too, which are built to be resolved."""
+    """Whether source archives are allowed, which are built to be resolved."""
     no_deps: bool = False
 
 
@@ -182,20 +182,19 @@ class PipSolution:
     python: str
     """``3.10``."""
     artifacts: tuple[Artifact, ...]
-    """Of kind ``wheel`` (or ``sdist``), at their canonical addresses."""
+    """Of kind ``wheel`` (or ``sdist``), with canonical URLs."""
     notes: tuple[str, ...] = ()
-    """For people: what was passed over or taken for granted."""
+    """Notes for people: what was ignored or assumed."""
     lock_text: str = ""
-    """The same as a pylock.toml (PEP 751), with canonical addresses."""
+    """The solution as a pylock.toml (PEP 751), with canonical URLs."""
     glibc: tuple[int, int] | None = None
-    """The C library of another Linux that they were chosen for, known or assumed."""
+    """The C library of the target Linux, known or assumed; for another machine only."""
 
 
 def place_from(word: str, folder: Path) -> FindLinks:
-    """What a ``find-links`` value means: an address, or a path, which is meant from ``folder``; ``file:`` is a path.
+    """Parse a ``find-links`` value: a URL, or a path relative to ``folder``; ``file:`` is a path.
 
-    Raises ValueError for a ``file:`` address that names none, and for one that cannot be read (``http://[``); its text
-    may quote a password.
+    Raises ValueError for an invalid ``file:`` or other URL (``http://[``); its text may quote a password.
     """
     if word[:5].lower() == "file:":
         return Path(path_from_url(word, windows=isinstance(folder, PureWindowsPath)))
@@ -203,7 +202,7 @@ def place_from(word: str, folder: Path) -> FindLinks:
 
 
 def index_from(word: str, folder: Path) -> RedactedUrl:
-    """An index's address without a slash at its end; that of a folder laid out like an index is a ``file:`` one.
+    """An index's URL without a final slash; a ``file:`` URL for a folder laid out like an index.
 
     Raises ValueError as ``place_from`` does.
     """
@@ -212,7 +211,7 @@ def index_from(word: str, folder: Path) -> RedactedUrl:
 
 
 def _address(word: str) -> RedactedUrl:
-    urlsplit(word)  # raises ValueError where nobody could ask for it
+    urlsplit(word)  # raises ValueError for a URL that cannot be requested
     return RedactedUrl(word)
 
 

@@ -1,4 +1,4 @@
-"""The platforms that wheels are made for: conda's names for them, and what PEP 508 calls the same machines."""
+"""The platforms of wheels: conda's names for them, and PEP 508's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses lie on this machine or in a private network, where no public server may lead us."""
+"""Addresses on this machine or in a private network, to which public servers must not redirect."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PRIVATE = tuple(
         ),
     )
 )
-"""Listed and not taken from ``ipaddress.is_private``, whose meaning differs between Python versions.
+"""Private networks, listed because ``ipaddress.is_private`` differs between Python versions.
 
-198.18.0.0/15 (benchmarks) is left out: local proxies answer every DNS question with addresses of it.
+198.18.0.0/15 (benchmarks) is left out: local proxies resolve every name to it.
 """
 _EMBEDDED = ip_network("64:ff9b::/96")
 _NUMBER = r"(?:0x[0-9a-f]{1,16}|[0-9]{1,16})"
@@ -33,7 +33,7 @@ _NUMBERS = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}")
 
 
 def is_private_address(text: str) -> bool:
-    """Whether an IP address is loopback, link-local or private; False for text that is no IP address."""
+    """Whether an IP address is loopback, link-local or private; False for other text."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -44,16 +44,16 @@ def is_private_address(text: str) -> bool:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that this one stands for: mapped, 6to4 or NAT64."""
+    """The embedded IPv4 address: mapped, 6to4 or NAT64."""
     if address in _EMBEDDED:
         return IPv4Address(address.packed[-4:])
     return address.ipv4_mapped or address.sixtofour
 
 
 def is_private_host(host: str) -> bool:
-    """Whether a URL's host says by itself that it is private: ``localhost``, or an address in any usual spelling.
+    """Whether a URL's host is private by its text: ``localhost``, or an IP address in any usual spelling.
 
-    Where another name leads is known only once it is connected to.
+    Other names are checked once they are resolved.
     """
     name = host.lower().strip("[]").removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 6.3

@@ -1,6 +1,6 @@
-"""The text of a pylock.toml (PEP 751). Reading and choosing from one is ``resolve/pylock``'s.
+"""The text of a pylock.toml (PEP 751). ``resolve/pylock`` reads one and chooses from it.
 
-What every entry here has: one version of one project, as wheels or a source archive, each with hashes.
+Every entry is one version of one project, as wheels or a source archive, each with hashes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileInLock:
-    """One wheel or source archive; ``size`` in bytes, None where nobody knows it."""
+    """One wheel or source archive; ``size`` in bytes, None if unknown."""
 
     name: str
     url: str
-    """Without a login; empty for none: then there is a path."""
+    """Without a login; empty if there is a path instead."""
     hashes: Mapping[str, str]
     """Algorithm -> lower-case hex; at least one."""
     size: int | None = None
     path: str = ""
-    """Where it lies as seen from the lock's folder, with ``/``; whoever installs prefers that to the URL."""
+    """Path relative to the lock's folder, with ``/``; installers prefer it to the URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class PackageInLock:
     """One version of one project."""
 
     name: str
-    """As PEP 503 writes it."""
+    """Normalized name (PEP 503)."""
     version: str
     marker: str = ""
-    """PEP 508: where it is installed; empty for everywhere."""
+    """Marker (PEP 508); empty for everywhere."""
     wheels: tuple[FileInLock, ...] = ()
     sdist: FileInLock | None = None
 
@@ -40,9 +40,9 @@ class PackageInLock:
 def write_lock(
     packages: Iterable[PackageInLock], *, requires_python: str = "", environments: Sequence[str] = ()
 ) -> Iterator[str]:
-    """The text in pieces: a head, then one for each package, in their order.
+    """Yield the text in pieces: a head, then one for each package, in order.
 
-    ``environments``: markers, of which one must hold where it is installed; none for anywhere.
+    ``environments``: markers, of which one must hold for an installation; empty for any environment.
     """
     head = ['lock-version = "1.0"', 'created-by = "resume-dl"']
     head += [f"environments = [{', '.join(map(_toml, environments))}]"] if environments else []
@@ -73,5 +73,5 @@ def _file(file: FileInLock) -> str:
 
 
 def _toml(text: str) -> str:
-    """A basic string of TOML: JSON's escapes are among its own."""
+    """A basic TOML string, of which JSON strings are a subset."""
     return json.dumps(text, ensure_ascii=False)

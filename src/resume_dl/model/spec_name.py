@@ -1,4 +1,4 @@
-"""The package name of a spec in a record: what can be told of a dependency without a solver. Pure."""
+"""The package name of a dependency in a record, parsed without a solver. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NAME = re.compile(r"\s*([\w.-]+)")
 
 
 def name_of(spec: str) -> str:
-    """The package name of a spec, lower case; empty for a spec that has none.
+    """The package name of a spec, lower case; empty if it has none.
 
     ``channel/subdir::name version build``, ``name[version=…]`` and ``name >=1; if …`` are specs too.
     """

@@ -1,4 +1,4 @@
-"""Sizes as people write and read them: powers of ten, as disks and lines are sold. Pure."""
+"""Sizes and ages in human-readable form: powers of ten, as for disks and networks. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def parse_size(text: str) -> int:
     """Bytes from ``10MB`` (powers of ten) or ``4GiB`` (of 1024); raises ValueError for anything else."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     base = 1024 if found["binary"] else 1000
     return int(float(found["number"]) * base ** _POWERS[found["unit"].lower()])
 
 
 def show_age(seconds: float) -> str:
-    """How old something is, for people, in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
+    """Format an age in its largest unit: ``40 seconds``, ``3 hours``, ``2 days``."""
     units = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
     name, length = next((each for each in units if seconds >= each[1]), units[-1])
     count = max(0, int(seconds // length))
@@ -30,7 +30,7 @@ def show_age(seconds: float) -> str:
 
 
 def show_part(done: int, total: int | None) -> str:
-    """``1.9 of 2.2 MB``; how many bytes there are alone where the total is not known."""
+    """Format ``1.9 of 2.2 MB``; only the first number if the total is unknown."""
     if total is None:
         return show_bytes(done)
     unit, scale = unit_of(total)

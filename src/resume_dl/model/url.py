@@ -16,7 +16,7 @@ _SECRET_WORDS = re.compile(
     "|pass(?:phrase|wd|word)?|pwd|secret|sig(?:nature)?"
 )
 _WELL_FORMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/]*@)?[^\s'\"<>]*")
-# What a slip makes of an address: a slash or the colon lost, or no scheme. Not so: a drive's letter, a file: path.
+# Mistyped URLs: a slash or the colon missing, or no scheme. Not: a drive letter, a file: path.
 _USER = r"[^\s/@:'\"<>()\[\],=]"
 _LOOSE = re.compile(
     rf"(?<!{_USER})(?!(?:[A-Za-z]|file):[\\/])(?:(?P<lead>[A-Za-z][A-Za-z0-9+.-]+:/+)\S*@|{_USER}+:(?!:)\S*@)"
@@ -30,12 +30,12 @@ _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
 
 
 def scrub(text: str) -> str:
-    """``text`` without the secrets of any address in it, a mistyped one included: the last net before a user reads it.
+    """Remove the secrets of any URL in ``text``, even a mistyped one: the last safeguard before output.
 
     Text without a login, a token or a secret query value comes back as it was.
     """
     shown = _ANY.sub(_scrubbed, text)
-    if shown != text:  # whoever takes an address apart may quote a piece of it as well
+    if shown != text:  # URL parsers may quote a piece of the URL in their errors
         for found in _ANY.finditer(text):
             for password in _PASSWORD.findall(found[0]):
                 if len(password) > 2 and password != _HIDDEN:
@@ -57,8 +57,8 @@ def _scrubbed(found: re.Match[str]) -> str:
 def redact(url: str) -> str:
     """``url`` without userinfo, ``/t/<token>/`` or secret query values; safe to print, log and store.
 
-    A query value is secret if a whole word of its name says so. What is shown of two addresses may be the same: to tell
-    them apart is what ``RedactedUrl.fingerprint`` is for.
+    A query value is secret if a whole word of its name says so. Different URLs may look the same;
+    ``RedactedUrl.fingerprint`` distinguishes them.
     ``/t/<token>/`` is anaconda.org's token path (conda's ``split_anaconda_token``).
     """
     parts = _without_login(url)
@@ -68,12 +68,12 @@ def redact(url: str) -> str:
 
 
 def _without_login(url: str) -> SplitResult | None:
-    """The parts of ``url`` with ``***`` for userinfo and token, and no fragment; None if it is no readable address."""
+    """The parts of ``url`` with ``***`` for userinfo and token, and no fragment; None if it is malformed."""
     try:
         parts = urlsplit(url)
         if _login_is_torn(url, parts):
             parts = urlsplit(f"{parts.scheme}://***@{url.rpartition('@')[2]}")
-    except ValueError:  # "http://user:password@[": no part of it can be told from a secret
+    except ValueError:  # "http://user:password@[": any part may be a secret
         return None
     netloc = parts.netloc
     if "@" in netloc:
@@ -87,7 +87,7 @@ def _shown_value(found: re.Match[str]) -> str:
 
 
 def _login_is_torn(url: str, parts: SplitResult) -> bool:
-    """Whether a password with a ``/``, ``?`` or ``#`` in it passes for a port; or a slash too many hides the host."""
+    """Whether a password with ``/``, ``?`` or ``#`` is parsed as a port, or an extra slash hides the host."""
     if "@" in parts.netloc or "@" not in url or "://" not in url or parts.scheme == "file":
         return False
     _, colon, port = parts.netloc.rpartition(":")
@@ -96,17 +96,17 @@ def _login_is_torn(url: str, parts: SplitResult) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RedactedUrl:
-    """A URL whose ``str`` and ``repr`` show no secret; ``reveal()`` gives the real one, for the transport alone."""
+    """A URL whose ``str`` and ``repr`` show no secret; ``reveal()`` gives the real one, for the transport only."""
 
     _raw: str
 
     def reveal(self) -> str:
-        """The URL as it must be requested."""
+        """The real URL, for requests."""
         return self._raw
 
     @property
     def host(self) -> str:
-        """``host[:port]`` in lower case, without userinfo: what connections are counted by; empty if there is none.
+        """``host[:port]`` in lower case, without userinfo, by which connections are counted; empty if missing.
 
         The scheme's own port is left out (RFC 3986 6.2.3), so that both spellings are one host.
         """
@@ -119,7 +119,7 @@ class RedactedUrl:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 (hex) of the whole address except its login and fragment: equal for one address only.
+        """The SHA-256 (hex) of the URL except its login and fragment: distinct for distinct URLs.
 
         It names files, so no login may be recovered from it: userinfo and ``/t/<token>`` are often short or chosen by
         people, can be guessed, and are replaced by ``***`` before hashing. Every query value counts, secrets too: their
@@ -143,10 +143,10 @@ class RedactedUrl:
 
 
 def path_from_url(url: str, *, windows: bool) -> str:
-    """The path that a ``file://`` URL names (RFC 8089), as such a system writes it.
+    """The path that a ``file://`` URL names (RFC 8089), in the system's form.
 
     On Windows ``file:///C:/a`` (or ``C|``) is ``C:/a`` and ``file://host/share/a`` is ``//host/share/a``; elsewhere a
-    host other than localhost has no meaning. Raises ValueError for what names no file.
+    host other than localhost has no meaning. Raises ValueError if it names no file.
     """
     parts = urlsplit(url)
     path = unquote(parts.path)

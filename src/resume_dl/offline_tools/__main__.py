@@ -1,4 +1,4 @@
-"""Where any Python begins with the archive; one that is too old is told."""
+"""Entry point of the archive; rejects a Python that is too old."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""A tool of this package as one zip archive of Python source, which runs wherever Python is (docs.python.org, zipapp).
+"""A tool of this package as one executable zip archive of Python source (docs.python.org, zipapp).
 
-Its bytes depend on nothing but the source: members are in a fixed order, have one time and one mode, and are stored
-as they are, because deflate gives other bytes with another zlib. So only the modules that the tool imports are in it.
+Its bytes depend only on the source: members have a fixed order, time and mode, and are stored uncompressed, because
+deflate output differs between zlib versions. To stay small it holds only the modules that the tool imports.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from resume_dl import fs
 
 TOOLS = ("install", "join", "probe", "unpack", "verify")
 NAMES = tuple(f"{tool}.py" for tool in TOOLS)
-"""What their archives are called."""
+"""File names of the archives."""
 INSIDE = "--inside"
-"""The argument by which an archive of any name looks into the packages that stdin names, in the folder that follows."""
+"""The argument that makes an archive of any name inspect the packages listed on stdin, in the given folder."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 _HEAD = b"""\
 # one of resume-dl's offline tools: a zip archive of Python source. To read it: python -I -m zipfile -e THIS-FILE FOLDER
 
 """
-"""What an editor shows first. No #! line: by one, the launcher of Windows looks for another Python."""
+"""The first lines in an editor. No #! line: the Windows launcher would look for another Python."""
 _PLAIN_FILE = 0o100644
 _ROOT = "resume_dl"
 _ALSO = {"install": ("verify",)}
-"""The tools that a tool starts: install has the environment's own Python look into packages."""
+"""The tools that a tool starts: install lets the environment's Python inspect packages."""
 
 
 def write_archive(tool: str) -> bytes:
@@ -44,14 +44,14 @@ def write_archive(tool: str) -> bytes:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for path, source in members.items():
             member = zipfile.ZipInfo(path, _TIME)
-            member.create_system = 3  # Unix, whatever system this is
+            member.create_system = 3  # Unix, on every system
             member.external_attr = _PLAIN_FILE << 16
             archive.writestr(member, source)
     return file.getvalue()
 
 
 def _modules_of(tool: str) -> dict[str, bytes]:
-    """Path in the archive -> source of each module that the tool imports, wherever in a module it does."""
+    """Path in the archive -> source, of each module that the tool imports at any level."""
     commands = [f"{_ROOT}.offline_tools.commands.{each}" for each in (tool, *_ALSO.get(tool, ()))]
     waiting, found = [f"{_ROOT}.offline_tools.start", *commands], {}
     while waiting:
@@ -64,7 +64,7 @@ def _modules_of(tool: str) -> dict[str, bytes]:
 
 
 def _paths_of(module: str) -> Iterator[str]:
-    """Where a module and the packages around it would be, below the root package."""
+    """Candidate paths of a module and its parent packages, below the root package."""
     parts = module.split(".")[1:]
     for end in range(len(parts) + 1):
         yield "/".join((*parts[:end], "__init__.py"))
@@ -72,7 +72,7 @@ def _paths_of(module: str) -> Iterator[str]:
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """What of ours a module imports; names that are imported from a module too, as they may be modules."""
+    """Modules of ours that a module imports, and names imported from them, which may be modules."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == _ROOT:
             yield node.module
@@ -82,7 +82,7 @@ def _imports(source: bytes) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes:
-    """A module as it is kept: with LF, whatever machine it was installed on. Raises FileNotFoundError."""
+    """Read a module, with LF line ends on every system. Raises FileNotFoundError."""
     data = pkgutil.get_data(_ROOT, path)
     if data is None:
         raise FileNotFoundError(path)
@@ -91,7 +91,7 @@ def _read(path: str) -> bytes:
 
 @contextmanager
 def archive_file() -> Iterator[Path]:
-    """An archive that another Python can start: the one that runs, else one that is there for so long."""
+    """Yield an archive that another Python can start: the running one, else a temporary one."""
     running = fs.absolute(sys.argv[0])
     if getattr(__spec__.loader, "archive", None) is not None:
         yield running

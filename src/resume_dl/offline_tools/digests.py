@@ -10,10 +10,10 @@ from typing import Any, Callable
 _BLOCK = 1 << 20
 
 
-def hash_file(path: Path, told: Callable[[int], None] | None = None) -> tuple[int, str, str | None]:
+def hash_file(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str, str | None]:
     """Size in bytes, sha256 and md5 of a file, read in blocks; no md5 where this Python forbids it (FIPS).
 
-    ``told`` gets the size of each block. Raises OSError.
+    ``progress`` gets the size of each block. Raises OSError.
     """
     sha256, md5 = hashlib.sha256(), _md5()
     size = 0
@@ -26,8 +26,8 @@ def hash_file(path: Path, told: Callable[[int], None] | None = None) -> tuple[in
             if md5 is not None:
                 md5.update(block)
             size += len(block)
-            if told is not None:
-                told(len(block))
+            if progress is not None:
+                progress(len(block))
     return size, sha256.hexdigest(), None if md5 is None else md5.hexdigest()
 
 

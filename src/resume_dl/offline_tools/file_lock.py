@@ -2,7 +2,7 @@
 
 import errno
 
-from resume_dl import fs
+from resume_dl.fs.lock import try_lock
 
 _BEHIND_THE_DATA = 1 << 62
 
@@ -10,6 +10,6 @@ _BEHIND_THE_DATA = 1 << 62
 def lock(fd: int) -> bool:
     """Lock an open file until it is closed; False where another process has. File systems without locks have none."""
     try:
-        return fs.try_lock(fd, at=_BEHIND_THE_DATA)
+        return try_lock(fd, at=_BEHIND_THE_DATA)
     except OSError as error:
         return error.errno != errno.EACCES

@@ -1,4 +1,4 @@
-"""A file read in blocks, and a piece of a file as a file of its own."""
+"""Blocks of a file, and a piece of a file as a file of its own."""
 
 import io
 import os
@@ -11,16 +11,16 @@ from resume_dl.byte_units import show_bytes
 
 _BLOCK = 1 << 20
 _LONGEST_DIRECTORY = 64 << 20
-"""Of an archive, in one piece: half a million members."""
+"""Bytes of the longest archive directory read at once: half a million members."""
 
 
 def piece(file: BinaryIO, start: int, size: int, *, own: bool = False) -> BinaryIO:
-    """A piece of a file as a file of its own; closing it closes the file below if it is its ``own``."""
+    """Present a piece of a file as a file; closing it closes the underlying file only if ``own``."""
     return _Window(file, start, size, own=own)  # type: ignore[return-value]  # RawIOBase reads as BinaryIO does
 
 
 class _Window(io.RawIOBase):
-    """What ``piece`` gives."""
+    """The file returned by ``piece``."""
 
     def __init__(self, file: BinaryIO, start: int, size: int, *, own: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Window(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0) -> int:
         base = (0, self._at, self._size)[whence]
         if base + offset < 0:
-            raise OSError("before the file's begin")
+            raise OSError("before the start of the file")
         self._at = base + offset
         return self._at
 
@@ -54,11 +54,11 @@ class _Window(io.RawIOBase):
         return int(count)
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file, but not in pieces that only a hostile archive asks for."""
+        """Read as from any file; refuses sizes that only a hostile archive needs."""
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
         if wanted > _LONGEST_DIRECTORY:
-            raise zipfile.BadZipFile(f"asks for {show_bytes(wanted)} at once")
+            raise zipfile.BadZipFile(f"needs {show_bytes(wanted)} at once")
         return super().read(wanted) or b""
 
     def close(self) -> None:
@@ -68,18 +68,18 @@ class _Window(io.RawIOBase):
 
 
 class LastRead(_Window):
-    """A window that remembers what was read last."""
+    """A window that remembers the last bytes read."""
 
     last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """As of the window."""
+        """Read as ``_Window`` does."""
         self.last = super().read(size)
         return self.last
 
 
 def blocks(file: BinaryIO) -> Iterator[memoryview]:
-    """The file in blocks; each is overwritten by the next."""
+    """Yield the file in blocks; each is overwritten by the next."""
     buffer = memoryview(bytearray(_BLOCK))
     while True:
         count = file.readinto(buffer)  # type: ignore[attr-defined]  # BinaryIO does not say so
@@ -89,7 +89,7 @@ def blocks(file: BinaryIO) -> Iterator[memoryview]:
 
 
 def native(path: Path) -> Path:
-    """The path as this system takes it, longer than 260 letters too on Windows."""
+    """The path in the form that Windows accepts beyond 260 characters; unchanged elsewhere."""
     whole = str(fs.absolute(str(path)))
     if os.name == "nt" and not whole.startswith("\\\\?\\"):
         whole = "\\\\?\\UNC" + whole[1:] if whole.startswith("\\\\") else "\\\\?\\" + whole

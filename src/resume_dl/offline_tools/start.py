@@ -1,4 +1,4 @@
-"""Start the tool that the archive is named after, if the archive is the one that SHA256SUMS beside it lists."""
+"""The start of the tool that the archive is named after, once the archive agrees with SHA256SUMS beside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def start(words: list[str]) -> int:
         hint = f"copy {ascii(script.name)[1:-1]} and SHA256SUMS again"
         _complain(script, "is not the file that SHA256SUMS lists; nothing was started", hint)
         return 4
-    from resume_dl.offline_tools.archive import INSIDE, TOOLS  # noqa: PLC0415 - not before the archive was looked at
+    from resume_dl.offline_tools.archive import INSIDE, TOOLS  # noqa: PLC0415 - only after the archive was checked
     from resume_dl.offline_tools.console import settle  # noqa: PLC0415 - as above
 
     arguments = words[1:]
@@ -36,7 +36,7 @@ def start(words: list[str]) -> int:
         tool, arguments = arguments[0], arguments[1:]
     try:
         if not tool:
-            _complain(script, "is the name of no tool in it", f"rename it to one of {'.py or '.join(tools)}.py")
+            _complain(script, "is not the name of a tool in it", f"rename it to one of {'.py or '.join(tools)}.py")
             return 2
         code: int = import_module(f"resume_dl.offline_tools.commands.{tool}").main(arguments, script)
         return code
@@ -45,15 +45,15 @@ def start(words: list[str]) -> int:
 
 
 def _is_listed(script: Path) -> bool:
-    """Whether each line of SHA256SUMS that names this file has its digest; without such a list it is in no bundle.
+    """Whether each line of SHA256SUMS for this file has its digest; True without such a list.
 
-    A damaged archive could do anything, and it runs before the bundle is verified. This finds accidents: who can change
-    the archive can change SHA256SUMS.
+    The archive runs before the bundle is verified. This finds accidents only: an attacker who can change the archive
+    can change SHA256SUMS.
     """
     listed: list[bytes] = []
     sums = script.with_name("SHA256SUMS")
     with suppress(OSError):
-        if sums.is_file() and sums.stat().st_size <= _LONGEST_SUMS:  # a pipe would be waited for
+        if sums.is_file() and sums.stat().st_size <= _LONGEST_SUMS:  # opening a pipe would block
             name = b"  " + os.fsencode(script.name)
             listed = [line[: -len(name)] for line in sums.read_bytes().splitlines() if line.endswith(name)]
     return not listed or {*listed} == {hashlib.sha256(script.read_bytes()).hexdigest().encode("ascii")}

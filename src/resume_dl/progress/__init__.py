@@ -1,1 +1,1 @@
-"""What a user or a program sees of a run while it goes on, on standard error; ``resume_dl.progress.choose`` decides."""
+"""Progress of a run on standard error, for people or programs; ``resume_dl.progress.choose`` selects the form."""

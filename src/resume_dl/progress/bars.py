@@ -15,14 +15,14 @@ from resume_dl.progress.live import LiveLines
 from resume_dl.progress.tally import OVER, Speed, Tally
 
 MOST = 10
-"""Bars at once, the total's included: more than a small terminal has lines is no information."""
+"""Most bars at once, with the total's: no more than a small terminal has lines."""
 DRAW_EVERY = 0.1
-"""Seconds between two drawings in which only numbers change."""
+"""Seconds between drawings if only numbers change."""
 _QUIET_STATES = frozenset({"waiting", "downloading"})
 
 
 class _File:
-    """A file in flight: the newest that was told of it, and how fast it comes."""
+    """A file in flight: its latest progress, and its speed."""
 
     def __init__(self, progress: ArtifactProgress, now: float) -> None:
         self.progress = progress
@@ -34,7 +34,7 @@ class _File:
 
 
 class BarReporter:
-    """``ports.Reporter`` as bars. Bars of finished files go away; the total's stays at the end.
+    """A ``ports.Reporter`` with bars. Bars of finished files disappear; the total's stays at the end.
 
     A run of one file has one bar. ``clock`` gives seconds.
     """
@@ -54,7 +54,7 @@ class BarReporter:
         self._drawn_words: object = None
 
     def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
-        """The total's bar, with what is here already as done."""
+        """Draw the total's bar, with bytes already on disk as done."""
         self._tally.plan(files, replaces)
         for key in replaces:
             self._names.pop(key, None)
@@ -79,20 +79,20 @@ class BarReporter:
             self._files.pop(progress.key, None)
         elif progress.key in self._files:
             self._files[progress.key].add(progress, now)
-        elif progress.state != "waiting":  # a file that waits for its turn needs no line
+        elif progress.state != "waiting":  # a waiting file needs no line
             self._files[progress.key] = _File(progress, now)
         self._draw()
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """A line above the bars, if its level is wanted."""
+        """Print a line above the bars, if its level is shown."""
         if self._console.shows(level):
             self._live.print_above(presentable(labelled(text, level)), self._size().columns)
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """For programs; not shown."""
+        """Ignore events, which are for programs."""
 
     def close(self) -> None:
-        """Take the files' bars away and leave the total's last state."""
+        """Remove the files' bars and leave the total's last state."""
         self._files.clear()
         self._indexes = IndexTally()
         self._speed = None
@@ -110,7 +110,7 @@ class BarReporter:
         if words == self._drawn_words and now - self._drawn_at < DRAW_EVERY and not last:
             return
         self._drawn_at, self._drawn_words = now, words
-        # Where the encoding is a legacy one, the terminal may give a bar's characters two columns.
+        # With a legacy encoding, the terminal may use two columns for a bar's characters.
         look = Look(size.columns, (self._console.encoding or "").lower().startswith("utf"))
         self._live.show(lay_out(rows, look, longest=self._widest), size.columns)
 
@@ -122,7 +122,7 @@ class BarReporter:
         return [*first, *(self._row(file) for file in list(self._files.values())[: most - len(first)])]
 
     def _index(self) -> list[Row]:
-        """One line for all indexes that are coming."""
+        """One line for all indexes in flight."""
         if not self._indexes.active:
             return []
         lines = self._indexes.lines(None if self._index_speed is None else self._index_speed.value)
@@ -137,13 +137,13 @@ class BarReporter:
         return Row(tuple(labels), tally.done, tally.known_total, self._value)
 
     def _only(self, key: str) -> Row:
-        """The one file of a run, and the time that it will take."""
+        """The only file of a run, with the time left."""
         tally, file = self._tally, self._files.get(key)
         remark = "" if file is None else _remark(file)
         return Row((self._names[key],), tally.done, tally.known_total, self._value, self._left(), remark)
 
     def _left(self) -> float | None:
-        """Seconds, by what this run brought; None where nothing comes, nothing is missing, or a size is unknown."""
+        """Seconds left at this run's speed; None if no bytes come, none are missing, or a size is unknown."""
         total = self._tally.known_total
         if self._speed is None or total is None or self._tally.done >= total:
             return None
@@ -154,8 +154,8 @@ class BarReporter:
         return None if self._speed is None else self._speed.value
 
     def _row(self, file: _File) -> Row:
-        told = file.progress
-        return Row((presentable(told.filename),), told.done, told.size, file.speed.value, remark=_remark(file))
+        latest = file.progress
+        return Row((presentable(latest.filename),), latest.done, latest.size, file.speed.value, remark=_remark(file))
 
     def _size(self) -> os.terminal_size:
         try:
@@ -166,6 +166,6 @@ class BarReporter:
 
 
 def _remark(file: _File) -> str:
-    told = file.progress
-    doing = told.note if told.state == "locked" and told.note else told.state
-    return "" if told.state in _QUIET_STATES else presentable(doing).replace("\n", " ").replace("\t", " ")
+    latest = file.progress
+    doing = latest.note if latest.state == "locked" and latest.note else latest.state
+    return "" if latest.state in _QUIET_STATES else presentable(doing).replace("\n", " ").replace("\t", " ")

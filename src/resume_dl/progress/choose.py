@@ -1,4 +1,4 @@
-"""Which way of showing a run fits the options and the stream."""
+"""Choice of the reporter for the options and the stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES = ("bar", "plain", "json", "none")
 def choose(mode: str | None, stream: TextIO, *, quiet: bool = False, verbose: bool = False) -> Reporter:
     """The reporter for ``--progress MODE``; None: bars on a terminal, lines elsewhere, nothing with ``--quiet``.
 
-    ``quiet`` shows errors only (of the messages; a mode that was asked for stays), ``verbose`` debug messages too.
+    ``quiet`` shows only errors among messages (an explicit mode stays), ``verbose`` debug messages too.
     Raises ConfigurationError for an unknown mode.
     """
     console = Console(stream, "error" if quiet else "debug" if verbose else "info")

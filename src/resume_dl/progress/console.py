@@ -1,4 +1,4 @@
-"""A stream that progress can be written to without ever failing, and what may stand on it."""
+"""A stream for progress that never fails, and the texts that may be written to it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CONTROL = re.compile(
 
 
 class Console:
-    """Writes whole lines and drawings. Broken streams are given up silently, odd characters replaced.
+    """A stream for lines and drawings. Broken streams are abandoned silently, unencodable characters replaced.
 
-    ``level`` is the least that ``message`` shows: ``debug``, ``info``, ``warning`` or ``error``.
+    ``level`` is the lowest that ``message`` shows: ``debug``, ``info``, ``warning`` or ``error``.
     """
 
     def __init__(self, stream: TextIO, level: str = "info") -> None:
@@ -28,20 +28,20 @@ class Console:
         self._broken = False
 
     def shows(self, level: str) -> bool:
-        """Whether messages of this level are wanted; an unknown one counts as info."""
+        """Whether messages of this level are shown; an unknown level counts as info."""
         return _LEVELS.get(level, 1) >= self._least
 
     def line(self, text: str) -> None:
-        """One line (or several), as it may be seen."""
+        """Write one line (or several), made presentable."""
         self.write(presentable(text) + "\n")
         self.flush()
 
     def write(self, text: str) -> int:
-        """Write ``text`` unchanged, if the stream still takes it. Never raises."""
+        """Write ``text`` unchanged, if the stream still works. Never raises."""
         if not self._broken:
             try:
                 self._write(text)
-            except (OSError, ValueError):  # the reader went away, or the stream was closed
+            except (OSError, ValueError):  # a closed pipe or stream
                 self._broken = True
         return len(text)
 
@@ -53,7 +53,7 @@ class Console:
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
 
     def flush(self) -> None:
-        """Let others see what was written. Never raises."""
+        """Flush the stream. Never raises."""
         if not self._broken:
             try:
                 self._stream.flush()
@@ -69,26 +69,26 @@ class Console:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        # encoding, isatty and fileno, by which the screen's size is learnt.
+        # encoding, isatty and fileno, which give the screen's size.
         return getattr(self._stream, name)
 
 
 def labelled(text: str, level: str) -> str:
-    """A message's line: warnings and errors say what they are."""
+    """The line of a message, with a label for warnings and errors."""
     return f"{level}: {text}" if level in {"warning", "error"} else text
 
 
 def presentable(text: str) -> str:
     """``text`` without what could drive a terminal or show a credential; line breaks and tabs stay.
 
-    Everything that we print goes through here, last of all: most messages quote what others wrote (records, headers,
-    file names, addresses). They are made without secrets too, and a token in a log costs more than microseconds.
+    Everything printed goes through here at last: most messages quote untrusted text (records, headers, file names,
+    URLs). They are made without secrets already; this is the second safeguard.
     """
     return scrub(_CONTROL.sub("�", text))
 
 
 def can_be_drawn_on(stream: TextIO) -> bool:
-    """Whether this terminal obeys escape sequences; on Windows it is asked to."""
+    """Whether this terminal supports escape sequences; on Windows they are enabled."""
     if sys.platform == "win32":
         import ctypes
         import msvcrt
@@ -107,7 +107,7 @@ def can_be_drawn_on(stream: TextIO) -> bool:
 
 
 def duration_text(seconds: float) -> str:
-    """Seconds as people read them: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Format seconds: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""All channel indexes of a run as one line: what has come of them, of how much. Pure."""
+"""All channel indexes of a run as one line of progress. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from resume_dl.progress.tally import OVER, WELL
 class IndexTally:
     """Sums over the files of indexes, whose progress has ``index``; counts in bytes.
 
-    A file that came to nothing (not there, unchanged) is not counted any more.
+    A file that is missing or unchanged is no longer counted.
     """
 
     def __init__(self) -> None:
         self._files: dict[str, ArtifactProgress] = {}
 
     def add(self, progress: ArtifactProgress) -> None:
-        """The newest of one file."""
+        """Update one file."""
         if progress.state in OVER - WELL:
             self._files.pop(progress.key, None)
         elif progress.index:
@@ -30,7 +30,7 @@ class IndexTally:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Whose indexes they are."""
+        """The channels of the indexes."""
         return tuple(dict.fromkeys(file.index for file in self._files.values()))
 
     @property
@@ -40,17 +40,17 @@ class IndexTally:
 
     @property
     def fetched(self) -> int:
-        """Bytes that this run brought."""
+        """Bytes fetched in this run."""
         return sum(max(0, file.done - file.resumed) for file in self._files.values())
 
     @property
     def total(self) -> int | None:
-        """All sizes; None while one is not known."""
+        """The sum of sizes; None while one is unknown."""
         sizes = [file.size for file in self._files.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def lines(self, speed: float | None = None) -> tuple[str, ...]:
-        """``index of conda-forge: 1.9 of 2.2 MB, 310.0 kB/s``, and the same in fewer and fewer words."""
+        """``index of conda-forge: 1.9 of 2.2 MB, 310.0 kB/s``, and shorter and shorter forms."""
         counts, waits = show_part(self.done, self.total), next(filter(None, map(_wait, self._files.values())), "")
         if waits:
             return f"{self.title}: {waits}", f"index: {waits}"

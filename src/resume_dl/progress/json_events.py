@@ -1,4 +1,4 @@
-"""One JSON object a line, for programs that show a run in their own way."""
+"""Progress as one JSON object a line, for programs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from resume_dl.progress.tally import Tally
 
 
 class JsonReporter:
-    """``ports.Reporter`` as events: ``plan``, ``progress``, ``message``, and whatever kinds ``event`` is given.
+    """A ``ports.Reporter`` with events: ``plan``, ``progress``, ``message``, and those of ``event``.
 
     Each object has ``event`` (its kind) and ``elapsed`` (seconds since the reporter was made); all characters are
-    ASCII, so that no encoding can break a line. Values that JSON does not know are shown by their ``str``.
+    ASCII, so that no encoding can break a line. Values that JSON does not support become their ``str``.
     """
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +28,7 @@ class JsonReporter:
         self._indexes = IndexTally()
 
     def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
-        """All files with their sizes, in bytes."""
+        """Emit all files with their sizes, in bytes."""
         self._tally.plan(files, replaces)
         artifacts = [
             {
@@ -48,7 +48,7 @@ class JsonReporter:
         self._emit("plan", {"artifacts": artifacts, **sizes, "replaces": sorted(replaces), "run": self._run()})
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """One file's state and counts, and the whole run's; of an index, all indexes' in its place."""
+        """Emit one file's state and counts, and the run's; for an index, those of all indexes."""
         self._tally.add(progress)
         self._indexes.add(progress)
         self._emit(
@@ -67,16 +67,16 @@ class JsonReporter:
         )
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """A message, if its level is wanted."""
+        """Emit a message, if its level is shown."""
         if self._console.shows(level):
             self._emit("message", {"level": level, "text": text})
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Any other event; ``fields`` cannot hide its kind and time."""
+        """Emit any other event; ``fields`` cannot replace its kind and time."""
         self._emit(kind, fields)
 
     def close(self) -> None:
-        """Every line is complete already."""
+        """Do nothing: every line is complete."""
 
     def _run(self) -> dict[str, int] | None:
         tally = self._tally
@@ -98,7 +98,7 @@ class JsonReporter:
 
 
 def _shown(value: Any) -> Any:
-    """``value`` as JSON can hold it, every text in it presentable."""
+    """``value`` as JSON values, with presentable texts."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, Mapping):

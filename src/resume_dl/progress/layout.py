@@ -1,6 +1,6 @@
-"""The lines of a running download, laid out so that they align and never reach a terminal's last column. Pure.
+"""Layout of the lines of a running download: aligned, and never in a terminal's last column. Pure.
 
-What is dropped where there is little room: first the counts, then the bar, then the speed.
+With little room the counts are dropped first, then the bar, then the speed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COUNTS_FROM, _BAR_FROM = 70, 34
 class Row:
     """One line's content; counts in bytes, ``speed`` in bytes a second, ``left`` in seconds.
 
-    ``labels``: the same in fewer and fewer words, the first that fits is shown. ``remark`` stands in the speed's place.
+    ``labels``: longer to shorter forms, the first that fits is shown. ``remark`` replaces the speed.
     """
 
     labels: tuple[str, ...]
@@ -34,25 +34,25 @@ class Row:
     left: float | None = None
     remark: str = ""
     text: tuple[str, ...] = ()
-    """Instead of a bar: the line in fewer and fewer words, the first that fits is shown."""
+    """Text in place of a bar: longer to shorter forms, the first that fits is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the terminal can show: its columns, and whether characters beyond ASCII have the width that they should."""
+    """The terminal's columns, and whether it shows characters beyond ASCII with the right width."""
 
     columns: int
     unicode: bool = True
 
     @property
     def dots(self) -> str:
-        """Stands for what was cut away."""
+        """The sign for cut text."""
         return "…" if self.unicode else ".."
 
 
 def lay_out(rows: Sequence[Row], look: Look, *, longest: int = 0) -> list[str]:
-    """One line a row; ``longest``: the widest label that is to be expected, so that a wide terminal wastes no room."""
-    usable = max(1, look.columns - 1)  # writing into the last column may wrap, or not: terminals differ
+    """One line a row; ``longest``: the widest expected label, so that a wide terminal wastes no room."""
+    usable = max(1, look.columns - 1)  # terminals differ in whether writing into the last column wraps
     timed = any(row.left is not None for row in rows)
     if look.columns < _BAR_FROM:
         return [_text(row, usable, look) or _tiny(row, usable, look) for row in rows]
@@ -123,7 +123,7 @@ def clock(seconds: float) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal it takes: none for marks on other letters, two for wide (East Asian) letters."""
+    """Columns of a text in a terminal: 0 for combining marks, 2 for wide (East Asian) characters."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -134,7 +134,7 @@ def _columns_of(letter: str) -> int:
 
 
 def cut(text: str, columns: int, dots: str = "…") -> str:
-    """``text`` in at most so many columns, ``dots`` in place of what is missing."""
+    """Cut ``text`` to at most ``columns``, with ``dots`` at the end."""
     if width(text) <= columns:
         return text
     dots = dots[:columns]
@@ -148,5 +148,5 @@ def cut(text: str, columns: int, dots: str = "…") -> str:
 
 
 def pad(text: str, columns: int) -> str:
-    """``text`` and spaces, up to so many columns."""
+    """Pad ``text`` with spaces to ``columns``."""
     return text + " " * (columns - width(text))

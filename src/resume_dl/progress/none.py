@@ -1,4 +1,4 @@
-"""No progress at all; messages still come."""
+"""Messages without progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resume_dl.progress.console import Console, labelled
 
 
 class NoneReporter:
-    """``ports.Reporter`` that shows messages only."""
+    """A ``ports.Reporter`` that shows only messages."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -22,12 +22,12 @@ class NoneReporter:
         """Not shown."""
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """A line, if its level is wanted."""
+        """Print a line, if its level is shown."""
         if self._console.shows(level):
             self._console.line(labelled(text, level))
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """For programs; not shown."""
+        """Ignore events, which are for programs."""
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: nothing is open."""

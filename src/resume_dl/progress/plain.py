@@ -1,4 +1,4 @@
-"""One line every few seconds, for logs and pipes."""
+"""Progress as one line every few seconds, for logs and pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL = 5.0
 
 
 class PlainReporter:
-    """``ports.Reporter`` as lines; ``interval`` in seconds of ``clock``. What is done sooner has no line of its own."""
+    """A ``ports.Reporter`` with lines every ``interval`` seconds of ``clock``; shorter runs have none."""
 
     def __init__(
         self, console: Console, *, interval: float = INTERVAL, clock: Callable[[], float] = time.monotonic
@@ -32,14 +32,14 @@ class PlainReporter:
         self._waiting: set[str] = set()
 
     def plan(self, files: Sequence[PlannedFile], *, replaces: Collection[str] = ()) -> None:
-        """One line: how much there is to do."""
+        """Print one line with the total."""
         self._tally.plan(files, replaces)
         if files and self._console.shows("info"):
             self._console.line(_planned(files))
         self._shown_at, self._shown_bytes = self._clock(), self._tally.fetched
 
     def progress(self, progress: ArtifactProgress) -> None:
-        """A line if the last one is old enough; at once when a file begins to wait for another process."""
+        """Print a line if the interval has passed, or if a file starts to wait for another process."""
         self._tally.add(progress)
         self._indexes.add(progress)
         if not self._console.shows("info"):
@@ -79,19 +79,19 @@ class PlainReporter:
         return f"{percent_of(done, total)}% of {show_bytes(total)}, {rate}{left}{tail}{doing}"
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """A line, if its level is wanted."""
+        """Print a line, if its level is shown."""
         if self._console.shows(level):
             self._console.line(labelled(text, level))
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """For programs; not shown."""
+        """Ignore events, which are for programs."""
 
     def close(self) -> None:
-        """Every line is complete already."""
+        """Do nothing: every line is complete."""
 
 
 def _planned(files: Sequence[PlannedFile]) -> str:
-    """``12 files, 16.4 MB in all, 11.4 MB already here``; where sizes are not known, the number of those files."""
+    """``12 files, 16.4 MB in all, 11.4 MB already here``; with the number of files of unknown size."""
     sizes = [file.artifact.size for file in files]
     unsized = sizes.count(None)
     counted = "1 file" if len(files) == 1 else f"{len(files)} files"

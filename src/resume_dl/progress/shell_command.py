@@ -1,4 +1,4 @@
-"""Commands as the user's own shell wants them (cmd.exe on Windows), to be shown and pasted."""
+"""Command lines for the user's shell (cmd.exe on Windows), to show and paste."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 
 def setting(name: str, value: str) -> str:
-    """A variable for the one command that follows."""
+    """An environment variable for the command that follows."""
     return f"{name}={shlex.quote(value)} " if os.name != "nt" else f'set "{name}={value}" && '
 
 
 def quoted(path: Path) -> str:
-    """A path as one word."""
+    """Quote a path as one word."""
     return shlex.quote(str(path)) if os.name != "nt" else f'"{path}"'
 
 
 def command_line(words: Sequence[str], cwd: Path) -> str:
-    """These words as one line, to be run in ``cwd``: with a ``cd`` before them where that is not the current folder."""
+    """Join words into a line to run in ``cwd``, with a ``cd`` if that is not the current folder."""
     line = shlex.join(words) if os.name != "nt" else subprocess.list2cmdline(words)
     try:
         here = Path.cwd() == cwd

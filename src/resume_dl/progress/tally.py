@@ -1,8 +1,7 @@
-"""The whole run in a few numbers, from what is told of each file. Pure.
+"""Sums over all files of a run, from the progress of each. Pure.
 
-Each file has exactly one count of bytes on disk: the plan's until its download says the first word, then the
-download's own. So a part file of an earlier run is never counted twice, and what is forgotten and fetched again
-goes down and up again.
+Each file has one count of bytes on disk: the plan's until its download reports, then the download's. So a part file of
+an earlier run is never counted twice, and forgotten bytes go down and up again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ OVER = WELL | {"failed", "stopped"}
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """One file: bytes on disk, how many of them this run fetched, and whether it is finished and well."""
+    """One file: bytes on disk, bytes fetched in this run, and whether it has succeeded."""
 
     size: int | None
     done: int = 0
@@ -29,14 +28,14 @@ class _Count:
 
 _NOTHING = _Count(0)
 _LEAST = 1.0
-"""Seconds that a speed is taken over, at least."""
+"""Shortest period of a speed in seconds."""
 
 
 class Tally:
-    """Sums over the files of the plan; counts in bytes. Files outside of it (indexes) are not summed.
+    """Sums over the files of the plan; counts in bytes. Files outside it (indexes) are not summed.
 
-    ``total``: all sizes that are known; ``unsized``: how many files have none yet. ``done``: bytes on disk, of this
-    run or an earlier one. ``fetched``: bytes that this run brought, which never goes down: what speed is made of.
+    ``total``: the sum of known sizes; ``unsized``: the number of files without one. ``done``: bytes on disk, of this
+    run or an earlier one. ``fetched``: bytes of this run, which never goes down, for the speed.
     """
 
     def __init__(self) -> None:
@@ -45,7 +44,7 @@ class Tally:
         self.total = self.unsized = self.done = self.fetched = self._whole = 0
 
     def plan(self, files: Iterable[PlannedFile], replaces: Collection[str] = ()) -> None:
-        """Files to be summed; a second plan adds to the first, less the files whose keys are in ``replaces``."""
+        """Add files; a second plan adds to the first, without files with keys in ``replaces``."""
         for key in replaces:
             self._planned_sizes.pop(key, None)
             self._put(key, None)
@@ -55,14 +54,14 @@ class Tally:
             self._put(key, _Count(size, _within(file.here, size), 0, file.whole))
 
     def add(self, progress: ArtifactProgress) -> None:
-        """The newest of one file."""
+        """Update one file."""
         before = self._counts.get(progress.key)
         if before is None:
             return
         whole = progress.state in WELL
         size = progress.size if progress.size is not None else self._planned_sizes[progress.key]
         done = size if whole and size is not None else _within(progress.done, size)
-        # What another process brought, or an earlier run, has come over no line of ours.
+        # Bytes of another process or an earlier run do not count for our speed.
         fetched = 0 if progress.state == "cached" else max(0, progress.done - progress.resumed)
         self.fetched += max(0, fetched - before.fetched)
         self._put(progress.key, _Count(size, done, fetched, whole))
@@ -79,22 +78,22 @@ class Tally:
 
     @property
     def planned(self) -> bool:
-        """Whether there is a plan with something in it."""
+        """Whether there is a plan with files."""
         return bool(self._counts)
 
     @property
     def known_total(self) -> int | None:
-        """``total`` where every size is known."""
+        """``total`` if every size is known, else None."""
         return None if self.unsized else self.total
 
     @property
     def files(self) -> tuple[int, int]:
-        """Files that are finished and well, and all."""
+        """Numbers of successful and of all files."""
         return self._whole, len(self._counts)
 
 
 def percent_of(done: int, total: int | None) -> int | None:
-    """Rounded down: 100 is said when it is true. None where the total is not known."""
+    """A percentage, rounded down, so that 100 means complete; None if the total is unknown."""
     if total is None:
         return None
     return min(100, done * 100 // total) if total else 100
@@ -112,7 +111,7 @@ class Speed:
         self._seen = deque([(now, count)])
 
     def add(self, count: int, now: float) -> None:
-        """The count stands so at this moment."""
+        """Record the count at a moment."""
         seen = self._seen
         if len(seen) > 1 and now - seen[-2][0] < self._window / 40:
             seen.pop()
@@ -122,11 +121,11 @@ class Speed:
 
     @property
     def value(self) -> float | None:
-        """None in the first second: it would say more of us than of the line."""
+        """The speed; None in the first second, which would measure start-up and not the network."""
         (begun, first), (now, last) = self._seen[0], self._seen[-1]
         return (last - first) / (now - begun) if now - begun >= _LEAST else None
 
     def seconds_for(self, count: int) -> float | None:
-        """How long that many bytes will take; None where nothing comes."""
+        """Seconds for that many bytes; None if no bytes come."""
         value = self.value
         return count / value if value else None

@@ -1,4 +1,4 @@
-"""A run's story as JSON lines (docs/trace.md): what the core was told, and what it asked for."""
+"""The trace of a run as JSON lines (docs/trace.md): the core's events and actions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from resume_dl.errors import NotWritableError
 from resume_dl.model.url import scrub
 
 FORMAT = 1
-"""Rises when a reader of older traces would misread newer ones."""
+"""Version of the format; rises if older readers would misread it."""
 FLUSH_EVERY = 0.25
-"""Seconds between two flushes: a killed process loses no more of its story, and four writes a second cost nothing."""
+"""Seconds between flushes, which bounds what a killed process loses; four writes a second cost nothing."""
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False).encode
 
 
 class TraceWriter:
-    """``ports.Tracer`` into a file, replaced if it is there; owns it from the start until ``close``.
+    """A ``ports.Tracer`` into a file, which it replaces and owns until ``close``.
 
-    ``clock`` must be the engine's: a line's time counts from when the writer was made. A file that cannot be written
-    any more ends the trace, never the run: ``trouble`` then says why. Raises NotWritableError.
+    ``clock`` must be the engine's: a line's time counts from the writer's creation. A write error ends the trace, never
+    the run: ``trouble`` then says why. Raises NotWritableError.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,7 +41,7 @@ class TraceWriter:
         self._shapes: dict[type, tuple[str, tuple[str, ...]]] = {}
         self._began = self._flushed = clock()
         try:
-            # in lines of its own newline, so that a trace is the same on every system
+            # with fixed newlines, so that a trace is the same on every system
             self._file: TextIO | None = path.open("w", encoding="ascii", newline="\n")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
@@ -52,16 +52,16 @@ class TraceWriter:
         self._flush(self._began)
 
     def begin(self, now: float, key: str, filename: str, size: int | None, sources: Sequence[str]) -> None:
-        """A file joins the run."""
+        """Record a new file."""
         self._line(now, key, "begin", {"filename": filename, "size": size, "sources": list(sources)})
 
     def note(self, now: float, key: str | None, what: object) -> None:
-        """An event or an action: any dataclass."""
+        """Record an event or an action: any dataclass."""
         kind, names = self._shape(type(what))
         self._line(now, key, kind, {name: getattr(what, name) for name in names})
 
     def close(self) -> None:
-        """Write what is left. Never raises."""
+        """Write the rest and close the file. Never raises."""
         self._put('{"t":%.6f,"file":null,"kind":"end"}' % (self._clock() - self._began))
         if self._file is not None:
             file, self._file = self._file, None
@@ -75,7 +75,7 @@ class TraceWriter:
             return
         record: dict[str, Any] = {"t": round(now - self._began, 6), "file": key, "kind": kind}
         for name, value in more.items():
-            record[name] = value if type(value) is int else _shown(value)  # counts are nearly all there is
+            record[name] = value if type(value) is int else _shown(value)  # nearly all values are counts
         self._put(_encode(record))
         if now - self._flushed >= FLUSH_EVERY:
             self._flush(now)
@@ -102,10 +102,10 @@ class TraceWriter:
                 self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        self.trouble = f"the trace in {self._path} is not whole: {error.strerror or error}"
+        self.trouble = f"the trace in {self._path} is incomplete: {error.strerror or error}"
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # it has been told already
+            with suppress(OSError):  # the error is recorded already
                 file.close()
 
 
@@ -114,7 +114,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 def _shown(value: Any) -> Any:
-    """``value`` as JSON can hold it, without secrets; an exception is only named: its text may quote anything."""
+    """``value`` as JSON values without secrets; of an exception only the name, as its text may quote anything."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):

@@ -2,8 +2,8 @@
 
 Request ``{"id": n, "op": name, "args": {...}}``; answer ``{"id": n, "ok": true, "result": ...}`` or ``{"id": n,
 "ok": false, "error": {"type": <class of resume_dl.errors>, "message", "hint", "data": {...}}}``. Requests are worked on
-one after the other. At the end of stdin the process ends at once, in the middle of a request too (``lifeline`` says
-how): so it never outlives its parent, however that died. What libraries print goes to stderr.
+one after the other. At the end of stdin the process ends at once, even during a request (see ``lifeline``), so it never
+outlives its parent. Output of libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from resume_dl.threads import start_thread
 
 Operation = Callable[[Mapping[str, Any]], Any]
 _SHOWN = ("part", "nearest", "needed", "free", "index")
-"""Attributes of errors that travel."""
+"""Attributes of errors that are sent to the parent."""
 
 
 def main() -> None:
     """Serve requests until stdin ends."""
-    # An interrupt is for the parent: it decides what becomes of this process, and says so by closing stdin.
+    # Interrupts are for the parent, which ends this process by closing stdin.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    # Where stdin cannot be read no request can come any more, and the parent waits for an answer or our end.
+    # Without stdin no request can come, and the parent waits for an answer or our end.
     start_thread(lambda: _read(sys.stdin.buffer, requests), lambda _: os._exit(1), name="requests")
     with suppress(ConfigurationError):
-        _operations()  # while the parent is on its way to the first request, whose answer says what is wrong
+        _operations()  # load early; the answer to the first request reports errors
     while True:
         line = requests.get()
         answer = json.dumps(_answer(json.loads(line))) + "\n"
         try:
             answers.write(answer)
             answers.flush()
-        except OSError:  # the parent does not read answers any more
-            os._exit(1)  # an ordinary end would abort: the thread that reads stdin holds its lock
+        except OSError:  # the parent no longer reads answers
+            os._exit(1)  # a normal exit would abort: the reading thread holds stdin's lock
 
 
 def _read(stdin: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:
@@ -58,7 +58,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         result = _operation(request["op"])(request["args"])
     except ResumeDLError as error:
         return {"id": request["id"], "ok": False, "error": _describe(error)}
-    except BaseException as error:  # noqa: BLE001 - a panic in Rust is a BaseException; the parent must hear of all
+    except BaseException as error:  # noqa: BLE001 - a panic in Rust is a BaseException; the parent gets every error
         text = f"{type(error).__name__}: {error}".strip()
         return {"id": request["id"], "ok": False, "error": {"type": "bug", "message": text, "hint": "", "data": {}}}
     return {"id": request["id"], "ok": True, "result": result}
@@ -70,7 +70,7 @@ def _describe(error: ResumeDLError) -> dict[str, Any]:
 
 
 def _operations() -> Mapping[str, Operation]:
-    """Imported here and not above: py-rattler takes a tenth of a second, and may be missing or broken."""
+    """Import the operations late: py-rattler takes 0.1 s to load, and may be missing or broken."""
     try:
         from resume_dl.rattler_worker.operations import OPERATIONS
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""py-rattler 0.23 to 0.28 behind one face: what is named, missing or new in some of them is decided here only.
+"""One interface to py-rattler 0.23 to 0.28, with all differences between its versions.
 
 Differences found: channel priority *flexible* and ``add_pip_as_python_dependency`` came with 0.26, ``MultiSource`` with
 0.27, ``Platform`` became ``Subdir`` in 0.27, and a virtual package's build a ``BuildString`` in 0.28. Features are
@@ -74,7 +74,7 @@ def read_prefix_record(path: Path) -> Any:
 
 
 def read_index_json(path: Path) -> dict[str, Any]:
-    """What an archive says of itself in ``info/index.json``, as a record of repodata would; raises rattler's errors."""
+    """An archive's ``info/index.json``, in the form of a repodata record; raises rattler's errors."""
     index = IndexJson.from_package_archive(path)
     noarch, when = index.noarch, index.timestamp
     found = {
@@ -96,7 +96,7 @@ def read_index_json(path: Path) -> dict[str, Any]:
 
 
 def selection(*, only_tar_bz2: bool) -> Any:
-    """Which archive formats count: conda prefers .conda unless ``use_only_tar_bz2``."""
+    """The archive formats to use: conda prefers .conda unless ``use_only_tar_bz2``."""
     return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
 
 
@@ -135,7 +135,7 @@ def solve(
     """One solve; raises SolverError with rattler's explanation.
 
     ``repodata`` is in the order of priority, each with the name of the multichannel that it belongs to or ``""``.
-    ``flexible`` is rattler's own where it has that, else strict and then disabled.
+    ``flexible`` is rattler's own if it has that, else strict and then disabled.
     """
     options: dict[str, Any] = {
         "constraints": list(constraints),
@@ -173,7 +173,7 @@ def solve(
 
 
 def _grouped(repodata: Sequence[tuple[str, Any]]) -> list[Any]:
-    """Members of one multichannel rank alike in conda; without ``MultiSource`` they rank in their order."""
+    """Group members of a multichannel, which conda ranks equally; without ``MultiSource`` they rank in order."""
     if _MultiSource is None:
         return [source for _, source in repodata]
     groups: dict[str, list[Any]] = {}
@@ -183,6 +183,6 @@ def _grouped(repodata: Sequence[tuple[str, Any]]) -> list[Any]:
 
 
 def describe(record: Any) -> dict[str, Any]:
-    """A record's fields as rattler knows them, as JSON values: what stands in for a record that was not found."""
+    """A record's fields in rattler's form, as JSON values, for records that were not found."""
     fields: Mapping[str, Any] = json.loads(record.to_json())
     return {name: value for name, value in fields.items() if name not in {"fn", "url", "channel"}}

@@ -21,7 +21,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The constraint that was found, its text for ``conda``, and what the user is told."""
+    """A chosen constraint, its text for ``conda``, and a note for the user."""
 
     records: list[Any]
     constraints: tuple[str, ...] = ()
@@ -31,8 +31,8 @@ class Choice:
 def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError, cuda: str) -> Choice | None:
     """The best solution for a driver of CUDA ``cuda`` (``11.0``), or ``none``; None: the toolkit does not matter here.
 
-    ``free`` is what came out without such a constraint: records, or the error. Only for a new environment: one that
-    exists has its toolkit already.
+    ``free`` is the result without such a constraint: records, or the error. Only for a new environment: an existing one
+    has its toolkit already.
     """
     toolkits = [name for name in TOOLKITS if _matters(problem, name, free)]
     if not toolkits:
@@ -40,7 +40,7 @@ def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError
     if cuda == NONE:
         return _without(problem, specs, toolkits, free)
     present = {} if isinstance(free, SolverError) else {str(r.name.normalized): str(r.version) for r in free}
-    # A toolkit that comes out by itself is the one that this version of the packages uses.
+    # A toolkit in the free solution is the one that this version of the packages uses.
     for toolkit in [name for name in toolkits if name in present] or toolkits:
         found = _newest(problem, specs, toolkit, cuda)
         if found is not None:
@@ -48,12 +48,12 @@ def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError
     if isinstance(free, SolverError):
         return None
     chosen = ", ".join(f"{name} {present[name]}" for name in toolkits if name in present) or "a build without CUDA"
-    note = f"nothing that fits is built for CUDA {cuda} or older: {chosen} was chosen as without --cuda {cuda}"
+    note = f"no matching build for CUDA {cuda} or older: chose {chosen}, as without --cuda {cuda}"
     return Choice(free, notes=(note,))
 
 
 def _matters(problem: Problem, toolkit: str, free: list[Any] | SolverError) -> bool:
-    """Whether the free solution has it, or a package that was asked for could have it."""
+    """Whether the free solution has the toolkit, or a requested package could have it."""
     if not problem.candidates(toolkit):
         return False
     if not isinstance(free, SolverError) and any(record.name.normalized == toolkit for record in free):

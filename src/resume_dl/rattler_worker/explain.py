@@ -1,4 +1,4 @@
-"""Turns what cannot be solved into an explanation that a person can act on."""
+"""Explanations of unsolvable requests, with what to do next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN_VERSIONS = 12
 
 
 def check_candidates(problem: Problem) -> None:
-    """Raise PackageNotFoundError for the first spec that nothing in the repodata (or installed) can match."""
+    """Raise PackageNotFoundError for the first spec without a candidate in the repodata (or installed)."""
     for spec in problem.specs:
         if spec.name.startswith("__"):
             continue
@@ -32,14 +32,14 @@ def check_candidates(problem: Problem) -> None:
 
 
 def unsatisfiable(problem: Problem, error: Exception) -> UnsatisfiableError:
-    """The solver's own explanation, readable: each version once, channels by their names, with what to do next."""
+    """The solver's explanation, made readable: versions once, channels by name, with what to do next."""
     text = readable(str(error), problem.names)
     asked = ", ".join(spec.text for spec in problem.specs)
     return UnsatisfiableError(f"cannot solve {asked}:\n{text}", hint=_hint(problem, text))
 
 
 def readable(text: str, names: list[str]) -> str:
-    """The solver's text without its opening, repeated versions (as 0.23 writes them) and made-up addresses."""
+    """The solver's text without its opening, repeated versions (of 0.23) and internal URLs."""
     text = text.strip().removeprefix(_PREFIX).strip()
     text = _REPEATED.sub(lambda found: " | ".join(dict.fromkeys(found[0].split(" | "))), text)
     for index, name in enumerate(names):
@@ -54,13 +54,13 @@ def _hint(problem: Problem, text: str) -> str:
     if virtual:
         have = {name: version for name, version, _ in problem.virtual_packages}
         known = ", ".join(f"{name}={have[name]}" if name in have else f"no {name}" for name in virtual)
-        return f"the target is taken to have {known}; say what it has with --virtual-package {virtual[0]}=VERSION"
+        return f"the target is assumed to have {known}; correct it with --virtual-package {virtual[0]}=VERSION"
     unknown = [name for name in missing if not problem.candidates(name)]
     if unknown and "packages are incompatible" not in text:
         return f"no channel given here has {', '.join(unknown)}: add the channel that does, with -c"
     if "strict channel priority" in text:
         return "try --channel-priority flexible"
-    return "ask for less at once, or for other versions"
+    return "request fewer packages at once, or other versions"
 
 
 def _where(problem: Problem, spec: Spec) -> str:

@@ -1,4 +1,4 @@
-"""Unpacks one archive into a folder that the caller made up and renames afterwards."""
+"""Extraction of one archive into a folder that the caller renames afterwards."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _DENIED = ("Permission denied", "Read-only file system", "os error 5)")
 
 
 def _umask() -> int:
-    """This process's umask: it can only be asked for by setting it, here to one that opens nothing to others."""
+    """This process's umask, which can be read only by setting it, here to a restrictive one."""
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
 
 
-_UMASK = _umask()  # once, before there is an extraction whose threads make files
+_UMASK = _umask()  # once, before threads of an extraction make files
 
 
 def extract(args: Mapping[str, Any]) -> dict[str, Any]:
     """Unpack ``archive`` (.conda or .tar.bz2) into ``target``, which must not exist; it is removed on failure.
 
     rattler lets no member out of the folder, by ``..``, absolute name or link. Modes are those of the archive less the
-    umask, as conda's, but never setuid or setgid: rattler drops these. Answers with the archive's ``sha256`` and
+    umask, as conda's, but never setuid or setgid, which rattler drops. Answers with the archive's ``sha256`` and
     ``md5`` as hex, the ``unpacked`` size in bytes and the number of ``files``. Raises IntegrityError (not such an
     archive), OutOfSpaceError or NotWritableError.
     """
     archive, target = Path(args["archive"]), Path(args["target"])
     if not archive.is_file():
-        raise NotWritableError(f"the archive {archive} is not there", hint="run it again")
+        raise NotWritableError(f"the archive {archive} is missing", hint="run it again")
     try:
         target.mkdir(parents=True)
     except FileExistsError:
-        raise NotWritableError(f"{target} is there already, and would be written over", hint="remove it") from None
+        raise NotWritableError(f"{target} exists already and would be overwritten", hint="remove it") from None
     except OSError as error:
         raise NotWritableError(f"cannot make the folder {target}: {error.strerror}", hint="check who owns it") from None
     try:
@@ -70,9 +70,9 @@ def extract(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settle(target: Path) -> tuple[int, int]:
-    """Take the umask from all modes below ``target``, which rattler leaves as archived; the files' bytes and number."""
+    """Apply the umask below ``target``, where rattler keeps archived modes; return the files' bytes and number."""
     unpacked = files = 0
-    for name, _, names in os.walk(target, topdown=False):  # a folder last: without its bits it may not be readable
+    for name, _, names in os.walk(target, topdown=False):  # folders last: they may become unreadable
         folder = Path(name)
         for path in map(folder.joinpath, names):
             status = path.lstat()
@@ -85,5 +85,5 @@ def _settle(target: Path) -> tuple[int, int]:
 
 def _mask(path: Path, mode: int) -> None:
     if mode & _UMASK and not stat.S_ISLNK(mode):  # never on Windows, where the umask is 0
-        with suppress(OSError):  # conda goes on too: some file systems have modes of their own
+        with suppress(OSError):  # as conda: some file systems ignore modes
             path.chmod(stat.S_IMODE(mode) & ~_UMASK)

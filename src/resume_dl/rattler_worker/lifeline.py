@@ -1,4 +1,4 @@
-"""Ends this process the moment that its parent is gone, also while a library holds Python's global lock.
+"""The end of this process with its parent, even while a library holds Python's global lock.
 
 rattler's extraction holds that lock from start to end, so the thread that reads stdin cannot act on its end. On Linux
 the kernel can: a signal for "something happened to this pipe" (``O_ASYNC``), whose default action ends the process
@@ -21,7 +21,7 @@ _STDIN = 0
 
 @contextmanager
 def ends_with_parent() -> Iterator[None]:
-    """For the time of one request, tie this process to the other end of its stdin."""
+    """End this process if its stdin is closed during one request."""
     if sys.platform != "linux":
         yield
         return
@@ -34,7 +34,7 @@ def ends_with_parent() -> Iterator[None]:
     try:
         hung_up = select.poll()
         hung_up.register(_STDIN, 0)
-        if hung_up.poll(0):  # it was closed before the signal was asked for
+        if hung_up.poll(0):  # it was closed before the signal was set up
             os._exit(0)
         yield
     finally:

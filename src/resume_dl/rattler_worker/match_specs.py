@@ -1,4 +1,4 @@
-"""Reads specs as conda does, and says which part of a malformed one is refused.
+"""Specs, parsed as conda does, with the refused part of malformed ones.
 
 rattler's strict parser refuses some forms that conda's command line has always taken (``pytorch=1.7.*``,
 ``numpy 1.19``, ``pytorch=1.7.1=py3.8_cpu_0``), and its lenient one takes anything (``a b c d``). So what strict refuses
@@ -18,12 +18,12 @@ _BUILD = re.compile(r"[\w.+*!^$()|-]+")
 _BOUNDARY = re.compile(r"\s+|(?<![=<>!~,|])[=<>!~\[,|]")
 _OPERATORS = "=<>!~,|"
 _SECOND = re.compile(r"\s(?P<spec>[A-Za-z_][\w.-]*\s*[=<>!~].*)")
-"""What begins like another spec, behind a space."""
+"""The start of another spec, after a space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One spec as it was given, and as rattler understands it."""
+    """One spec, as given and as parsed by rattler."""
 
     text: str
     match: Any
@@ -96,7 +96,7 @@ def _read(text: str, base: str = "") -> Any:
 
 
 def _refused_part(text: str) -> str:
-    """What remains of the text after its longest beginning that is a spec."""
+    """The rest of the text after its longest valid beginning."""
     for end in sorted((found.start() for found in _BOUNDARY.finditer(text)), reverse=True):
         if _read(text[:end]) is not None:
             return text[end:].strip()
@@ -109,4 +109,4 @@ def _reason(text: str) -> str:
             match_spec(text, strict=strict)
         except InvalidMatchSpecError as error:
             return str(error).splitlines()[0]
-    return "this is no version or build"
+    return "this is not a version or build"

@@ -1,4 +1,4 @@
-"""What the child process can be asked for, by name."""
+"""Operations of the child process, by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from resume_dl.rattler_worker.solving import solve
 
 
 def _parse_specs(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``specs``: texts; the parts of each. Raises InvalidSpecError for the first that is malformed."""
+    """Parse ``specs`` into their parts. Raises InvalidSpecError for the first malformed one."""
     return [parse_spec(text).parts() for text in args["specs"]]
 
 
 def _virtual_packages(args: Mapping[str, Any]) -> dict[str, Any]:
-    """This machine's subdir and virtual packages as ``[name, version, build]``; no override is looked at."""
+    """This machine's subdir and virtual packages as ``[name, version, build]``; without overrides."""
     del args
     return {"subdir": adapter.host_subdir(), "packages": adapter.detect_virtual_packages()}
 
@@ -31,8 +31,8 @@ def _read_index(args: Mapping[str, Any]) -> dict[str, Any]:
     path = Path(args["archive"])
     try:
         return adapter.read_index_json(path)
-    except Exception as error:  # rattler has no one error for archives that are none
-        raise IntegrityError(f"{path.name} is no conda package: {error}", hint="leave it out of the list") from error
+    except Exception as error:  # rattler raises various errors for invalid archives
+        raise IntegrityError(f"{path.name} is not a conda package: {error}", hint="remove it from the list") from error
 
 
 def _mentioned(args: Mapping[str, Any]) -> list[str]:

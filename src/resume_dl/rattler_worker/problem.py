@@ -1,4 +1,4 @@
-"""One request to solve, with its repodata loaded: what ``solving`` and ``cuda`` ask again and again."""
+"""A solve request with its repodata loaded, as ``solving`` and ``cuda`` use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from resume_dl.rattler_worker.rawrepodata import RawRepodata
 
 
 def channel_base(index: int) -> str:
-    """The address under which rattler knows channel ``index``: no real one, so none with a login can show up."""
+    """The URL of channel ``index`` in rattler: an internal one, so no login can show up."""
     return f"https://channel-{index}.invalid/"
 
 
@@ -30,13 +30,13 @@ class LoadedFile:
     sparse: Any
     raw: RawRepodata
     names: Path | None
-    """All names of the index, one a line, where the repodata holds the records of some."""
+    """All names of the index, one a line, if the repodata holds only some records."""
 
 
 @final
 @dataclass(slots=True)
 class Problem:
-    """What is to be solved. A context manager: it holds files open."""
+    """A solve request with open repodata files; a context manager."""
 
     specs: list[Spec]
     files: list[LoadedFile]
@@ -46,12 +46,12 @@ class Problem:
     virtual_packages: list[tuple[str, str, str]]
     constraints: list[Spec]
     installed: dict[str, Any]
-    """Name -> record of what the prefix holds."""
+    """Name -> record of each installed package."""
     history: list[Spec]
     add_pip: bool
     only_tar_bz2: bool
     free: frozenset[str] = frozenset()
-    """Installed names that may change without being asked for (aggressive updates)."""
+    """Installed names that may change without a request (aggressive updates)."""
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Problem:
@@ -143,7 +143,7 @@ def _load_file(file: Mapping[str, Any], channels: Sequence[Mapping[str, Any]], o
         raise IntegrityError(
             f"the repodata of {'/'.join(index)} cannot be read: {error}",
             index=index,
-            hint="it may have come damaged: run it again, with --mirror NAME to take another copy",
+            hint="it may be damaged: run it again, with --mirror NAME to use another copy",
         ) from error
     opened.callback(sparse.close)
     names = file.get("names")
@@ -161,7 +161,7 @@ def _read_installed(path: str) -> Any:
 
 
 def _understood(texts: Sequence[str]) -> list[Spec]:
-    """The specs of an environment's history that can be read; an old conda wrote some that nothing reads now."""
+    """The valid specs of an environment's history; old versions of conda wrote some that are no longer valid."""
     found = []
     for text in texts:
         try:

@@ -1,6 +1,6 @@
-"""Reads a repodata.json as bytes: the original record of one file, and a check of all file names.
+"""A repodata.json as bytes: original records of single files, and a check of all file names.
 
-A repodata may hold 150 MB; parsing it whole in Python would take a gigabyte for the dozen records that are wanted.
+A repodata may hold 150 MB; parsing it whole in Python would take a gigabyte for a dozen records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEY = re.compile(rb'"([^"]*\.(?:conda|tar\.bz2))"\s*:\s*')
 _CHUNK = 1 << 13
 _LARGEST_RECORD = 1 << 24
 _MOST_HITS = 100
-"""Of one file name as a key: a record and its signatures are two or three."""
+"""Most occurrences of a file name as a key: a record and its signatures are two or three."""
 _IDENTITY = ("name", "version", "build", "sha256", "md5")
 
 
@@ -38,7 +38,7 @@ class RawRepodata:
                 raise IntegrityError(
                     f"the repodata of {'/'.join(index)} is empty",
                     index=index,
-                    hint="run it again, with --mirror NAME to take another copy",
+                    hint="run it again, with --mirror NAME to use another copy",
                 ) from None
 
     def __enter__(self) -> RawRepodata:
@@ -48,7 +48,7 @@ class RawRepodata:
         self._map.close()
 
     def filenames(self) -> Iterator[str]:
-        """Every key that names an archive, as it stands there (JSON escapes are not decoded)."""
+        """Yield every key that names an archive, verbatim (JSON escapes are not decoded)."""
         for found in _KEY.finditer(self._map):
             yield found[1].decode("utf-8", "replace")
 
@@ -64,10 +64,10 @@ class RawRepodata:
                 raise refused(self.index, f"it names the file {name!r}") from None
 
     def records(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The records of archives as the channel wrote them, by file name; one that is not found is left out.
+        """The channel's original records, by file name; missing ones are left out.
 
-        ``wanted``: file name -> what its record must agree with (name, version, build, digests), as far as it is known.
-        The file is searched once for all of them.
+        ``wanted``: file name -> values that its record must have (name, version, build, digests), as far as known. One
+        search of the file finds all of them.
         """
         identities = {filename.encode(): identity for filename, identity in wanted.items()}
         left = dict.fromkeys(identities, _MOST_HITS)
@@ -102,9 +102,9 @@ class RawRepodata:
 
 
 def refused(index: tuple[str, str], why: str) -> IntegrityError:
-    """The error for an index that tries to reach where it must not."""
+    """The error for an index that tries to reach outside its channel."""
     return IntegrityError(
         f"the repodata of {'/'.join(index)} is refused: {why}",
         index=index,
-        hint="no honest channel has this; leave the channel or the mirror out, and tell whoever runs it",
+        hint="no honest channel has this; leave out the channel or the mirror, and report it to its operator",
     )

@@ -1,4 +1,4 @@
-"""The operation ``solve``: what conda would install, from repodata that lie on disk."""
+"""The operation ``solve``, from repodata on disk."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
     try:
         with load(args) as problem:
             return _solve(problem, args["cuda"])
-    except BaseException as error:  # rattler reads a record when it is looked at
+    except BaseException as error:  # rattler parses a record on access
         if not isinstance(error, OSError | ValueError) and type(error).__name__ != "PanicException":
-            raise  # a panic of rattler's, as of an address that cannot be one, is no Exception
+            raise  # a panic of rattler, as for an invalid URL, is not an Exception
         names = ", ".join(dict.fromkeys(channel["name"] for channel in args["channels"]))
         raise IntegrityError(
             f"a record in the repodata of {names} cannot be read: {error}",
-            hint="run it again with --mirror NAME, to take another mirror's copy, or without a channel",
+            hint="run it again with --mirror NAME, to use another mirror's copy, or without a channel",
         ) from error
 
 
@@ -51,7 +51,7 @@ def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
 
 
 def _anew(problem: Problem, cuda: str | None) -> Choice:
-    """For a new environment: the specs and nothing else."""
+    """Solve for a new environment: only the specs."""
     specs = [spec.match for spec in problem.specs]
     free: list[Any] | SolverError
     try:
@@ -68,10 +68,10 @@ def _anew(problem: Problem, cuda: str | None) -> Choice:
 
 
 def _into_prefix(problem: Problem) -> Choice:
-    """For an environment that exists: as conda does, what is installed stays as it is while that can be.
+    """Solve for an existing environment: as in conda, installed packages stay unchanged if possible.
 
-    Tried in turn: all frozen but what is asked for; all preferred but free to change; the same without the specs of
-    earlier commands (conda's history). python keeps its minor version unless it is asked for.
+    Tried in turn: all frozen except requested ones; all preferred but free to change; the same without the specs of
+    earlier commands (conda's history). python keeps its minor version unless requested.
     """
     asked = {spec.name for spec in problem.specs}
     history = [spec for spec in problem.history if spec.name in problem.installed and spec.name not in asked]
@@ -104,7 +104,7 @@ def _into_prefix(problem: Problem) -> Choice:
 
 
 def _results(problem: Problem, records: Sequence[Any]) -> list[dict[str, Any]]:
-    """The chosen records for the parent: where each is from, and what its channel says of it."""
+    """The chosen records for the parent, each with its channel and original record."""
     chosen = [(record, _identity(record), _origin(problem, record)) for record in records]
     raw = {
         id(file): file.raw.records({record.file_name: identity for record, identity, own in chosen if own is file})
@@ -117,7 +117,7 @@ def _results(problem: Problem, records: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _identity(record: Any) -> dict[str, Any]:
-    """What tells a record from others of the same file name."""
+    """Values that distinguish records of the same file name."""
     return {
         "name": record.name.normalized,
         "version": str(record.version),
@@ -134,7 +134,7 @@ def _result(
     file: LoadedFile | None,
     raw: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """One record for the parent; ``raw`` has what its index says, by file name."""
+    """One record for the parent; ``raw`` has the index's records, by file name."""
     filename = record.file_name
     if file is None:
         return {**identity, "installed": True, "filename": filename, "subdir": record.subdir}
@@ -151,18 +151,18 @@ def _result(
 
 
 def _origin(problem: Problem, record: Any) -> LoadedFile | None:
-    """The repodata that a record is from; None for one that only the environment has."""
+    """The repodata of a record; None if only the environment has it."""
     for file in problem.files:
         if record.channel == channel_base(file.channel) and record.subdir == file.subdir:
             return file
-    for file in problem.files:  # a record whose own subdir is not that of the repodata
+    for file in problem.files:  # a record with another subdir than the repodata
         if record.channel == channel_base(file.channel) and f"/{file.subdir}/" in record.url:
             return file
     return None
 
 
 def _is_installed(problem: Problem, record: Any) -> bool:
-    """Whether the environment has this very build already, from whichever channel."""
+    """Whether the environment has this build already, from any channel."""
     installed = problem.installed.get(record.name.normalized)
     return installed is not None and all(
         str(getattr(installed, part)) == str(getattr(record, part)) for part in ("version", "build", "subdir")
@@ -170,9 +170,9 @@ def _is_installed(problem: Problem, record: Any) -> bool:
 
 
 def _base(url: str, file: LoadedFile, filename: str) -> str | None:
-    """None for the usual place; else where the repodata says its files are (``info.base_url``, CEP 15).
+    """None for the usual place; else the repodata's ``info.base_url`` (CEP 15).
 
-    A place below the channel comes back as ``/path``, another as it is.
+    A place below the channel is returned as ``/path``, another unchanged.
     """
     folder, _, last = url.rpartition("/")
     if unquote(last) != filename:

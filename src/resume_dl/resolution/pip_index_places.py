@@ -46,7 +46,7 @@ def index_places(
             table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
     every = (*indexes.extra, index)
     _name_retired(table, every, reporter)
-    # An index that is nobody's copy may lay its files out as the default one does: no mirror is told their names.
+    # An index that no mirror carries may lay its files out as the default one does: no mirror is told their names.
     pages = (*every, *(place for place in indexes.find_links if isinstance(place, RedactedUrl)))
     lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
     table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)

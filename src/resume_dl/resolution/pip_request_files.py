@@ -38,10 +38,10 @@ def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> Asked
 @contextmanager
 def index_reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
     """Read small files over connections of pip's own settings; stopped and closed at the end."""
-    from resume_dl.transport.client import HttpxTransport
+    from resume_dl.transport.client import HttpTransport
 
     network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
-    transport = HttpxTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         yield reader

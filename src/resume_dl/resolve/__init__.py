@@ -1,1 +1,1 @@
-"""Turns specs, lists and files into artifacts."""
+"""Resolution of specs, lists and files into artifacts."""

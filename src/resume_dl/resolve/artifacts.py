@@ -1,4 +1,4 @@
-"""Makes artifacts from an index's records, and refuses records that reach where they must not. Pure."""
+"""Artifacts from an index's records; records that reach outside their channel are refused. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from resume_dl.model.url import RedactedUrl, redact
 
 _PLAIN = "!$&'()*+,;=@~"
 _DOTS = re.compile(r"(?i)(?:\.|%2e){1,2}")
-_HINT = "no honest channel has this; leave the channel or the mirror out, and tell whoever runs it"
+_HINT = "no honest channel has this; leave out the channel or the mirror, and report it to its operator"
 
 
 def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
@@ -24,7 +24,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
     ``fields``: ``filename``, ``subdir``, ``name``, ``version``, ``build``, ``sha256``, ``md5`` (hex or None), ``size``,
     ``record`` (the channel's own), ``base`` (None, ``/path`` below the channel, or an absolute address:
     ``info.base_url`` of CEP 15).
-    Raises IntegrityError where a name or an address could reach outside of the channel or of the package cache.
+    Raises IntegrityError if a name or a URL could reach outside the channel or the package cache.
     """
     filename, subdir = str(fields["filename"]), str(fields["subdir"])
     record: Mapping[str, Any] = fields.get("record") or {}
@@ -67,7 +67,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
 def _addresses(
     channel: Channel, subdir: str, filename: str, base: str | None, where: tuple[str, str]
 ) -> tuple[RedactedUrl, RedactedUrl]:
-    """Where the origin has the file, and where the user's conda will look for it."""
+    """The origin's URL of the file, and the one that the user's conda requests."""
     last = quote(filename, safe=_PLAIN)
     if base is None:
         return channel.file_url(subdir, last), channel.client_file_url(subdir, last)
@@ -92,7 +92,7 @@ def _addresses(
 
 
 def _check_url(url: Any, filename: str, where: tuple[str, str]) -> None:
-    """A record may carry an address of its own, which nobody follows; one that lies about the name is a trap."""
+    """Check a record's own URL: it is never followed, and refused if it names another file."""
     if url is None:
         return
     parts = str(url).partition("#")[0].split("/")

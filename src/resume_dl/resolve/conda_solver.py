@@ -1,4 +1,4 @@
-"""``--solver conda``: asks the conda at hand what it would download. Slower, over conda's own network, and never wrong.
+"""``--solver conda``: the user's conda resolves. Slower, over conda's own network, with conda's own result.
 
 ``conda create --dry-run --json`` lists what is not in its cache under ``FETCH`` (url, digests, size) and all of it
 under ``LINK``; for what is only linked, the record is read from the package cache.
@@ -55,7 +55,7 @@ _KINDS: Mapping[str, type[ResolutionError]] = {
     "OfflineError": ChannelUnavailableError,
 }
 _TICK = 1.0
-"""Seconds between two words of what is waited for."""
+"""Seconds between calls of ``waits``."""
 _OVERRIDABLE = {"__archspec", "__cuda", "__glibc", "__linux", "__osx", "__win"}
 
 
@@ -71,15 +71,15 @@ def solve_with_conda(
     timeout: float | None = None,
     waits: Callable[[str, float], None] = lambda _op, _seconds: None,
 ) -> Solution:
-    """What the conda that ``command`` runs would download for ``request`` (into ``prefix`` where it is given).
+    """Resolve ``request`` with the conda that ``command`` runs (for the environment ``prefix`` if given).
 
     ``command`` is ``(conda,)`` or ``(python, -m, conda)``. Of the request, ``pinned``, ``installed``,
-    ``default_packages`` and ``aggressive_updates`` are conda's own business and not passed on. ``pkgs_dirs``: where
-    packages that conda has already are looked up. ``canonical`` gives the origin's address of a mirror's. ``env``: the
-    whole environment (default: this process's). ``waits`` is told as that of ``RattlerWorker``.
+    ``default_packages`` and ``aggressive_updates`` are conda's own settings and not passed on. ``pkgs_dirs``: the
+    caches for packages that conda has already. ``canonical`` maps a mirror's URL to the origin's. ``env``: the whole
+    environment (default: this process's). ``waits`` is called as that of ``RattlerWorker``.
 
-    Raises a ResolutionError as conda's error says, ConfigurationError where conda cannot be run, IntegrityError for a
-    hostile record.
+    Raises the ResolutionError of conda's error, ConfigurationError if conda cannot run, IntegrityError for a hostile
+    record.
     """
     for text in request.specs:
         if text.lstrip().startswith("-"):
@@ -116,8 +116,8 @@ def _arguments(request: SolveRequest, prefix: Path | None, scratch: Path) -> lis
         arguments = ["create", "-p", str(scratch)]
     arguments += ["--dry-run", "--json", "--yes", "--override-channels"]
     for channel in request.channels:
-        # An argument can be seen by others on this machine: a channel with a login goes by its name, and conda's own
-        # settings know the login.
+        # Other users can see arguments: a channel with a login is given by its name, and conda's own settings have the
+        # login.
         with_login = channel.client_base.has_secret
         arguments += ["-c", channel.name if with_login else channel.client_base.reveal()]
     arguments += ["--no-deps"] * request.no_deps + ["--only-deps"] * request.only_deps
@@ -166,19 +166,19 @@ def _run(
         said = _scrubbed(err.decode("utf-8", "replace").strip().rpartition("\n")[2])
         raise ConfigurationError(
             f"conda ended with status {process.returncode} and no answer: {said}",
-            hint="does this conda work by itself?",
+            hint="check that this conda works by itself",
         )
     if process.returncode != 0 and "exception_name" in answer:
         kind = _KINDS.get(str(answer["exception_name"]), ResolutionError)
         message = _scrubbed(str(answer.get("message") or answer.get("error") or "no reason given").strip())
-        raise kind(f"conda says: {message}", hint="the same with --solver rattler may say more")
+        raise kind(f"conda says: {message}", hint="--solver rattler may say more")
     return answer
 
 
 def _output(
     process: subprocess.Popen[bytes], timeout: float | None, waits: Callable[[str, float], None]
 ) -> tuple[bytes, bytes]:
-    """What conda writes until it ends, on stdout and stderr; ``waits`` is told once a ``_TICK`` meanwhile."""
+    """Conda's stdout and stderr; ``waits`` is called every ``_TICK`` seconds until it ends."""
     started = time.monotonic()
     while True:
         left = math.inf if timeout is None else timeout - (time.monotonic() - started)
@@ -233,12 +233,12 @@ def _artifact(record: Mapping[str, Any], channels: Sequence[Channel], canonical:
 def _notes(request: SolveRequest, cached: Sequence[str]) -> tuple[str, ...]:
     notes = []
     if request.cuda is not None:
-        notes.append("--solver conda knows --cuda as __cuda only: packages of 2021 and before do not look at it")
+        notes.append("--solver conda passes --cuda only as __cuda, which packages of 2021 and before ignore")
     foreign = [text for text in request.virtual_packages if text.partition("=")[0] not in _OVERRIDABLE]
     if foreign:
-        notes.append(f"--solver conda cannot be told {', '.join(foreign)}")
+        notes.append(f"--solver conda ignores {', '.join(foreign)}")
     if cached:
-        notes.append(f"already in conda's package cache, not looked at: {', '.join(sorted(cached))}")
+        notes.append(f"already in conda's package cache, not checked: {', '.join(sorted(cached))}")
     return tuple(notes)
 
 

@@ -1,4 +1,4 @@
-"""Reads environment.yml."""
+"""Parser of environment.yml."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from resume_dl.errors import ConfigurationError
 
-_HINT = "as conda env export writes it: name, channels, dependencies"
+_HINT = "write it as conda env export does: name, channels, dependencies"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFile:
-    """What an environment.yml asks for."""
+    """The content of an environment.yml."""
 
     name: str
     channels: tuple[str, ...]
@@ -23,7 +23,7 @@ class EnvironmentFile:
 
 
 def read_environment_file(path: Path) -> EnvironmentFile:
-    """The environment that a file describes; raises ConfigurationError for another form. ``prefix`` is not heeded."""
+    """Parse an environment.yml; raises ConfigurationError for another form. ``prefix`` is ignored."""
     import yaml
 
     try:
@@ -33,7 +33,7 @@ def read_environment_file(path: Path) -> EnvironmentFile:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}", hint=_HINT) from error
     if not isinstance(document, dict):
-        raise ConfigurationError(f"{path} is no environment file", hint=_HINT)
+        raise ConfigurationError(f"{path} is not an environment file", hint=_HINT)
     specs: list[str] = []
     pip: list[str] = []
     for entry in _list(document, "dependencies", path):
@@ -42,7 +42,7 @@ def read_environment_file(path: Path) -> EnvironmentFile:
         elif isinstance(entry, str):
             specs.append(entry)
         else:
-            raise ConfigurationError(f"{path}: {entry!r} is no dependency", hint=_HINT)
+            raise ConfigurationError(f"{path}: {entry!r} is not a dependency", hint=_HINT)
     return EnvironmentFile(
         str(document.get("name") or ""), _texts(document, "channels", path), tuple(specs), tuple(pip)
     )
@@ -53,12 +53,12 @@ def _list(document: dict[str, Any], key: str, path: Path) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ConfigurationError(f"{path}: {key} is no list", hint=_HINT)
+        raise ConfigurationError(f"{path}: {key} is not a list", hint=_HINT)
     return value
 
 
 def _texts(document: dict[str, Any], key: str, path: Path) -> tuple[str, ...]:
     entries = _list(document, key, path)
     if not all(isinstance(entry, str) for entry in entries):
-        raise ConfigurationError(f"{path}: {key} holds something else than texts", hint=_HINT)
+        raise ConfigurationError(f"{path}: {key} is not a list of strings", hint=_HINT)
     return tuple(entries)

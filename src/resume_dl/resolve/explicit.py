@@ -1,8 +1,7 @@
-"""``@EXPLICIT`` lists: what ``conda create --file`` takes without solving. Text in, text out.
+"""``@EXPLICIT`` lists, which ``conda create --file`` installs without a solve. Text in, text out.
 
 Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads ``url#md5`` only; ``url#sha256:hex`` (or the 64
-digits alone) came later, and a list that has it fails there. So md5 is written where it is known, and sha256 only where
-there is nothing else.
+digits alone) came later and fails there. So md5 is written if known, else sha256.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _SCHEMES = ("http", "https", "file")
 
 
 def is_explicit(text: str) -> bool:
-    """Whether a file's text is such a list."""
+    """Whether a text is an ``@EXPLICIT`` list."""
     return any(line.strip() == MARK for line in text.splitlines())
 
 
 def write_explicit(artifacts: Iterable[Artifact], *, platform: str) -> str:
-    """The list for ``conda create --file``, in an order that does not matter: conda sorts it itself.
+    """The list for ``conda create --file``, in any order: conda sorts it.
 
-    The addresses are those that the user's own conda would ask, without logins.
+    The URLs are those that the user's own conda requests, without logins.
     """
     lines = [
         "# This file may be used to create an environment using:",
@@ -47,10 +46,10 @@ def write_explicit(artifacts: Iterable[Artifact], *, platform: str) -> str:
 def parse_explicit(
     text: str, *, canonical: Callable[[str], str] = lambda url: url, where: str = "the list"
 ) -> tuple[Artifact, ...]:
-    """The artifacts of a list, in its order; without sizes, and without a digest where a line has none.
+    """The artifacts of a list, in its order; without sizes, and without a digest if a line has none.
 
-    ``canonical`` gives the origin's address of a mirror's (``MirrorTable.canonical``). Raises InvalidSpecError,
-    with the line's number, for what is no address of an archive; ConfigurationError where there is no ``@EXPLICIT``.
+    ``canonical`` maps a mirror's URL to the origin's (``MirrorTable.canonical``). Raises InvalidSpecError, with the
+    line's number, for a line that is not an archive's URL; ConfigurationError without ``@EXPLICIT``.
     """
     if not is_explicit(text):
         raise ConfigurationError(f"{where} has no {MARK} line", hint="conda list --explicit writes such a file")
@@ -68,7 +67,9 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
     digest = _HASH.fullmatch(fragment.strip()) if mark else None
     if mark and digest is None:
         raise InvalidSpecError(
-            f"{where}: {fragment!r} is no digest", part=fragment, hint="#<md5> or #sha256:<sha256> follows the address"
+            f"{where}: {fragment!r} is not a digest",
+            part=fragment,
+            hint="write #<md5> or #sha256:<sha256>",
         )
     try:
         parts = urlsplit(address)
@@ -97,7 +98,7 @@ def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, 
 def _no_archive(where: str, address: str) -> InvalidSpecError:
     shown = redact(address)
     return InvalidSpecError(
-        f"{where}: {shown!r} is no address of a conda archive",
+        f"{where}: {shown!r} is not the URL of a conda archive",
         part=shown,
-        hint="http(s) or file addresses that end in name-version-build.conda or .tar.bz2 are",
+        hint="give an http(s) or file URL that ends in name-version-build.conda or .tar.bz2",
     )

@@ -1,8 +1,7 @@
 """Pages that list files: an index's (PEP 503 in HTML, PEP 691 in JSON), and plain find-links pages. Pure.
 
-What the attributes mean: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). The libraries that know this form
-bring an HTTP client of their own. Pages are hostile until they are read: time and memory grow with a page's length
-only, and whatever is wrong with one is a PageError.
+Attributes: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). Existing libraries for this bring an HTTP client
+of their own. Pages are untrusted: time and memory grow only with a page's length, and any error is a PageError.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _UNUSABLE_NAME = "a file name is too long, or stands for too many wheels"
 
 
 class PageError(ValueError):
-    """What came is no page of files; the message says why in a few words, without any part of an address."""
+    """A response that is not a page of files; the message says why, without any part of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,11 @@ class ListedFile:
     size: int | None = None
     requires_python: str = ""
     yanked: str | bool = False
-    """The reason, or True where none is given."""
+    """The reason, or True without one."""
     metadata: Mapping[str, str] | None = None
-    """The hashes (perhaps none) of ``<url>.metadata`` where the index has it; None where it has not."""
+    """The hashes (perhaps none) of ``<url>.metadata``; None if the index has no such file."""
     stated: str | None = None
-    """The address that the index's authority gives; None where that is ``url``, empty where no authority gave one."""
+    """The URL from the index's authority; None if that is ``url``, empty if no authority gave one."""
 
     @property
     def is_wheel(self) -> bool:
@@ -75,30 +74,30 @@ class ListedFile:
 
     @property
     def is_identified(self) -> bool:
-        """Whether a digest says which bytes are right: then any source may bring them."""
+        """Whether a digest identifies the bytes, so that any source may deliver them."""
         return bool(verifiable(self.hashes))
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPage:
-    """What one page lists."""
+    """The files of one page."""
 
     files: tuple[ListedFile, ...]
     is_index: bool
-    """Whether it says of itself that it is an index's page; else it may be anything with links."""
+    """Whether the page states that it is an index's page; else it may be any page with links."""
     refused: tuple[str, ...] = ()
     """Why links to package files were left out, each reason once."""
 
 
 def verifiable(hashes: Mapping[str, str]) -> dict[str, str]:
-    """Those of ``hashes`` that bytes can be compared with: a known algorithm, and a digest of its length."""
+    """The usable hashes: a known algorithm, and a digest of its length."""
     return {
         name: value for name, value in hashes.items() if len(value) == _HEX_DIGITS.get(name) and _HEX.issuperset(value)
     }
 
 
 def normalized(name: str) -> str:
-    """A project's name as indexes write it (PEP 503)."""
+    """A project's normalized name (PEP 503)."""
     return _MANY_SEPARATORS.sub("-", name).lower()
 
 
@@ -116,7 +115,7 @@ def parse_page(content_type: str, body: bytes, base: str) -> IndexPage:
         return _from_html(body, base)
     except PageError:
         raise
-    except Exception as error:  # what hostile bytes make of parsers is in no list, and always this source's failure
+    except Exception as error:  # parsers may fail in any way on hostile bytes: a failure of this source
         raise PageError(f"its page cannot be read ({type(error).__name__})") from error
 
 
@@ -141,12 +140,12 @@ def _from_json(body: bytes, base: str) -> IndexPage:
 
 
 def _number(digits: str) -> int:
-    """0 for one that is longer than any size: reading it would take time by the square of its length."""
+    """Parse a number; 0 if it is longer than any size, as parsing takes quadratic time."""
     return int(digits) if len(digits) <= _LONGEST_NUMBER else 0
 
 
 def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | None:
-    """One entry; None for one that cannot be used, which harms no other file."""
+    """Parse an entry; None if it is unusable, which affects no other file."""
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str):
         return None
     link = _absolute(base, entry["url"], allowed)
@@ -170,7 +169,7 @@ def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | N
 
 
 def _text(value: Any) -> str:
-    """A text that can be written down again; empty for anything else (JSON may hold half a character)."""
+    """A text that can be encoded; empty for anything else (JSON may hold lone surrogates)."""
     if not isinstance(value, str):
         return ""
     try:
@@ -212,7 +211,7 @@ def _from_html(body: bytes, base: str) -> IndexPage:
 
 
 def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | str | None:
-    """The file that a link leads to; None for a link to something else, a text for why a package file is refused."""
+    """The file of a link; None for other links, a text if a package file is refused."""
     href = (said.get("href") or "").strip()
     link = _absolute(base, href, allowed)
     if link is None:
@@ -240,13 +239,13 @@ def _why_refused(href: str, allowed: frozenset[str]) -> str:
 
 
 def _schemes_of(page: str) -> frozenset[str]:
-    """What links of a page at this address may lead to."""
+    """The URL schemes that links of a page may have."""
     web = frozenset({"http", "https"})
     return web | {"file"} if page[:5].lower() == "file:" else web
 
 
 def _is_sane(filename: str) -> bool:
-    """Whether it is no longer than a name may be, and cheap to read: a wheel's tags multiply."""
+    """Whether a file name has a valid length and is cheap to parse: a wheel's tags multiply."""
     if len(filename) > _LONGEST_NAME:
         return False
     return not filename.endswith(".whl") or _tags(filename) <= _MOST_TAGS
@@ -257,7 +256,7 @@ def _tags(wheel: str) -> int:
 
 
 def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] | None:
-    """``href`` as an absolute URL and its fragment, its odd characters quoted; None for one that cannot be read."""
+    """``href`` as an absolute URL and its fragment, its odd characters quoted; None if it is malformed."""
     if not href or len(href) > _LONGEST_ADDRESS:
         return None
     address, _, fragment = href.partition("#")
@@ -275,13 +274,13 @@ def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] 
 
 @functools.lru_cache(maxsize=4096)
 def _joined(base: str, href: str, allowed: frozenset[str]) -> str | None:
-    """The two of them as one address. Pages of twenty thousand links have a dozen folders, and joining is slow."""
+    """Join base and link, cached: pages of twenty thousand links have a dozen folders, and joining is slow."""
     try:
         url = urljoin(base, href)
         parts = urlsplit(url)
         usable = parts.scheme in allowed and (parts.hostname or parts.scheme == "file") and parts.port != 0
         return _quoted(url) if usable else None
-    except ValueError:  # of a port that is no number, or of half a character
+    except ValueError:  # an invalid port, or a lone surrogate
         return None
 
 
@@ -317,7 +316,7 @@ def _as_json(file: ListedFile) -> dict[str, Any]:
 
 
 def render_html(files: Iterable[ListedFile]) -> bytes:
-    """A page of links with the same content, for who asks for find-links."""
+    """A page of links with the same content, for find-links."""
     lines = []
     for file in files:
         fragment = "".join(f"#{name}={value}" for name, value in [*file.hashes.items()][:1])
@@ -331,8 +330,8 @@ def render_html(files: Iterable[ListedFile]) -> bytes:
 
 
 def placeholder(url: str) -> str:
-    """A sha256 that stands for "none is known": 64 hex digits that belong to this address and to no file.
+    """A sha256 that stands for "unknown": 64 hex digits of this URL and of no file.
 
-    Whoever locks files wants a digest for each, and would download a file whole to have one.
+    A resolver that writes a lock needs a digest of each file, and would download the file for it.
     """
     return hashlib.sha256(b"no digest is known of " + url.encode()).hexdigest()

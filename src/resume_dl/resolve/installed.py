@@ -1,4 +1,4 @@
-"""Reads an environment that exists: conda-meta's records, pins and history."""
+"""The content of an existing environment: conda-meta's records, pins and history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.spec_name import name_of
 
 _MOST_RECORD = 64 << 20
-"""Bytes: a package of 300,000 files, each with its digest."""
+"""Largest record in bytes: a package of 300,000 files, each with its digest."""
 _UPDATE = re.compile(r"# (?:update|install|create) specs: (?P<specs>.+)")
 _REMOVE = re.compile(r"# (?:remove|neutered) specs: (?P<specs>.+)")
 _NAME = re.compile(r"(?:[^\s\[]+::)?(?P<name>[\w.-]+)")
@@ -21,12 +21,12 @@ _NAME = re.compile(r"(?:[^\s\[]+::)?(?P<name>[\w.-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What an environment holds."""
+    """The content of an environment."""
 
     records: tuple[Path, ...] = ()
     """conda-meta's record of each package that conda installed."""
     history: tuple[str, ...] = ()
-    """The specs that earlier commands asked for and that conda still heeds, one a name."""
+    """The specs of earlier commands that conda still respects, one per name."""
     pinned: tuple[str, ...] = ()
     """The specs of ``conda-meta/pinned``."""
     names: frozenset[str] = frozenset()
@@ -34,16 +34,14 @@ class Installed:
 
 
 def read_installed(prefix: Path) -> Installed:
-    """The environment at ``prefix``; empty where nothing is there yet. Raises ConfigurationError.
+    """Read the environment at ``prefix``; empty if it is missing. Raises ConfigurationError.
 
     Packages that pip installed have no record and are not seen, as for conda's solver.
     """
     meta = prefix / "conda-meta"
     if not meta.is_dir():
         if prefix.is_dir() and any(prefix.iterdir()):
-            raise ConfigurationError(
-                f"{prefix} is no conda environment", hint="name one, or a folder that is not there yet"
-            )
+            raise ConfigurationError(f"{prefix} is not a conda environment", hint="name one, or a new folder")
         return Installed()
     found = {path: names for path in sorted(meta.glob("*.json")) if (names := _names_of_record(path))}
     history, pinned = _history(meta / "history"), _lines(meta / "pinned")
@@ -51,7 +49,7 @@ def read_installed(prefix: Path) -> Installed:
 
 
 def _names_of_record(path: Path) -> set[str]:
-    """The name of a package's record and of what it depends on; none of another tool's note (``pixi``, ``state``)."""
+    """The names of a record's package and its dependencies; empty for notes of other tools (``pixi``, ``state``)."""
     try:
         record = json.loads(fs.read_regular(path, _MOST_RECORD))
     except (OSError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Chooses from a pylock.toml (PEP 751): the files that one platform and Python need, without asking anybody.
+"""Selection from a pylock.toml (PEP 751): the files for one platform and Python, without the network.
 
-``packaging`` reads and chooses; the markers of a platform other than this one are made here.
+``packaging`` parses and selects; the markers of other platforms are made here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHOWN = 6
 
 
 class MarkerEnvironment(TypedDict):
-    """PEP 508's markers, as a target has them."""
+    """PEP 508's markers of a target."""
 
     implementation_name: str
     implementation_version: str
@@ -65,9 +65,9 @@ def read_lock(
 ) -> PipSolution:
     """The files for ``platform`` (conda's subdir) and ``python`` (``3.10`` or ``3.10.4``).
 
-    ``tags``: what that takes, the best first; empty for CPython on a machine that we know nothing more of.
-    ``canonical`` is ``MirrorTable.canonical``. Raises ConfigurationError for a file that is no lock, UnsatisfiableError
-    where it holds nothing that fits, ResolutionError for a source archive that was not asked for.
+    ``tags``: the target's wheel tags, best first; empty for CPython on a machine not known further. ``canonical`` is
+    ``MirrorTable.canonical``. Raises ConfigurationError for a file that is not a lock, UnsatisfiableError if nothing
+    fits, ResolutionError for a source archive without --allow-sdist.
     """
     if platform not in TARGETS:
         raise ConfigurationError(
@@ -86,7 +86,7 @@ def read_lock(
         if isinstance(file, (PackageWheel, PackageSdist, PackageArchive)) and file.url is not None:
             artifacts.append(_artifact(package, file, file.url, path, canonical))
         else:
-            notes.append(f"passed over: {path} takes {package.name} from version control or from this machine")
+            notes.append(f"skipped: {path} takes {package.name} from version control or from this machine")
     sdists = [each.filename for each in artifacts if each.kind == "sdist"]
     if sdists and not allow_sdist:
         raise ResolutionError(
@@ -106,7 +106,7 @@ def _read(path: Path) -> tuple[str, Pylock]:
         raise ConfigurationError(f"{path} is not valid TOML: {scrub(str(error))}", hint="correct it") from None
     except (PylockValidationError, PylockUnsupportedVersionError) as error:
         text = scrub(str(error))
-        raise ConfigurationError(f"{path} is no lock file that can be read: {text}", hint="PEP 751 says how") from None
+        raise ConfigurationError(f"{path} is not a valid lock file: {text}", hint="PEP 751 has the format") from None
 
 
 def _artifact(
@@ -138,7 +138,7 @@ def _artifact(
 def _what_there_is(package: Package | None) -> str:
     names = [wheel.filename for wheel in (package.wheels if package else None) or ()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "make the lock file anew for it"
+    return f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "make the lock file again for it"
 
 
 # --------------------------------------------------------------------------- another machine

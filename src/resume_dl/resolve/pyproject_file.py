@@ -34,13 +34,11 @@ def read_project(path: Path) -> PipFile:
             f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt can be read"
         )
     if "dependencies" in project.get("dynamic", ()):
-        raise ConfigurationError(
-            f"{path} leaves its dependencies to its build (dynamic)", hint="list them in a requirements.txt"
-        )
+        raise ConfigurationError(f"{path} declares its dependencies as dynamic", hint="list them in a requirements.txt")
     listed = project.get("dependencies", [])
     if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise ConfigurationError(
-            f"{path}: project.dependencies is no list of texts", hint="PEP 621 says how it is written"
+            f"{path}: project.dependencies is not a list of strings", hint="PEP 621 describes the format"
         )
     return PipFile(requirements=tuple(parse_requirement(text, f"{path}, project.dependencies") for text in listed))
 

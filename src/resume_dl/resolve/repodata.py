@@ -1,4 +1,4 @@
-"""A repodata file on disk: how new it is, one record of it, and unpacking ``repodata.json.zst``."""
+"""A repodata file on disk: its age, one record of it, and unpacking of ``repodata.json.zst``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MILLISECONDS = 253402300799
 _LARGEST_RECORD = 1 << 20
 """Bytes; records with thousands of dependencies are below a tenth of it."""
 _MOST_HITS = 100
-"""Of one file name as a key: a record and its signatures are two or three."""
+"""Most occurrences of a file name as a key: a record and its signatures are two or three."""
 LARGEST = 1 << 30
 """Bytes of an index, as it comes and unpacked, unless the user says otherwise; the largest real one is below 0.5 GB."""
 _PIECE = 1 << 10
@@ -31,10 +31,9 @@ _LARGEST_WINDOW = 1 << 27
 
 
 def newest_timestamp(path: Path) -> float:
-    """When the newest record of a repodata.json was built, in seconds since 1970; 0.0 where none says.
+    """The build time of the newest record of a repodata.json, in seconds since 1970; 0.0 if none states one.
 
-    Of two copies of one channel, the one whose newest record is later is the fresher. Takes 0.1 s for 75 MB. Raises
-    IntegrityError where the file cannot be read.
+    Takes 0.1 s for 75 MB. Raises IntegrityError if the file cannot be read.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -45,18 +44,17 @@ def newest_timestamp(path: Path) -> float:
 
 
 def find_record(path: Path, filename: str) -> dict[str, Any] | None:
-    """The record of one package file in a repodata.json, None where there is none with a digest.
+    """The record of one package file in a repodata.json, None if it has none with a digest.
 
-    The file is searched for the name as a key and only its values are parsed (a signature goes by that key too): 0.2 s
-    for 75 MB, where reading the whole takes some seconds and a gigabyte. Raises IntegrityError where the file cannot
-    be read.
+    The file is searched for the name as a key and only its values are parsed (signatures share that key): 0.2 s for
+    75 MB; parsing the whole takes seconds and a gigabyte. Raises IntegrityError if the file cannot be read.
     """
     key = re.compile(re.escape(json.dumps(filename).encode()) + rb"\s*:\s*(?=\{)")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             for number, found in enumerate(key.finditer(data)):
                 if number >= _MOST_HITS:
-                    break  # no index says so much of one file: none of it is believed
+                    break  # no real index mentions a file so often: refuse all of it
                 text = data[found.end() : found.end() + _LARGEST_RECORD].decode(errors="replace")
                 record: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
                 if record.get("sha256") or record.get("md5"):
@@ -69,7 +67,7 @@ def find_record(path: Path, filename: str) -> dict[str, Any] | None:
 def check_index(path: Path) -> None:
     """Refuse a file that is not JSON, or whose packages are not an object of records.
 
-    Values are passed over without being built: 0.2 s and no memory of its own for 80 MB. Raises IntegrityError.
+    Values are skipped without being built: 0.2 s and no extra memory for 80 MB. Raises IntegrityError.
     """
     import msgspec
 
@@ -90,8 +88,8 @@ def check_index(path: Path) -> None:
 def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     """Unpack a ``.zst`` file to ``target`` (written over); the unpacked size in bytes.
 
-    Takes little memory whatever the file holds. Where it fails ``target`` is removed. Raises IntegrityError (not zstd,
-    cut off, or larger than ``largest``), OutOfSpaceError or NotWritableError.
+    Takes little memory for any file. On failure ``target`` is removed. Raises IntegrityError (not zstd, truncated, or
+    larger than ``largest``), OutOfSpaceError or NotWritableError.
     """
     import zstandard
 
@@ -114,7 +112,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
 
 
 def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
-    """What a ``.zst`` in memory holds. Raises IntegrityError (not zstd, cut off, or larger than ``largest`` bytes)."""
+    """Unpack a ``.zst`` in memory. Raises IntegrityError (not zstd, truncated, or larger than ``largest`` bytes)."""
     import zstandard
 
     unpacked = io.BytesIO()
@@ -127,11 +125,11 @@ def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
 
 
 class _NotUnpackedError(Exception):
-    """Why what came is not what was meant to be unpacked."""
+    """The reason why data cannot be unpacked."""
 
 
 def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor, largest: int) -> int:
-    """Frame by frame: the library's own stream reader takes a file that is cut off for a whole one."""
+    """Unpack frame by frame: the library's stream reader accepts a truncated file."""
     size, frame = 0, None
     piece = data.read(_PIECE)
     while piece:
@@ -139,12 +137,12 @@ def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecomp
         unpacked = frame.decompress(piece)
         size += len(unpacked)
         if size > largest:
-            raise _NotUnpackedError(f"more than the {largest} bytes that are allowed come out of it")
+            raise _NotUnpackedError(f"it unpacks to more than the {largest} bytes allowed")
         file.write(unpacked)
         piece = b""
         if frame.eof:
             piece, frame = frame.unused_data, None
         piece = piece or data.read(_PIECE)
     if frame is not None or size == 0:
-        raise _NotUnpackedError("it is cut off")
+        raise _NotUnpackedError("it is truncated")
     return size

@@ -1,4 +1,4 @@
-"""What is to be resolved, and what came of it, as values."""
+"""A solve's request and result, as values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class RepodataFile:
     subdir: str
     path: Path
     names: Path | None = None
-    """All names of the index, one a line, where ``path`` holds the records of some."""
+    """All names of the index, one a line, if ``path`` holds only some records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
-    """A request as conda would understand it on this machine; names and meaning as in condarc where they are there."""
+    """A request as conda would understand it on this machine; names and meaning as in condarc."""
 
     specs: tuple[str, ...]
     channels: tuple[Channel, ...]
@@ -35,37 +35,37 @@ class SolveRequest:
     virtual_packages: tuple[str, ...] = ()
     """Overrides: ``__glibc=2.17``, ``__archspec=1=x86_64_v3``; an empty version (``__cuda=``) takes one away."""
     cuda: str | None = None
-    """A driver's CUDA version (``11.0``), ``none``, or None for what this machine has."""
+    """A driver's CUDA version (``11.0``), ``none``, or None for this machine's."""
     pinned: tuple[str, ...] = ()
     """``pinned_packages``: constraints on what may be installed."""
     add_pip: bool = True
     """``add_pip_as_python_dependency``"""
     use_only_tar_bz2: bool = False
     elsewhere: bool = False
-    """For another machine: what this one has does not count, even where its platform is the same."""
+    """Whether it is for another machine, even if its platform is the same."""
     installed: Installed = field(default_factory=Installed)
-    """What the environment of ``-p``/``-n`` holds (``read_installed``); empty for a new one."""
+    """The content of the environment of ``-p``/``-n`` (``read_installed``); empty for a new one."""
     aggressive_updates: tuple[str, ...] = ()
-    """``aggressive_update_packages``: installed packages that may change without being asked for."""
+    """``aggressive_update_packages``: installed packages that may change without a request."""
     default_packages: tuple[str, ...] = ()
-    """``create_default_packages``: asked for too where the environment is a new one."""
+    """``create_default_packages``: requested too in a new environment."""
     no_deps: bool = False
     only_deps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What conda would download for a request."""
+    """The packages that conda would download for a request."""
 
     artifacts: tuple[Artifact, ...]
-    """Sorted by name; without what the environment has already. ``sources`` is empty."""
+    """Sorted by name; without packages in the environment. ``sources`` is empty."""
     notes: tuple[str, ...] = ()
-    """What was assumed, tried and dropped: a line each, to be shown."""
+    """Notes on assumptions and attempts, one line each."""
     requested: tuple[str, ...] = ()
-    """The names of the packages that were asked for."""
+    """The names of the requested packages."""
     constraints: tuple[str, ...] = ()
-    """Constraints that ``--cuda`` came to: a plain ``conda`` command with the specs alone may choose otherwise."""
+    """Constraints from ``--cuda``; a plain ``conda`` command without them may choose other packages."""
     virtual_packages: tuple[str, ...] = ()
-    """As solved with: ``__glibc=2.17=0``."""
+    """Virtual packages of the solve: ``__glibc=2.17=0``."""
     already_installed: tuple[str, ...] = ()
-    """``name-version-build`` of what the environment has and keeps."""
+    """``name-version-build`` of packages that the environment has and keeps."""

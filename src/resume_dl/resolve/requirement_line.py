@@ -58,10 +58,8 @@ class OtherRequirement:
 _INVALID = OtherRequirement(
     "no requirement", "write it as in torch==1.6.0, torch[extra]>=1.6; python_version < '3.9'", valid=False
 )
-_UNREADABLE = OtherRequirement(
-    "at an address that cannot be read", "write it as: name @ https://host/file.whl", valid=False
-)
-NOT_FETCHED = "only what an index or an address offers is fetched; pip itself takes the rest"
+_UNREADABLE = OtherRequirement("at an invalid URL", "write it as: name @ https://host/file.whl", valid=False)
+NOT_FETCHED = "only files of an index or a URL are fetched; pip itself handles the rest"
 _PATH = OtherRequirement("a path on this machine", NOT_FETCHED)
 
 
@@ -115,7 +113,7 @@ def _what_else(text: str) -> OtherRequirement:
     if scheme is not None and "+" in scheme["scheme"]:
         return OtherRequirement("from version control", NOT_FETCHED)
     if scheme is not None and scheme["scheme"].lower() != "file":
-        return OtherRequirement("an archive whose name does not say which package it is", "write it as: name @ address")
+        return OtherRequirement("an archive without a package name in its file name", "write it as: name @ URL")
     plain = text.partition(" ;")[0]
     is_path = scheme is not None or plain.startswith((".", "~")) or "/" in plain or "\\" in plain
     return _PATH if is_path else _INVALID

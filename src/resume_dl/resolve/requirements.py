@@ -1,8 +1,8 @@
 """What pip projects ask for: requirements.txt with all that it includes, pyproject.toml, and pip's part of others.
 
 Source: pip.pypa.io, "Requirements File Format"; PEP 751 for the name of a lock file. Of the libraries for this,
-pip-requirements-parser rests since 2022 and requirements-parser leaves the options out; so the lines and their options
-are read here, and each requirement by ``packaging``.
+pip-requirements-parser rests since 2022 and requirements-parser leaves the options out; so lines and options
+are parsed here, and requirements by ``packaging``.
 
 An error quotes a line as it stands in the file, before ``${VARIABLES}``, and scrubbed.
 """
@@ -26,14 +26,14 @@ from resume_dl.resolve.requirement_line import HASH, NOT_FETCHED, OtherRequireme
 from resume_dl.resolve.requirements_text import decoded, logical_lines, options_in
 
 Fetch = Callable[[RedactedUrl], bytes]
-"""Reads a file that another names by its address. Raises a ResumeDLError."""
+"""A function that reads an included file by its URL. Raises a ResumeDLError."""
 
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _LOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 
 
 def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
-    """What the file asks for: a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
+    """Read a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
 
     Of an environment.yml (conda's) it is the part below ``pip:``, which is written like a requirements.txt.
 
@@ -82,7 +82,7 @@ class _Reader:
         """A file; ``shown`` is what its user calls it."""
         key = place.reveal() if isinstance(place, RedactedUrl) else str(place)
         if key in self._open:
-            raise ConfigurationError(f"{shown} includes itself", hint="take one of the -r or -c lines out")
+            raise ConfigurationError(f"{shown} includes itself", hint="remove one of the -r or -c lines")
         self._open.append(key)
         text = decoded(self._bytes(place, shown), shown)
         self.read_text(text, place if isinstance(place, RedactedUrl) else place.parent, shown, constraint=constraint)
@@ -92,7 +92,7 @@ class _Reader:
         if isinstance(place, RedactedUrl):
             if self.fetch is None:
                 raise ConfigurationError(
-                    f"{shown} is not on this machine", hint="fetch it first (resume-dl get), and name the file"
+                    f"{shown} is not a local file", hint="fetch it first (resume-dl get), and name the file"
                 )
             return self.fetch(place)
         try:
@@ -112,7 +112,7 @@ class _Reader:
             requirement = " ".join(words[:options]).strip()
             said, rest = options_in(" ".join(words[options:]), where)
             if rest:
-                self.passed_over.append(f"{where}: {scrub(line)} (pip takes no heed of what is behind the options)")
+                self.passed_over.append(f"{where}: {scrub(line)} (pip ignores the text after the options)")
             if requirement:
                 if self._take(requirement, said, line, where, constraint=constraint):
                     self._leave(expanded, requirement, line, constraint=constraint)
@@ -126,7 +126,7 @@ class _Reader:
         self.left.append(LeftToPip(line=expanded, place=place, shown=scrub(line), constraint=constraint))
 
     def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> bool:
-        """Keep the requirement; True if only pip itself can take it."""
+        """Keep the requirement; True if only pip itself can handle it."""
         found = parse_any(text)
         if isinstance(found, OtherRequirement):
             if not found.valid:
@@ -160,14 +160,14 @@ class _Reader:
             )
         except ValueError:
             raise ConfigurationError(
-                f"{where}: an address that cannot be read, or a file: one that names no file",
+                f"{where}: an invalid URL, or a file: URL without a file",
                 hint="write it as https://host/simple, or file:///…",
             ) from None
         self.indexes = PipFile(indexes=found).indexes_over(self.indexes)
         self.require_hashes = (self.require_hashes or said.require_hashes) and not said.no_require_hashes
         for option, names in (("--no-binary", said.no_binary), ("--only-final", said.only_final)):
             self.passed_over += [f"{where}: {option} {name} (not heeded)" for name in names]
-        self.passed_over += [f"{where}: --all-releases {n} (not heeded)" for n in said.all_releases if n != ":all:"]
+        self.passed_over += [f"{where}: --all-releases {n} (ignored)" for n in said.all_releases if n != ":all:"]
 
 
 def _included(name: str, base: FindLinks) -> FindLinks:
@@ -181,6 +181,6 @@ def _included(name: str, base: FindLinks) -> FindLinks:
 
 
 def _links(word: str, folder: Path) -> FindLinks:
-    """As pip does: beside the file if it is there, else from the current folder."""
+    """As in pip: relative to the file if it exists there, else to the current folder."""
     beside = place_from(word, folder)
     return beside if isinstance(beside, RedactedUrl) or beside.exists() else place_from(word, Path.cwd())

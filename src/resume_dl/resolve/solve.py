@@ -1,4 +1,4 @@
-"""Solves a request as conda would, in the worker, and makes artifacts of the answer."""
+"""Solve of a request as conda does it, in the worker, with artifacts as its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resume_dl.resolve.worker import RattlerWorker
 __all__ = ["check_specs", "package_names", "solve"]
 
 _NAME = re.compile(r"\s*(?P<name>[\w.-]+)(?=$|[\s=<>!~\[])")
-"""A spec's package, where it is not a pattern of names."""
+"""A spec's package name, if it is not a pattern."""
 PRIORITIES = ("strict", "flexible", "disabled")
 
 
@@ -32,15 +32,15 @@ def solve(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Solution:
-    """What conda would download for ``request``, given these repodata.
+    """Solve ``request`` with these repodata.
 
-    ``repodata`` need not be in order; the request's channels are. ``env`` is where ``CONDA_OVERRIDE_*`` are looked up
+    ``repodata`` may be in any order; the request's channels are ordered. ``env`` has the ``CONDA_OVERRIDE_*``
     (default: this process's). Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, ConfigurationError,
     IntegrityError (a repodata that is damaged or hostile), WorkerCrashedError (also after ``timeout`` seconds).
     """
     if request.channel_priority not in PRIORITIES:
         raise ConfigurationError(
-            f"{request.channel_priority!r} is no channel priority", hint=f"one of {', '.join(PRIORITIES)}"
+            f"{request.channel_priority!r} is not a channel priority", hint=f"one of {', '.join(PRIORITIES)}"
         )
     specs = _specs(request)
     virtual = _target(request, worker, os.environ if env is None else env, timeout)
@@ -68,15 +68,14 @@ def solve(
 
 
 def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
-    """Raise InvalidSpecError for the first malformed spec, before anything is asked of the network."""
+    """Raise InvalidSpecError for the first malformed spec, before any request to the network."""
     worker.request("parse_specs", {"specs": [split_spec(text).text for text in specs]})
 
 
 def package_names(request: SolveRequest) -> frozenset[str] | None:
-    """The packages that a solve begins with: asked for, installed; with what they depend on, all it looks at.
+    """The packages that a solve starts from: requested and installed ones; it needs only their dependencies.
 
-    None where a spec names no single package (``py*``): then any may be meant. Pins are not among them: they bring no
-    package, they only exclude some.
+    None if a spec names no single package (``py*``). Without pins, which only exclude packages.
     """
     texts = [spec.text for spec in _specs(request)]
     texts += [split_spec(text).text for text in request.installed.history]
@@ -122,7 +121,7 @@ def _arguments(
     order = {channel: index for index, channel in enumerate(request.channels)}
     unknown = [file.channel.name for file in repodata if file.channel not in order]
     if unknown:
-        raise ConfigurationError(f"repodata of a channel that was not asked for: {unknown[0]}")
+        raise ConfigurationError(f"repodata of a channel that was not requested: {unknown[0]}")
     # A stable sort: within a channel the caller's order, the platform's own subdir before noarch.
     files = sorted(repodata, key=lambda file: order[file.channel])
     return {
@@ -172,7 +171,7 @@ def _indexes(spec: SplitSpec, channels: Sequence[Channel]) -> list[int]:
     ]
     if not found:
         raise ConfigurationError(
-            f"the spec {spec.shown!r} names a channel that is not among those given",
+            f"the spec {spec.shown!r} names a channel that is not given",
             hint=f"the channels are {', '.join(channel.name for channel in channels)}; add one with -c",
         )
     return found
@@ -185,7 +184,7 @@ def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
     packages = ", ".join(
         f"{name}={build if name == '__archspec' else version}" for name, version, build in virtual.packages
     )
-    if request.elsewhere and request.virtual_packages:  # somebody has said what it is
+    if request.elsewhere and request.virtual_packages:  # the machine is described
         return (f"{request.platform} is another machine: solved for {packages}{gpu}",)
     who = "another" if request.elsewhere else "not this"
     return (f"{request.platform} is {who} machine: assumed {packages}{gpu}; change it with --virtual-package",)
@@ -193,4 +192,4 @@ def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
 
 def _undigested(artifacts: Sequence[Artifact]) -> tuple[str, ...]:
     names = [artifact.filename for artifact in artifacts if artifact.digest is None]
-    return (f"the channel gives no digest for {', '.join(names)}: its bytes cannot be verified",) if names else ()
+    return (f"the channel states no digest for {', '.join(names)}: its bytes cannot be verified",) if names else ()

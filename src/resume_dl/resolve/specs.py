@@ -1,4 +1,4 @@
-"""What can be told of a spec without a solver: its name, and the channel that it names. Pure."""
+"""Name and channel of a spec, parsed without a solver. Pure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class SplitSpec:
 
     @property
     def name(self) -> str:
-        """The package's name, lower case; empty where there is none."""
+        """The package's name, lower case; empty if missing."""
         found = _NAME.match(self.text)
         return found["name"].lower() if found else ""
 
 
 def split_spec(spec: str) -> SplitSpec:
-    """Part a spec from the channel (and subdir) that it names, as ``channel/subdir::name`` or ``name[channel=…]``."""
+    """Split off a spec's channel (and subdir), as in ``channel/subdir::name`` or ``name[channel=…]``."""
     channel: str | None = None
     rest, shown = spec, spec
     if before := _BEFORE.fullmatch(spec):
@@ -50,6 +50,6 @@ def split_spec(spec: str) -> SplitSpec:
 
 
 def channels_of_specs(specs: tuple[str, ...]) -> tuple[str, ...]:
-    """The channels that specs name, each once: conda looks into these too, behind those that are given."""
+    """The channels in specs, without duplicates: conda searches these too, after the given ones."""
     named = (split_spec(spec).channel for spec in specs)
     return tuple(dict.fromkeys(channel for channel in named if channel))

@@ -1,8 +1,8 @@
 """The start tags of an HTML page and their attributes, in time that grows with the page's length and no faster. Pure.
 
 The rules are those of the tokenizer of the HTML Living Standard ("13.2.5 Tokenization"), as far as they decide what a
-start tag is: comments, end tags, quoted attributes, and elements whose content is text. No page is invalid; what is
-cut off in a tag or comment has no further tags.
+start tag is: comments, end tags, quoted attributes, and elements with text content. No page is invalid; one cut
+off inside a tag or comment has no further tags.
 
 Python's own html.parser needs time by the square of a page's length before 3.13.6 (36 KB of ``<a `` took half a
 minute), and ends in an AssertionError for ``<![ >``. pip reads pages by it; uv has a tokenizer of its own, as this is.

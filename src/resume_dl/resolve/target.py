@@ -1,7 +1,7 @@
-"""Which files a Python takes, of this machine or another: wheel tags (PEP 425, 600) and Requires-Python (PEP 345, 440).
+"""Wheel tags (PEP 425, 600) and Requires-Python (PEP 345, 440) of a Python on this machine or another.
 
-The resolver knows by itself what fits; which of several files is the best, and which Python is too new for one, is
-pip's view and said here.
+The resolver knows which files fit; which of several is best, and which Python is too new, follows pip and is decided
+here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from resume_dl.model.platforms import TARGETS
 
 ASSUMED_GLIBC = (2, 28)
-"""What is taken for granted of another Linux, as uv does for a requirement."""
+"""The glibc assumed for another Linux, as uv does for a requirement."""
 _OLDEST = 5
 """The minor version of manylinux1."""
 _MACOS = (13, 0)
@@ -29,11 +29,11 @@ _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
 _ASK = "import sys; sys.path.insert(0, sys.argv[1]); from packaging.tags import sys_tags; print(*sys_tags(), sep='\\n')"
 _PATIENCE = 30.0
-"""Seconds for a Python to start and to look at its machine."""
+"""Seconds for a Python to start and inspect its machine."""
 
 
 def takes(requires_python: str, python: str) -> bool:
-    """Whether ``python`` (``3.10`` or ``3.10.4``) may use a file of this Requires-Python; nonsense is no limit."""
+    """Whether ``python`` (``3.10`` or ``3.10.4``) may use a file of this Requires-Python; invalid is no limit."""
     return not requires_python or _takes(requires_python, python)
 
 
@@ -46,9 +46,9 @@ def _takes(requires_python: str, python: str) -> bool:
 
 
 def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
-    """The wheel that pip takes of one version's: by its best tag, then the highest build; None if none fits.
+    """The wheel of a version that pip chooses: by best tag, then highest build; None if none fits.
 
-    ``tags`` are what the target takes, the best first.
+    ``tags`` are the target's, best first.
     """
     order = {tag: number for number, tag in reversed([*enumerate(tags)])}
     best: tuple[tuple[int, tuple[int, str] | tuple[()]], str] | None = None
@@ -64,9 +64,9 @@ def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
 
 
 def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = None) -> list[Tag]:
-    """What CPython of this version takes on ``platform`` (conda's subdir; None: this machine), the best first.
+    """The tags of CPython of this version on ``platform`` (conda's subdir; None: this machine), best first.
 
-    ``glibc``: that of another Linux, where it is known.
+    ``glibc``: that of another Linux, if known.
     """
     platforms = [*platform_tags()] if platform is None else _platforms(platform, glibc or ASSUMED_GLIBC)
     major, minor = (int(part) for part in python.split(".")[:2])
@@ -79,9 +79,9 @@ def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = 
 
 
 def tags_of(interpreter: Path, env: Mapping[str, str]) -> list[Tag]:
-    """What this very Python takes, the best first: it may be another implementation or a free-threaded one.
+    """The tags of this Python, best first: it may be another implementation or a free-threaded one.
 
-    It is asked with the library that pip has in it too. Empty where it cannot say.
+    It answers with the library that pip vendors too. Empty if it cannot.
     """
     if interpreter == Path(sys.executable):
         return [*sys_tags()]

@@ -1,4 +1,4 @@
-"""Runs uv's resolver and reads what it locked (PEP 751). uv moves no bytes: it is given addresses of a gateway of ours.
+"""uv's resolver and the lock it writes (PEP 751). uv downloads no files: it gets URLs of our gateway.
 
 docs/adr/pip-resolver.md says why. uv's own settings, its cache and this process's environment stay out of the way, so
 that the same request has the same answer everywhere, and so that neither a password nor the gateway's path comes near
@@ -42,13 +42,13 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-64": ("x86_64-pc-windows-msvc", ""),
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
-"""conda's subdir -> uv's name for it, and what that takes for granted of the machine."""
+"""conda's subdir -> uv's name for it, and the machine that uv assumes."""
 _MANYLINUX = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The C libraries that uv has names for (``uv pip compile --help``, --python-platform)."""
 _KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
-"""Variables that a program needs to run (and compilers to be found, where source archives may be built)."""
+"""Variables that programs need to run (and to find compilers, if source archives may be built)."""
 _POLL = 0.1
-"""Seconds between two looks at whether the user has stopped us."""
+"""Seconds between checks for a stop by the user."""
 _CREATE_NO_WINDOW = 0x08000000
 _CROSS = "\N{MULTIPLICATION SIGN}"
 _FRAME = re.compile(rf"^[\s│╭╰├─▶{_CROSS}]+")
@@ -60,26 +60,26 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UvRequest:
-    """One resolution. All addresses are the gateway's; requirements are lines of PEP 508 without options."""
+    """One resolution. All URLs are the gateway's; requirements are lines of PEP 508 without options."""
 
     requirements: tuple[str, ...]
     constraints: tuple[str, ...] = ()
     index: str | None = None
     """None: no index at all, only ``find_links``."""
     extra: tuple[str, ...] = ()
-    """Asked before ``index``; a project belongs to the first that has it."""
+    """Tried before ``index``; a project belongs to the first that has it."""
     find_links: tuple[str, ...] = ()
     refusal: str = ""
-    """A proxy for everything that is not the gateway's: it lets nothing through."""
+    """A proxy for all other hosts, which blocks everything."""
     platform: str | None = None
     """conda's subdir; None for the machine of ``interpreter``."""
     glibc: tuple[int, int] | None = None
-    """Of the machine that ``platform`` means, where it is known."""
+    """The glibc of the machine of ``platform``, if known."""
     python: str | None = None
     """``3.10``; None for the version of ``interpreter``."""
     interpreter: Path
     tags: tuple[Tag, ...] = ()
-    """What the target takes, the best first: the resolver names every wheel of a version that fits."""
+    """The target's tags, best first: the resolver names every wheel of a fitting version."""
     allow_sdist: bool = False
     pre: bool = False
     no_deps: bool = False
@@ -103,16 +103,15 @@ class UvRefusedError(Exception):
 
 
 def assumed(platform: str, glibc: tuple[int, int] | None = None) -> str:
-    """What is taken for granted of a machine of this platform, in a few words; perhaps nothing.
+    """The assumptions about a machine of this platform, in a few words; perhaps empty.
 
-    ``glibc``: that of the machine, where it is known. Raises ConfigurationError for a platform that there are no
-    wheels for.
+    ``glibc``: that of the machine, if known. Raises ConfigurationError for a platform without wheels.
     """
     return _platform(platform, glibc)[1]
 
 
 def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
-    """The name that uv has for it, and what that takes for granted."""
+    """Uv's name of a platform, and its assumptions."""
     if platform not in _PLATFORMS:
         raise ConfigurationError(
             f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(_PLATFORMS)}"
@@ -120,7 +119,7 @@ def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
     name, told = _PLATFORMS[platform]
     if glibc is None or "manylinux" not in name:
         return name, told
-    # the newest that uv knows and the machine has; for one that is older than all of them the tags say the rest
+    # the newest that uv knows and the machine has; for an older machine the tags decide
     major, minor = max([each for each in _MANYLINUX if each <= glibc], default=_MANYLINUX[0])
     return f"{name.partition('-')[0]}-manylinux_{major}_{minor}", f"glibc {glibc[0]}.{glibc[1]}"
 
@@ -143,7 +142,7 @@ def find_uv() -> Path:
 
 
 def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> tuple[LockedFile, ...]:
-    """What uv chooses, one file for each project. ``env`` is this process's environment, of which little is handed on.
+    """Resolve with uv: one file per project. ``env`` is this process's environment; little of it is passed on.
 
     Raises UvRefusedError, ConfigurationError, Interrupted.
     """
@@ -157,7 +156,7 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
         raise _stopped()
     if code < 0 or "\nUsage: uv" in said:
         raise ResumeDLError(
-            f"uv ended with status {code}: {scrub(explanation(said)) or 'it said nothing'}",
+            f"uv ended with status {code}: {scrub(explanation(said)) or 'no output'}",
             hint="another version of uv may help: pip install --upgrade uv",
         )
     if code != 0:
@@ -166,7 +165,7 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
 
 
 def _stopped() -> Interrupted:
-    return Interrupted("stopped while it was resolving", hint="run the same command again")
+    return Interrupted("stopped while resolving", hint="run the same command again")
 
 
 def _write(path: Path, lines: tuple[str, ...]) -> None:
@@ -187,10 +186,10 @@ def _arguments(request: UvRequest) -> list[str]:
 
 
 def _addresses(request: UvRequest) -> dict[str, str]:
-    """The gateway's addresses as variables: every user of this machine can read the arguments of a process.
+    """The gateway's URLs as variables, because every user of this machine can read a process's arguments.
 
-    (/proc/PID/cmdline; /proc/PID/environ is its owner's alone.) Who knows the gateway's path could ask it, and with it
-    the user's private indexes. Where uv takes several, it separates them as these do (uv's reference, "Environment").
+    (/proc/PID/cmdline; /proc/PID/environ is private.) The gateway's path gives access to the user's private indexes.
+    Lists are separated as uv does (uv's reference, "Environment").
     """
     found = {"UV_DEFAULT_INDEX": request.index or "", "UV_INDEX": " ".join(request.extra)}
     found["UV_FIND_LINKS"] = ",".join(request.find_links)
@@ -199,11 +198,11 @@ def _addresses(request: UvRequest) -> dict[str, str]:
 
 def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in env.items() if name.upper() in _KEPT}
-    home = str(folder)  # nobody's netrc, nobody's stored logins
+    home = str(folder)  # no netrc, no stored logins
     kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), home)  # a uv that is stopped leaves its cache behind
     kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
     kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
-    # The gateway fails over and waits by itself: a second layer of patience would only double it.
+    # The gateway fails over and waits itself: retries here would double that.
     return {**kept, **_addresses(request), "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
 
 

@@ -37,11 +37,11 @@ _BUILD = re.compile(r"[\w.+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the packages are to run on."""
+    """The machine that the packages will run on."""
 
     packages: tuple[VirtualPackage, ...]
     assumed: bool
-    """Whether these are defaults for a platform, not what was found on this machine."""
+    """Whether these are defaults of a platform, not detected ones."""
 
     def shown(self) -> tuple[str, ...]:
         """Each as ``name=version=build``."""
@@ -49,12 +49,12 @@ class Target:
 
 
 def defaults(subdir: str) -> tuple[VirtualPackage, ...]:
-    """What is assumed of a machine of another platform: an old system that most packages still support.
+    """Defaults for a machine of another platform: an old system that most packages still support.
 
-    Raises ConfigurationError for what is no platform.
+    Raises ConfigurationError for an unknown platform.
     """
     if not _SUBDIR.fullmatch(subdir):
-        raise ConfigurationError(f"{subdir!r} is no conda platform", hint="as linux-64, win-64 or osx-arm64")
+        raise ConfigurationError(f"{subdir!r} is not a conda platform", hint="as linux-64, win-64 or osx-arm64")
     system, _, machine = subdir.partition("-")
     arch = ("__archspec", "1", _MACHINES.get(machine, machine))
     if system == "linux":
@@ -86,7 +86,7 @@ def target(
     found = {package[0]: package for package in (defaults(subdir) if foreign else detected)}
     for name in _OVERRIDES:
         value = env.get(f"CONDA_OVERRIDE_{name[2:].upper()}")
-        # As in conda, what a platform does not have is not made up by the environment; a driver may be anywhere.
+        # As in conda, the environment adds no packages that a platform lacks; a driver may be anywhere.
         if value is not None and (name in found or name == "__cuda" or (name == "__glibc" and "__linux" in found)):
             _set(found, name, value.strip(), where=f"CONDA_OVERRIDE_{name[2:].upper()}")
     if cuda is not None:
@@ -95,7 +95,7 @@ def target(
         name, _, value = text.strip().partition("=")
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"{text!r} names no virtual package", hint="as in --virtual-package __glibc=2.17; names begin with __"
+                f"{text!r} is not a virtual package", hint="as in --virtual-package __glibc=2.17; names begin with __"
             )
         _set(found, name, value.lstrip("="), where=f"--virtual-package {text}")
     return Target(tuple(found[name] for name in sorted(found)), foreign)
@@ -110,5 +110,5 @@ def _set(found: dict[str, VirtualPackage], name: str, value: str, *, where: str)
         version, build = "1", value.removeprefix("1=")
     build = build or "0"
     if not _VERSION.fullmatch(version) or not _BUILD.fullmatch(build):
-        raise ConfigurationError(f"{where}: {value!r} is no version", hint="as in 11.0 or 2.17")
+        raise ConfigurationError(f"{where}: {value!r} is not a version", hint="as in 11.0 or 2.17")
     found[name] = (name, version, build)

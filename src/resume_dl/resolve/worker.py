@@ -1,4 +1,4 @@
-"""The parent's end of the rattler worker: starts it when it is first needed, asks it, and survives its end.
+"""The client of the rattler worker: starts it on first use, sends requests, and survives its crashes.
 
 The worker is started by its module's name and never imported: py-rattler stays out of this process, and so do its
 memory, its event loop and its crashes.
@@ -29,16 +29,16 @@ from resume_dl.threads import start_thread
 
 _START = module_arguments("resume_dl.rattler_worker", before="sys.path.append(sys.argv[1])")
 _PACKAGES = Path(errors.__file__).resolve().parents[1]
-"""Where this package lies: the worker finds it there last, if not by itself."""
+"""The folder of this package, last on the worker's path."""
 _CREATE_NO_WINDOW = 0x08000000
 _END = None
 _TICK = 1.0
-"""Seconds between two words of what is waited for."""
+"""Seconds between calls of ``waits``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What came of unpacking an archive: its digests as hex, and the unpacked files' size in bytes and number."""
+    """An unpacked archive: its digests as hex, and the files' total size in bytes and number."""
 
     sha256: str
     md5: str
@@ -49,9 +49,8 @@ class Extracted:
 class RattlerWorker:
     """One child process that answers one request at a time; a context manager.
 
-    It is started by ``start`` or the first request, and anew by the first after it crashed or was closed. ``env`` is
-    its environment (default: this process's). Requests from several threads wait for each other; ``close`` may be
-    called from any thread.
+    It is started by ``start`` or a request, again after a crash or ``close``. ``env`` is its environment (default:
+    this process's). Requests from several threads wait for each other; ``close`` may be called from any thread.
     """
 
     def __init__(self, *, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -61,7 +60,7 @@ class RattlerWorker:
         self._child: _Child | None = None
         self._number = 0
         self.waits: Callable[[str, float], None] = _say_nothing
-        """Told about once a second, in the thread that asks, for which operation it waits and for how many seconds."""
+        """Called about once a second, in the requesting thread, with the operation and the seconds waited."""
 
     def __enter__(self) -> RattlerWorker:  # noqa: PYI034 - typing.Self is of 3.11
         return self
@@ -75,9 +74,9 @@ class RattlerWorker:
         return None if self._child is None else self._child.process.pid
 
     def start(self) -> None:
-        """Start the process now, so that it loads its libraries beside whatever the caller does until it asks.
+        """Start the process now, so that it loads its libraries while the caller continues.
 
-        What goes wrong is told by the first request.
+        Errors are raised by the first request.
         """
         with self._asking, contextlib.suppress(WorkerCrashedError):
             if self._child is None:
@@ -86,8 +85,8 @@ class RattlerWorker:
     def request(self, op: str, args: Mapping[str, Any], timeout: float | None = None) -> Any:
         """The result of one operation; see ``rattler_worker.operations``.
 
-        Raises what the operation raises (an error of ``resume_dl.errors``), and WorkerCrashedError where the process
-        ended, could not be started, or did not answer within ``timeout`` seconds (it is killed then).
+        Raises the operation's error (of ``resume_dl.errors``), and WorkerCrashedError if the process ended, could not
+        start, or did not answer within ``timeout`` seconds (it is killed then).
         """
         with self._asking:
             if self._child is None:
@@ -115,7 +114,7 @@ class RattlerWorker:
         self._drop()
 
     def release(self) -> None:
-        """End the process and do not wait for that: to give back a solve's memory takes it a while. Never raises."""
+        """End the process without waiting: releasing a solve's memory takes it a while. Never raises."""
         child, self._child = self._child, None
         if child is not None:
             try:
@@ -134,7 +133,7 @@ def _say_nothing(op: str, seconds: float) -> None:
 
 
 class _Child:
-    """The process, a thread that reads its answers, and one that keeps the end of what it says on stderr."""
+    """The process, a thread that reads its answers, and one that keeps the end of its stderr."""
 
     def __init__(self, python: str, env: Mapping[str, str] | None) -> None:
         flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
@@ -149,7 +148,7 @@ class _Child:
             )
         except OSError as error:
             raise WorkerCrashedError(
-                f"cannot start {python}: {error.strerror or error}", hint="is this Python still installed?"
+                f"cannot start {python}: {error.strerror or error}", hint="check that this Python is still installed"
             ) from error
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=20)
@@ -169,7 +168,7 @@ class _Child:
     ) -> dict[str, Any]:
         self._was_asked = True
         stdin = required(self.process.stdin, "the worker's stdin")
-        # A process that has ended cannot be written to; why it ended is told below.
+        # A process that has ended cannot be written to; the cause is reported below.
         with contextlib.suppress(OSError, ValueError):
             stdin.write(json.dumps(request).encode() + b"\n")
             stdin.flush()
@@ -209,9 +208,9 @@ class _Child:
         )
 
     def end(self) -> None:
-        """Close its stdin, at which it ends at once; kill it where it does not. Waits for it and for both threads.
+        """Close its stdin, which ends it, or kill it. Waits for it and for both threads.
 
-        One that was never asked may be starting still, and has nothing to lose: it is killed.
+        A process without a request may still be starting and has nothing to lose: it is killed.
         """
         if not self._was_asked:
             self.process.kill()
@@ -227,7 +226,7 @@ class _Child:
             thread.join()
 
     def _broke(self, error: BaseException) -> None:
-        """A pipe cannot be read: the request that waits is told that no answer will come."""
+        """Fail the waiting request, because a pipe cannot be read."""
         self._said.append(f"its output cannot be read ({type(error).__name__})")
         self._answers.put(_END)
 

@@ -1,1 +1,1 @@
-"""What the user has set: mirrors, options, conda's and the environment's own settings. Read only."""
+"""The user's settings: mirrors, options, those of conda, pip and the environment."""

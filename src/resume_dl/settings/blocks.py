@@ -1,6 +1,6 @@
-"""Which mirrors have blocked us, kept in the user's state folder: one small file for all runs.
+"""Mirrors that have blocked us, kept in one small file of the user's state folder.
 
-A file that cannot be read counts as empty: the worst that follows is one more request to a mirror that refuses it.
+An unreadable file counts as empty, which at worst causes one more refused request.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def blocks_file(state: Path) -> Path:
 
 
 def read_blocks(path: Path, *, now: float, lasting: float) -> dict[str, Block]:
-    """Host -> block, of those younger than ``lasting`` seconds; one from as far in the future is none either.
+    """Host -> block, of those younger than ``lasting`` seconds.
 
-    (Clocks are set back, and those of two machines with one home differ.)
+    Entries dated that far in the future are ignored: clocks are set back, and machines that share a home differ.
     """
     try:
         document = json.loads(fs.read_regular(path, _MOST_BYTES))
@@ -55,9 +55,9 @@ def read_blocks(path: Path, *, now: float, lasting: float) -> dict[str, Block]:
 
 
 def write_blocks(path: Path, blocks: Mapping[str, Block]) -> None:
-    """Replace the file in one step, so that nobody ever reads half of it; without blocks there is none.
+    """Replace the file atomically; remove it if there are no blocks.
 
-    Who changes it (reads, writes) holds a lock, which is the caller's. Raises OSError.
+    The caller holds the lock for reading and writing. Raises OSError.
     """
     if not blocks:
         path.unlink(missing_ok=True)

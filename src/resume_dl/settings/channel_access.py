@@ -1,4 +1,4 @@
-"""Which channels may be used, and which want a login, as conda's settings say it."""
+"""Channels that may be used, and their logins, by conda's settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _keys(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> fro
 
 @dataclass(frozen=True, slots=True)
 class ChannelAccess:
-    """Access by what conda keeps in files; the plugins that conda would ask for a login cannot be asked from here."""
+    """Access by logins that conda keeps in files; conda's login plugins cannot be called from here."""
 
     tokens: Mapping[str, str] = field(repr=False)
     """Address -> the token for all below it (``read_anaconda_tokens``)."""
@@ -45,7 +45,7 @@ class ChannelAccess:
     """Addresses with ``*``, for the same."""
 
     def __call__(self, url: RedactedUrl) -> Access:
-        """How ``url`` is asked for."""
+        """The access to ``url``."""
         asked = with_token(url, self.tokens)
         return Access(asked, private=has_credentials(url) or self.wants_plugin(url))
 
@@ -60,7 +60,7 @@ class ChannelAccess:
 
 
 def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, str]) -> ChannelAccess:
-    """As conda's ``gateways/connection/session.py`` has it. Raises ConfigurationError for a malformed channel."""
+    """Access as in conda's ``gateways/connection/session.py``. Raises ConfigurationError for a malformed channel."""
     named = [entry.get("channel", "") for entry in conda.channel_settings if entry.get("auth", "").strip()]
     names = [name for name in named if name and "*" not in name]
     return ChannelAccess(
@@ -71,9 +71,9 @@ def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, s
 
 
 def read_anaconda_tokens(env: Mapping[str, str]) -> dict[str, str]:
-    """Address -> token, from where anaconda-client (``anaconda login``) keeps them; empty where there are none.
+    """Read URL -> token from anaconda-client's files (``anaconda login``); empty if there are none.
 
-    A token for ``https://api.anaconda.org`` is one for ``https://conda.anaconda.org`` too.
+    A token for ``https://api.anaconda.org`` is valid for ``https://conda.anaconda.org`` too.
     """
     folder = _token_folder(env)
     found: dict[str, str] = {}
@@ -97,12 +97,12 @@ def _token_folder(env: Mapping[str, str]) -> Path:
 
 
 def _channels_of(address: str) -> str:
-    """The host of channels that belongs to an API's host (``api`` -> ``conda``, once)."""
+    """The channel host of an API host (``api`` -> ``conda``, once)."""
     return re.sub(r"([./])api([./]|$)", r"\1conda\2", address, count=1)
 
 
 def with_token(url: RedactedUrl, tokens: Mapping[str, str]) -> RedactedUrl:
-    """``url`` with the token that is kept for its host; one with a login of its own stays as it is."""
+    """``url`` with its host's token; unchanged if it has a login."""
     if not tokens or has_credentials(url):
         return url
     text = url.reveal()

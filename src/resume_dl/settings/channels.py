@@ -1,4 +1,4 @@
-"""Turns channel names into addresses as conda does, and each address into the origin that it is a copy of.
+"""Expansion of channel names into URLs as conda does it, and the origin of each URL.
 
 Source: conda's ``models/channel.py`` (24.7 and 26.7 agree on what is here). Not done: ``migrated_channel_aliases`` and
 ``migrated_custom_channels``; a subdir at the end of a name or an address is dropped (``--platform`` says it).
@@ -20,7 +20,7 @@ from resume_dl.model.url import RedactedUrl
 
 DEFAULTS = "defaults"
 NODEFAULTS = "nodefaults"
-"""In a list of channels: leave out those of the condarc (environment.yml)."""
+"""Entry in a list of channels that leaves out those of the condarc (environment.yml)."""
 _UNQUOTED = "!'()*-._/:"
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,11}://")
 _PATH = re.compile(r"\.{1,2}(?:[/\\]|$)|~|/|\\\\|[a-zA-Z]:[/\\]")
@@ -50,8 +50,8 @@ def expand_channels(
 
     A multichannel (``defaults``) becomes its members. Empty ``names`` mean the condarc's channels, else ``defaults``.
     ``subdirs`` are the platforms wanted: conda's own defaults have msys2 as well for Windows. ``folder`` is what
-    relative paths are meant from (default: the current one). Raises ConfigurationError for an empty name, and for one
-    with a part that a server may read as another place (``..``, an empty one, a backslash).
+    relative paths start from (default: the current one). Raises ConfigurationError for an empty name, and for a part
+    that a server may interpret as another path (``..``, an empty one, a backslash).
     """
     found: dict[str, Channel] = {}
     for name in names or requested_channels((), conda):
@@ -64,7 +64,7 @@ def _expand(
     name: str, conda: CondaSettings, table: MirrorTable, subdirs: Sequence[str], folder: Path | None
 ) -> Iterator[Channel]:
     if not name:
-        raise ConfigurationError("a channel's name is empty", hint="name a channel, as in -c conda-forge")
+        raise ConfigurationError("a channel name is empty", hint="name a channel, as in -c conda-forge")
     if _SCHEME.match(name):
         base = _without_subdir(name.partition("#")[0])
         yield _channel(_with_login(base, conda), table, conda)
@@ -92,7 +92,7 @@ def _members(name: str, conda: CondaSettings, subdirs: Sequence[str]) -> tuple[R
 
 
 def _named(name: str, conda: CondaSettings) -> RedactedUrl:
-    """``custom_channels``' place for the longest leading part of the name that has one, else ``channel_alias``."""
+    """The URL by the longest matching prefix in ``custom_channels``, else by ``channel_alias``."""
     leading = name
     while leading:
         place = conda.custom_channels.get(leading)
@@ -103,7 +103,7 @@ def _named(name: str, conda: CondaSettings) -> RedactedUrl:
 
 
 def _with_login(url: str, conda: CondaSettings) -> RedactedUrl:
-    """An address with the login that the condarc holds for it, as conda adds it; one of its own stays."""
+    """The URL with the condarc's login for it, as conda adds it; an existing login stays."""
     given = RedactedUrl(url)
     if given.has_secret:
         return given
@@ -133,11 +133,11 @@ def _channel(
 
 
 def _check_path(base: RedactedUrl) -> None:
-    """Refuse what would lead past the mirrors: no two servers need agree on what ``a/../b`` names."""
+    """Refuse paths that servers may interpret differently, such as ``a/../b``."""
     try:
         parts = urlsplit(base.reveal())
     except ValueError:
-        raise ConfigurationError(f"the channel {base} is no address", hint="name it as in -c conda-forge") from None
+        raise ConfigurationError(f"the channel {base} is not a URL", hint="name it as in -c conda-forge") from None
     if parts.scheme != "file" and not is_plain_path(parts.path):
         raise ConfigurationError(
             f"the channel {base} has a part that is empty, dots only or a backslash",
@@ -146,7 +146,7 @@ def _check_path(base: RedactedUrl) -> None:
 
 
 def _short_name(base: RedactedUrl, conda: CondaSettings) -> str:
-    """The name that a custom channel's address goes by, else the address without its login."""
+    """The name of a custom channel's URL, else the URL without its login."""
     plain = without_credentials(base).reveal()
     for name, place in conda.custom_channels.items():
         if plain == f"{without_credentials(place).reveal()}/{name}":
@@ -159,7 +159,7 @@ def _without_subdir(place: str) -> str:
 
 
 def _file_url(text: str, folder: Path | None) -> str:
-    """A folder's address as conda writes it: ASCII unchanged (a blank too), anything else percent-encoded."""
+    """A folder's URL as conda writes it: ASCII unchanged (blanks too), anything else percent-encoded."""
     path = Path(text).expanduser()
     place = os.path.normpath(path if path.is_absolute() else (folder or Path.cwd()) / path).replace("\\", "/")
     drive = "/" if place[1:2] == ":" else ""

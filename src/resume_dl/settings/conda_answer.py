@@ -1,4 +1,4 @@
-"""What conda says of its settings, as values; the same for a conda that was asked and for one that we run in."""
+"""conda's answer about its settings, as values; from a child process or from the conda that we run in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.settings.conda_find import CondaCommand
 def parse_answer(answer: Mapping[str, Any], command: CondaCommand) -> CondaSettings:
     """Settings from the parsed output of ``conda config --show --json`` (24.7 and 26.7 give the same form).
 
-    Raises KeyError, TypeError or ValueError where the form is another.
+    Raises KeyError, TypeError or ValueError for an unexpected form.
     """
     alias = _Parts(answer["channel_alias"])
     return CondaSettings(
@@ -64,14 +64,14 @@ class _Parts:
         self.parts = parts
 
     def location(self) -> RedactedUrl:
-        """Where names are put below: with the login, without the channel's name."""
+        """The parent URL: with the login, without the channel's name."""
         auth, token = self.parts.get("auth"), self.parts.get("token")
         place = str(self.parts["location"] or "").rstrip("/")
         login = f"{auth}@" if auth else ""
         return RedactedUrl(f"{self.parts['scheme'] or 'https'}://{login}{place}" + (f"/t/{token}" if token else ""))
 
     def base(self) -> RedactedUrl:
-        """The channel's address: location and name."""
+        """The channel's URL: location and name."""
         return RedactedUrl(f"{self.location().reveal()}/{self.parts['name']}".rstrip("/"))
 
 

@@ -1,4 +1,4 @@
-"""Asks a conda for its settings: ``conda config --show --json`` in a child process that cannot hang us."""
+"""Query of conda's settings: ``conda config --show --json`` in a child process with a time-out."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from resume_dl.settings.conda_find import CondaCommand
 
 
 class CondaAnswerError(Exception):
-    """This conda gave no settings; the text says why in a few words. Never leaves the settings package."""
+    """A conda that gave no settings; the text says why. Never leaves the settings package."""
 
 
 def ask_conda(
     command: CondaCommand, env: Mapping[str, str], *, timeout: float
 ) -> tuple[CondaSettings, tuple[Path, ...]]:
-    """The settings that this conda reports, and the files that it read them from.
+    """The settings that this conda reports, and the files that it read.
 
-    Both questions run at once; only the first must be answered. Raises CondaAnswerError.
+    Both queries run at once; only the first must succeed. Raises CondaAnswerError.
     """
     with tempfile.TemporaryFile() as shown, tempfile.TemporaryFile() as read_from:
         deadline = time.monotonic() + timeout
@@ -47,7 +47,7 @@ def ask_conda(
         try:
             settings = parse_answer(answer, command)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CondaAnswerError(f"its answer has another form than expected ({type(error).__name__})") from error
+            raise CondaAnswerError(f"its answer has an unexpected form ({type(error).__name__})") from error
     named = [Path(name) for name in files if Path(name).is_absolute()] if isinstance(files, dict) else []
     return settings, tuple(named)
 
@@ -71,14 +71,14 @@ def _reason(answer: object, code: int) -> str:
 
 @final
 class _Child:
-    """A child process that is gone, with what it started, when the block ends."""
+    """A child process that is ended, with its own children, when the block ends."""
 
     def __init__(self, line: list[str], env: Mapping[str, str], out: IO[bytes]) -> None:
         self.line, self.env, self.out = line, env, out
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> _Child:
-        # Output goes to a file and not through a pipe: a grandchild that keeps a pipe open would hang its reader.
+        # Output goes to a file: a grandchild that keeps a pipe open would block its reader.
         try:
             self.process = subprocess.Popen(
                 self.line,
@@ -94,7 +94,7 @@ class _Child:
         return self
 
     def wait(self, deadline: float) -> int | None:
-        """The exit code, or None when the time is up."""
+        """The exit code, or None after the deadline."""
         process = required(self.process, "conda's process")
         try:
             return process.wait(max(0.0, deadline - time.monotonic()))
@@ -117,7 +117,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
-        return  # stuck in the kernel: it is not waited for
+        return  # stuck in the kernel: do not wait
 
 
 def _no_window() -> int:

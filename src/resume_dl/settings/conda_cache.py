@@ -1,4 +1,4 @@
-"""Keeps what a conda answered, so that it is asked again only when something that it read has changed."""
+"""A cache of conda's answers, valid until something that conda reads has changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CondaCache:
 
     Valid while the executable, the root prefix's history (a new conda writes there), the text of every condarc in the
     search path, and every environment variable that conda or a condarc reads are the same. An answer that holds a
-    login is never written: nothing secret may lie in our files.
+    login is never written: our files hold no secrets.
     """
 
     def __init__(self, folder: Path, command: CondaCommand, prefix: Path | None) -> None:
@@ -39,7 +39,7 @@ class CondaCache:
         self.command = command
 
     def get(self, env: Mapping[str, str], now: float) -> CondaSettings | str | None:
-        """The settings if they still hold; a text, why this conda could not be asked a while ago; or None."""
+        """The settings if still valid; the reason if this conda failed recently; or None."""
         try:
             kept = json.loads(fs.read_regular(self.file, _MOST_BYTES))
             if kept["schema"] != SCHEMA or kept["seal"] != self._seal([Path(path) for path in kept["places"]], env):
@@ -51,7 +51,7 @@ class CondaCache:
             return None
 
     def put(self, settings: CondaSettings, places: Iterable[Path], env: Mapping[str, str]) -> bool:
-        """Keep an answer; ``places`` are the files and folders that could change it. False if it holds a login."""
+        """Store an answer; ``places`` are the files and folders that could change it. False if it holds a login."""
         if any("@" in line or redact(line) != line for line in _lines_of(settings)):
             self.forget()
             return False
@@ -61,13 +61,13 @@ class CondaCache:
     def put_failure(
         self, problem: str, places: Iterable[Path], env: Mapping[str, str], *, now: float, lasts: float
     ) -> bool:
-        """Keep for ``lasts`` seconds that this conda does not answer, so that not every run waits for it."""
+        """Record for ``lasts`` seconds that this conda does not answer, so that not every run waits for it."""
         listed = list(places)
         kept = {"problem": problem, "until": now + lasts, "lasts": lasts}
         return self._write({**kept, "places": listed, "seal": self._seal(listed, env)})
 
     def forget(self) -> None:
-        """Remove what is kept."""
+        """Remove the stored answer."""
         try:
             self.file.unlink(missing_ok=True)
         except OSError:
@@ -86,7 +86,7 @@ class CondaCache:
                 Path(name).unlink(missing_ok=True)
                 raise
         except OSError:
-            return False  # a cache that cannot be written costs time, nothing else
+            return False  # an unwritable cache costs only time
         return True
 
     def _seal(self, places: list[Path], env: Mapping[str, str]) -> str:
@@ -143,7 +143,7 @@ def _thaw(content: Mapping[str, Any]) -> CondaSettings:
 
 
 def _lines_of(settings: CondaSettings) -> Iterator[str]:
-    """Every text in these settings that may hold a login, as it is: what decides whether they may be kept on disk."""
+    """Every text in these settings that may hold a login, unredacted."""
     yield from (*settings.channels, *settings.allowlist_channels, *settings.denylist_channels)
     yield from (text for entry in settings.channel_settings for text in entry.values())
     yield from (url.reveal() for url in settings.default_channels)

@@ -1,4 +1,4 @@
-"""The user's conda settings: asked of a conda where one is found, else read from condarc files."""
+"""The user's conda settings: from a conda installation if one is found, else from condarc files."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from pathlib import Path
 
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.settings.conda_cache import CondaCache
-from resume_dl.settings.conda_find import CondaCommand, find_condas
+from resume_dl.settings.conda_find import CondaCommand, find_conda_commands
 from resume_dl.settings.condarc import read_settings, search_path
 from resume_dl.settings.paths import Paths
 
 __all__ = ["CondaSettings", "load_conda_settings"]
 
 TIMEOUT = 60.0
-"""Seconds that all questions may take together: conda's first start after a boot is slow."""
+"""Seconds for all queries together: conda's first start after a boot is slow."""
 MOST_ASKED = 3
-"""How many condas are asked before the files are read here."""
+"""Most conda installations to query before the files are read here."""
 FAILURE_LASTS = 600.0
-"""Seconds for which a conda that failed or hung is left alone."""
+"""Seconds before a conda that failed or hung is tried again."""
 
 
 def load_conda_settings(
     paths: Paths, env: Mapping[str, str], *, prefix: Path | None = None, timeout: float = TIMEOUT
 ) -> CondaSettings:
-    """What conda would do on this machine, for the environment ``prefix`` (``-p``/``-n``) or the active one.
+    """The conda settings on this machine, for the environment ``prefix`` (``-p``/``-n``) or the active one.
 
-    ``env`` is the process's environment. The conda found first that answers is believed (``conda_find`` says which,
-    ``RESUME_DL_CONDA`` names one or none); its answer is kept until something that it read changes. A conda that
-    fails, or does not answer within ``timeout`` seconds in all, never breaks us: the files are read instead
-    (``condarc``), and ``problem`` says why. Raises ConfigurationError only for a ``RESUME_DL_CONDA`` that is not there.
+    ``env`` is the process's environment. The first conda that answers is used (``conda_find`` gives the order,
+    ``RESUME_DL_CONDA`` names one or none); its answer is kept until something that it read changes. If a conda fails,
+    or does not answer within ``timeout`` seconds in all, the files are read instead (``condarc``), and ``problem`` says
+    why. Raises ConfigurationError only for a missing ``RESUME_DL_CONDA``.
     """
     if prefix is not None:
-        # conda looks for a condarc in the environment that it works on.
+        # conda reads a condarc in the target environment.
         env = {**env, "CONDA_PREFIX": str(prefix)}
     deadline = time.monotonic() + timeout
     problems: list[str] = []
     root: Path | None = None
     command: CondaCommand | None = None
-    for number, candidate in enumerate(find_condas(env)):
+    for number, candidate in enumerate(find_conda_commands(env)):
         if number >= MOST_ASKED:
             break
         command, root = command or candidate, root or candidate.root

@@ -1,4 +1,4 @@
-"""Finds the condas on this machine, without running any."""
+"""Search for the conda installations on this machine, without running any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resume_dl.model.module_command import module_arguments
 from resume_dl.settings.paths import home
 
 SWITCH = "RESUME_DL_CONDA"
-"""Names the conda to ask (its executable, or a Python that can ``-m conda``); ``none``: ask none."""
+"""Variable that names the conda to use (its executable, or a Python that can ``-m conda``); ``none``: no conda."""
 _WINDOWS = sys.platform == "win32"
 _DISTRIBUTIONS = ("miniforge3", "miniconda3", "anaconda3", "mambaforge", "conda")
 
@@ -27,12 +27,12 @@ class CondaCommand:
 
     @property
     def line(self) -> tuple[str, ...]:
-        """What to start, before conda's own arguments."""
+        """The command line before conda's own arguments."""
         return (str(self.executable), *self.arguments)
 
     @property
     def root(self) -> Path | None:
-        """The root prefix that the executable lies in, or None where that cannot be told from its path."""
+        """The root prefix of the executable, or None if its path does not show it."""
         for parent in tuple(self.executable.parents)[:2]:
             if (parent / "conda-meta").is_dir():
                 return parent
@@ -44,8 +44,8 @@ def asks_none(env: Mapping[str, str]) -> bool:
     return env.get(SWITCH, "").strip().lower() == "none"
 
 
-def find_condas(env: Mapping[str, str]) -> Iterator[CondaCommand]:
-    """The condas to ask, likeliest first, each once.
+def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
+    """Find the conda installations, likeliest first, without duplicates.
 
     In order: ``RESUME_DL_CONDA`` (then no other), ``CONDA_EXE``, ``CONDA_PYTHON_EXE``, ``PATH``, the environment that
     this program runs in, ``~/.conda/environments.txt``, and where installers put one by default. Raises
@@ -58,7 +58,7 @@ def find_condas(env: Mapping[str, str]) -> Iterator[CondaCommand]:
         found = shutil.which(named, path=env.get("PATH")) or (named if Path(named).is_file() else None)
         if found is None:
             raise ConfigurationError(
-                f"{SWITCH} names {named}, which is not there", hint=f"correct it, or set {SWITCH}=none to ask no conda"
+                f"{SWITCH} names {named}, which is not there", hint=f"correct it, or set {SWITCH}=none to use no conda"
             )
         yield _command(Path(found).absolute())
         return
@@ -75,7 +75,7 @@ def _candidates(env: Mapping[str, str]) -> Iterator[Path]:
             yield Path(env[name]).absolute()
     if found := shutil.which("conda", path=env.get("PATH", "")):
         path = Path(found).absolute()
-        # condabin\conda.bat changes the caller's environment; the program that it calls is what answers.
+        # condabin\conda.bat changes the caller's environment; the program that it calls is used.
         yield from _in_root(path.parent.parent) if path.suffix.lower() == ".bat" else (path,)
     yield from _in_root(Path(sys.prefix))
     for prefix in _known_environments(home(env) / ".conda" / "environments.txt"):

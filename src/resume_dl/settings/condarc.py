@@ -1,9 +1,9 @@
-"""A documented subset of how conda reads its settings, for machines where no conda can be asked.
+"""Conda's settings read from its files, a documented subset, for machines where no conda answers.
 
 Read: conda's whole search path (system, root prefix, XDG, home, environment, ``$CONDARC``), ``condarc.d`` folders,
 ``CONDA_*`` variables, aliases, variable expansion in values, and the merging: a later file wins, maps are merged by
-key, lists are put before those of earlier files, and what a file marks as ``#!final`` no later one changes. Not read:
-``#!final`` inside of maps, the ``#!top`` and ``#!bottom`` markers, ``migrated_*``, and what only plugins know. Source:
+key, lists are put before those of earlier files, and a later file does not change a setting marked ``#!final``. Not
+read: ``#!final`` inside maps, the ``#!top`` and ``#!bottom`` markers, ``migrated_*``, and settings of plugins. Source:
 conda's ``base/constants.py`` (SEARCH_PATH) and ``common/configuration.py``.
 """
 
@@ -31,7 +31,7 @@ _YAML = (".yml", ".yaml")
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,11}://")
 _TOKEN = re.compile(r"/t/[^/]+")
 _FINAL = re.compile(r"""(?m)^["']?(\w+)["']?[ \t]*:.*#!final[ \t]*$""")
-"""A setting of the whole file whose line ends in the marker; nothing else is told by PyYAML, which drops comments."""
+"""A top-level setting whose line ends in the marker; PyYAML drops comments."""
 _OWN_CUSTOM_CHANNELS = {"pkgs/pro": "https://repo.anaconda.com"}
 _ALIASES = {
     "channel": "channels",
@@ -54,7 +54,7 @@ _LISTS = {
     "create_default_packages": ",",
     "aggressive_update_packages": ",",
 }
-"""Settings that are lists, with what separates their items in an environment variable."""
+"""Settings that are lists, with the separator of their items in an environment variable."""
 _MAPS = {"custom_channels", "custom_multichannels", "proxy_servers"}
 _BOOLS = {
     "use_only_tar_bz2", "add_pip_as_python_dependency", "offline", "override_channels_enabled", "add_anaconda_token",
@@ -67,7 +67,7 @@ _MACHINES = {"x86_64": "64", "amd64": "64", "i386": "32", "i686": "32", "x86": "
 
 
 def search_path(env: Mapping[str, str], *, root: Path | None, prefix: Path | None) -> tuple[Path, ...]:
-    """Every file and folder that conda would look at, in its order, whether or not it is there."""
+    """Every file and folder that conda would read, in its order, existing or not."""
     places = [Path(place) for place in _SYSTEM]
     if root_text := str(root or env.get("CONDA_ROOT", "")):
         places.append(Path(root_text))
@@ -99,9 +99,9 @@ def condarc_files(places: Iterable[Path]) -> list[Path]:
 
 
 def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: Path | None = None) -> CondaSettings:
-    """Conda's settings from its files and the environment; ``root`` is the root prefix where one is known.
+    """Conda's settings from its files and the environment; ``root`` is the root prefix if known.
 
-    A file that cannot be read or parsed is passed over, as conda does, and named in ``problem``.
+    An unreadable or malformed file is skipped, as conda does, and named in ``problem``.
     """
     problems: list[str] = []
     layers = []
@@ -122,7 +122,7 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
 
 
 def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
-    """A file's settings, those of them that are final, and what is wrong with it."""
+    """A file's settings, its final ones, and what is wrong with it."""
     import yaml
 
     try:
@@ -140,7 +140,7 @@ def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
 
 
 def _open(settings: dict[str, Any], final: set[str]) -> dict[str, Any]:
-    """What of ``settings`` no earlier file has closed."""
+    """The settings that no earlier file has marked final."""
     return {key: value for key, value in settings.items() if key not in final}
 
 
@@ -252,7 +252,7 @@ def _settings(
     subdir = merged.get("subdir") or native_subdir()
 
     def member(text: str) -> RedactedUrl:
-        # A member without a scheme is put below channel_alias, never looked up in custom_channels.
+        # A member without a scheme is below channel_alias, never in custom_channels.
         return RedactedUrl((text if _SCHEME.match(text) else f"{alias}/{text.strip('/')}").rstrip("/"))
 
     optional = {key: merged[key] for key in ("channel_priority", "solver", *_BOOLS, *_NUMBERS) if key in merged}
@@ -265,7 +265,7 @@ def _settings(
             name: tuple(member(expand_variables(text, env)) for text in members)
             for name, members in merged.get("custom_multichannels", {}).items()
         },
-        "local": (),  # what conda-build made: only conda itself knows where
+        "local": (),  # packages made by conda-build: only conda itself knows their folder
     }
     verify = merged.get("ssl_verify", True)
     return CondaSettings(
@@ -302,7 +302,7 @@ def _settings(
 
 
 def _name_and_place(url: RedactedUrl, alias: str) -> tuple[str, RedactedUrl]:
-    """How conda takes a member of a multichannel apart: name below the alias, else the whole path below the host."""
+    """Split a multichannel's member as conda does: name below the alias, else the whole path below the host."""
     text = url.reveal()
     if text.startswith(alias + "/"):
         return text[len(alias) + 1 :], RedactedUrl(alias)
@@ -335,7 +335,7 @@ def _envs(root: Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def native_subdir() -> str:
-    """This machine's platform in conda's words: ``linux-64``, ``osx-arm64``, ``win-64``."""
+    """This machine's conda platform: ``linux-64``, ``osx-arm64``, ``win-64``."""
     system = {"darwin": "osx", "win32": "win"}.get(
         sys.platform, "linux" if sys.platform.startswith("linux") else "unknown"
     )

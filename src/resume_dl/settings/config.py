@@ -1,4 +1,4 @@
-"""Reads config.toml: the user's own defaults for options."""
+"""The user's defaults for options, from config.toml."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("file", "lock"), "list of paths"),
     "index_from": "list",
 }
-"""The long options that may stand in config.toml, with underscores for hyphens, and what each takes."""
+"""The long options allowed in config.toml, with underscores for hyphens, and their types."""
 
 _TABLES = {"trust": frozenset({"index_from"})}
-"""The options that stand in a table of their own, and nowhere else."""
+"""Options allowed only in a table of their own."""
 _TABLED = {name: table for table, names in _TABLES.items() for name in names}
 _OF_ONE_FILE = frozenset({"output", "sha256", "md5", "mirror_url"})
 _WANTED = {
     "flag": "true or false",
     "whole number": "a whole number",
-    "text or number": "a text or a number",
+    "text or number": "a string or a number",
     "text": "a text",
-    "path": "a text, the path",
+    "path": "a string, the path",
     "list": "a list of texts",
-    "list of paths": "a list of texts, the paths",
+    "list of paths": "a list of strings, the paths",
 }
 
 
 def load_config(file: Path) -> dict[str, Any]:
     """Option name (underscores) -> default value, from one TOML file; empty if there is no such file.
 
-    A value is a text, a number, true or false, or a list of texts for an option that may be repeated (or one
-    text); ``~`` in a path is the home folder. What a text says is for the command line to judge. ``limit-rate`` and
-    ``limit_rate`` are the same. Raises ConfigurationError naming the file and the key.
+    A value is a string, a number, true or false, or a list of strings for a repeatable option (or one string); ``~`` in
+    a path is the home folder. The command line checks the content of strings. ``limit-rate`` and ``limit_rate`` are
+    the same. Raises ConfigurationError naming the file and the key.
     """
     try:
         document = tomllib.loads(read_own(file))
@@ -62,7 +62,7 @@ def load_config(file: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {file}: {error.strerror or error}", hint="a text file is needed there, which you may read"
+            f"cannot read {file}: {error.strerror or error}", hint="it must be a readable text file"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
@@ -72,7 +72,7 @@ def load_config(file: Path) -> dict[str, Any]:
         if name in _OF_ONE_FILE:
             raise ConfigurationError(
                 f"{file}: {key!r} cannot be set for every download",
-                hint=f"give it with the one file it belongs to: resume-dl get URL --{name.replace('_', '-')} …",
+                hint=f"give it with its file: resume-dl get URL --{name.replace('_', '-')} …",
             )
         if name in _TABLED and not table:
             raise ConfigurationError(f"{file}: {key!r} is not an option", hint=f"it belongs below [{_TABLED[name]}]")
@@ -83,7 +83,7 @@ def load_config(file: Path) -> dict[str, Any]:
             )
             raise ConfigurationError(f"{file}: {key!r} is not an option", hint=hint)
         if name in options:
-            raise ConfigurationError(f"{file}: {key!r} is there twice", hint="keep one of the two spellings")
+            raise ConfigurationError(f"{file}: {key!r} occurs twice", hint="keep one of the two spellings")
         kind = OPTIONS[name]
         if not _fits(kind, value):
             raise ConfigurationError(
@@ -128,10 +128,10 @@ def _converted(kind: str, value: Any) -> Any:
 def _expanded(text: str) -> str:
     try:
         return str(Path(text).expanduser())
-    except RuntimeError:  # nobody of this name, or no home
+    except RuntimeError:  # no such user, or no home
         return text
 
 
 def _shown(value: Any) -> str:
-    """A value for a message: short, and without what it holds if it holds more."""
+    """A value for a message: short, without the content of a container."""
     return repr(value) if isinstance(value, (str, int, float)) else f"a {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Reads mirrors.toml: the shipped table, the user's own laid over it, or a file given instead.
+"""The mirror table: the shipped mirrors.toml with the user's merged over it, or a given file.
 
 The conda plugin imports this module on its fast path: nothing heavy may be imported here.
 """
@@ -32,8 +32,8 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
 
     ``user`` is the user's own file (``Paths.mirrors_file``), merged over the shipped table by name if it exists.
     ``override`` (``--mirrors FILE``) replaces the shipped and the user's mirrors; the shipped origins stay, its own
-    are merged over them. Raises ConfigurationError, naming file and key, for a file that is missing or of another
-    form: another schema, an unknown key, a wrong type, or an address that is not plain http(s).
+    are merged over them. Raises ConfigurationError, naming file and key, for a file that is missing or has another
+    schema, an unknown key, a wrong type, or a URL that is not plain http(s).
     """
     shipped = _table(shipped_file())
     if override is not None:
@@ -46,7 +46,7 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
 
 
 def shipped_file() -> Path:
-    """The table that comes with this program: inside the package when installed, at the root of a checkout."""
+    """The shipped table: inside the package when installed, at the root of a checkout."""
     package = Path(__file__).parent.parent
     inside = package / "mirrors.toml"
     return inside if inside.is_file() else package.parent.parent / "mirrors.toml"
@@ -58,7 +58,7 @@ def _table(path: Path) -> MirrorTable:
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the mirrors in {path}: {error.strerror or error}",
-            hint="a text file is needed there, which you may read",
+            hint="it must be a readable text file",
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not UTF-8 text", hint="save it as UTF-8") from error
@@ -73,7 +73,7 @@ def parse_mirrors(document: Mapping[str, Any], where: str) -> MirrorTable:
     check.keys(document, {"schema", "origins", "mirror"}, "")
     schema = document.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
-        raise check.error("schema", f"is {schema!r}, and this version reads schema {SCHEMA} only")
+        raise check.error("schema", f"is {schema!r}; this version reads schema {SCHEMA} only")
     origins = check.urls(document.get("origins", {}), "origins")
     mirrors: list[Mirror] = []
     entries: list[Any] = check.typed(document.get("mirror", []), list, "mirror", "a list of tables")
@@ -81,12 +81,12 @@ def parse_mirrors(document: Mapping[str, Any], where: str) -> MirrorTable:
         entry: dict[str, Any] = check.typed(raw, dict, f"mirror[{index}]", "a table")
         name = check.typed(entry.get("name"), str, f"mirror[{index}].name", "a text")
         if not name or any(c.isspace() or not c.isprintable() for c in name):
-            raise check.error(f"mirror[{index}].name", f"is {name!r}, and a name is one word")
+            raise check.error(f"mirror[{index}].name", f"is {name!r}; a name is one word")
         mirrors.append(_mirror(entry, name, check))
     names = [mirror.name for mirror in mirrors]
     for name in names:
         if names.count(name) > 1:
-            raise check.error(f"mirror {name!r}", "is there twice")
+            raise check.error(f"mirror {name!r}", "occurs twice")
     return MirrorTable(origins, tuple(mirrors))
 
 
@@ -100,7 +100,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
     if connections is not None:
         check.typed(connections, int, f"{at} connections", "a whole number")
         if isinstance(connections, bool) or connections < 1:
-            raise check.error(f"{at} connections", f"is {connections!r}, and at least 1 is needed")
+            raise check.error(f"{at} connections", f"is {connections!r}; at least 1 is needed")
     return Mirror(
         name=name,
         title=texts["title"],
@@ -114,7 +114,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
 
 
 class _Checker:
-    """Says which file and which key is wrong."""
+    """Checks of values, with errors that name the file and the key."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -127,7 +127,7 @@ class _Checker:
     def keys(self, table: Mapping[str, Any], known: set[str], at: str) -> None:
         for key in table:
             if key not in known:
-                raise self.error(f"{at}{key!r}", f"is not a key that is known here ({', '.join(sorted(known))})")
+                raise self.error(f"{at}{key!r}", f"is not a known key ({', '.join(sorted(known))})")
 
     def typed(self, value: Any, kind: type[_T], key: str, meant: str) -> _T:
         if not isinstance(value, kind):
@@ -149,5 +149,5 @@ class _Checker:
             raise self.error(key, f"is not an http(s) address: {redact(text)!r}")
         plain = f"{parts.scheme}://{parts.netloc}{parts.path}"
         if redact(plain) != plain or parts.query or parts.fragment:
-            raise self.error(key, "must be a plain address, without login, token, query or fragment")
+            raise self.error(key, "must be a plain URL, without login, token, query or fragment")
         return text.rstrip("/")

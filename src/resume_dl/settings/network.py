@@ -1,4 +1,4 @@
-"""How to reach the network: proxies, certificates and logins of condarc and environment, combined as conda does."""
+"""Network settings: proxies, certificates and logins of condarc and environment, combined as conda does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.settings.paths import expand, home
 
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _OPENSSL = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""OpenSSL passes silently over what these name if it is not there; so do we."""
+"""Variables whose missing paths are ignored, as OpenSSL does."""
 _SYSTEM_HAS_PROXIES = bool({sys.platform} & {"win32", "darwin"})
 _PROXY_SCHEMES = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"}
 
@@ -23,8 +23,8 @@ def load_network(env: Mapping[str, str], conda: CondaSettings) -> NetworkSetting
     """The settings of every connection of this run.
 
     Proxies: condarc's ``proxy_servers``, with ``http_proxy``, ``https_proxy`` and ``all_proxy`` over them, key by key
-    (as requests does, which conda uses), the operating system's where neither says anything, and ``no_proxy`` for all
-    of them. Certificates: ``ssl_verify`` (``CONDA_SSL_VERIFY`` is in it), and where that is plain true the first of
+    (as requests does, which conda uses), the operating system's if neither is set, and ``no_proxy`` for all of them.
+    Certificates: ``ssl_verify`` (including ``CONDA_SSL_VERIFY``), and if that is true the first of
     ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``. Logins: ``NETRC``, else
     ``~/.netrc`` (``~/_netrc``). Raises ConfigurationError for a certificate file that is not there.
     """
@@ -82,7 +82,7 @@ def _proxy(value: str, where: str) -> str:
         return f"http://{value}"
     if scheme.lower() not in _PROXY_SCHEMES:
         raise ConfigurationError(
-            f"{where} names a proxy of an unknown kind: {scheme}://", hint="use http, https, socks5 or socks5h"
+            f"{where} names a proxy with an unknown scheme: {scheme}://", hint="use http, https, socks5 or socks5h"
         )
     return value
 

@@ -1,4 +1,4 @@
-"""Reads a settings file of the user's: a text of a sensible length, never a pipe, a device or a folder."""
+"""Safe reading of the user's settings files: texts of bounded length, never pipes, devices or folders."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from resume_dl import fs
 
 MOST_BYTES = 4 << 20
-"""A hand-written file is a few kilobytes long."""
+"""Largest file in bytes; hand-written ones have a few kilobytes."""
 
 
 def read_own(file: Path, encoding: str = "utf-8") -> str:
-    """The file's text; links are followed, since many users keep their settings elsewhere.
+    """Read the file's text; links are followed, since many users keep their settings elsewhere.
 
-    Raises FileNotFoundError, OSError for whatever else cannot be read or is no such file, and UnicodeDecodeError.
+    Raises FileNotFoundError, OSError for a file that is unreadable or not regular, and UnicodeDecodeError.
     """
     return fs.read_regular(os.path.realpath(file), MOST_BYTES).decode(encoding)

@@ -1,4 +1,4 @@
-"""Where resume-dl keeps what is its own: settings, caches and state."""
+"""resume-dl's own folders: settings, caches and state."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ APP = "resume-dl"
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The platform's own places (platformdirs), or what ``RESUME_DL_{CONFIG,CACHE,STATE}_DIR`` name instead.
+    """The platform's folders (platformdirs), or those named by ``RESUME_DL_{CONFIG,CACHE,STATE}_DIR``.
 
-    None of them need exist; whoever writes there creates it.
+    They need not exist; the writer creates them.
     """
 
     config: Path
     """Holds ``config.toml`` and ``mirrors.toml``."""
     cache: Path
-    """May be deleted at any time: wheels, indexes, what conda answered."""
+    """Wheels, indexes, conda's answers; may be deleted at any time."""
     state: Path
-    """What was learnt about mirrors, and what was begun."""
+    """Knowledge about mirrors, and notes of unfinished downloads."""
 
     @property
     def wheels(self) -> Path:
-        """Finished wheels, as pip's ``--find-links`` takes them, where no other folder is named."""
+        """Finished wheels, for pip's ``--find-links``, if no other folder is given."""
         return self.cache / "wheels"
 
     @property
     def pip_help(self) -> Path:
-        """The help of each pip that was asked for it."""
+        """Cached help texts of pips."""
         return self.cache / "pip-help"
 
     @property
     def listed_indexes(self) -> Path:
-        """Indexes that vouch for addresses without a digest, each from its address's own host and no mirror."""
+        """Indexes that vouch for URLs without a digest, each from the URL's own host and no mirror."""
         return self.cache / "listed"
 
     @property
     def pins(self) -> Path:
-        """Hashes of files that nobody publishes one for, as they were first seen here."""
+        """First-seen hashes of files without a published one."""
         return self.state / "pins"
 
     @property
     def unfinished(self) -> Path:
-        """Notes of what runs have begun, and where."""
+        """Notes of unfinished downloads and their folders."""
         return self.state / "unfinished"
 
     @property
@@ -65,7 +65,7 @@ def find_paths(env: Mapping[str, str]) -> Paths:
     """The folders for this user; ``env`` is the process's environment. Touches no disk."""
     given = {kind: env.get(f"RESUME_DL_{kind.upper()}_DIR", "").strip() for kind in ("config", "cache", "state")}
     if not all(given.values()):
-        # Imported here: with all three given (tests, the plugin's child) it is not needed.
+        # not needed if all three are given (tests, the plugin's child)
         import platformdirs
 
         dirs = platformdirs.PlatformDirs(APP, appauthor=False)
@@ -75,7 +75,7 @@ def find_paths(env: Mapping[str, str]) -> Paths:
 
 
 def home(env: Mapping[str, str]) -> Path:
-    """The user's home as ``~`` means it: ``HOME`` (``USERPROFILE`` on Windows), else the system's own record."""
+    """The user's home, as for ``~``: ``HOME`` (``USERPROFILE`` on Windows), else the system's record."""
     named = env.get("USERPROFILE" if sys.platform == "win32" else "HOME", "")
     return Path(named) if named else Path.home()
 

@@ -1,4 +1,4 @@
-"""Finds the Python that pip would install into, and asks uv or pip which index it uses by default."""
+"""The Python that pip would install into, and the default index of uv or pip."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULT = re.compile(r"\((?:by\s+)?default:?\s+<?(?P<url>https?://[^\s<>()]+)>?
 """``(default https://…)`` in the help of pip, ``(by default: <https://…>)`` in that of uv, wrapped anywhere."""
 _ANSWERS: dict[tuple[str, int, frozenset[tuple[str, str]]], TargetPython] = {}
 _PATIENCE = 30.0
-"""Seconds for a Python to start; pip's own start takes half of one."""
+"""Seconds for a Python to start; pip itself takes half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TargetPython:
     """``3.10.4``."""
     has_pip: bool
     pip_folder: Path | None = None
-    """The package ``pip`` that it imports, where it is known."""
+    """The folder of its package ``pip``, if known."""
 
     @property
     def version(self) -> str:
@@ -47,7 +47,7 @@ class TargetPython:
 
     @property
     def pip(self) -> tuple[str, ...]:
-        """How its pip is run, if it has one."""
+        """The command line of its pip; empty without pip."""
         return (str(self.executable), *module_arguments("pip"))
 
 
@@ -61,7 +61,7 @@ def find_python(env: Mapping[str, str]) -> TargetPython:
     if named := env.get("RESUME_DL_PIP_PYTHON", ""):
         found = _ask(Path(named), env)
         if found is None:
-            raise ConfigurationError(f"{named} is no Python that runs", hint="name the program itself, or leave it out")
+            raise ConfigurationError(f"{named} does not run as Python", hint="name the program itself, or leave it out")
         return found
     for prefix in _active(env):
         found = _ask(_python_of(prefix), env)
@@ -79,7 +79,7 @@ def find_python(env: Mapping[str, str]) -> TargetPython:
 
 
 def own_python() -> TargetPython:
-    """The Python that runs this."""
+    """The running Python."""
     version, pip = ".".join(map(str, sys.version_info[:3])), importlib.util.find_spec("pip")
     return TargetPython(
         Path(sys.executable), Path(sys.prefix), version, pip is not None, _folder_of(pip.origin if pip else None)
@@ -87,7 +87,7 @@ def own_python() -> TargetPython:
 
 
 def _folder_of(origin: str | None) -> Path | None:
-    """The folder of a package whose ``__init__`` is ``origin``; what a namespace has there is no path."""
+    """The folder of a package whose ``__init__`` is ``origin``; None for a namespace package."""
     return Path(origin).parent if origin and Path(origin).is_absolute() else None
 
 
@@ -110,9 +110,9 @@ def _python_of(prefix: Path) -> Path:
 
 
 def _ask(python: Path, env: Mapping[str, str]) -> TargetPython | None:
-    """What it says of itself, None if it does not run; asked once by this process, for one run needs it several times.
+    """The answer of a Python, None if it does not run; cached in this process.
 
-    A test or a user may replace the program: its time of change counts.
+    The key has the program's mtime, as a test or a user may replace the program.
     """
     if not python.is_file():
         return None
@@ -130,19 +130,19 @@ def _answer(python: Path, env: Mapping[str, str]) -> TargetPython | None:
 
 
 def python_at(place: Path) -> Path:
-    """The program of what pip's ``--python`` names: a Python, or the folder of an environment."""
+    """The Python that pip's ``--python`` names: a program, or an environment's folder."""
     return _python_of(place) if place.is_dir() else place
 
 
 def install_help(python: TargetPython, env: Mapping[str, str]) -> str:
-    """What its pip says of ``pip install``: every option of that pip is in it. Empty where it has none."""
+    """The help of ``pip install``, with every option of that pip; empty without pip."""
     return _output([*python.pip, "install", "--help"], without_settings(env), folder=python.executable.parent)
 
 
 def default_index(python: TargetPython | None, env: Mapping[str, str], *, uv: Path | None = None) -> RedactedUrl:
-    """The index that pip uses where nobody names one: uv's help says it (in 20 ms), or pip's own (in 500).
+    """The default index of pip, from uv's help (20 ms) or pip's (500 ms).
 
-    Settings are kept away from both, or the help would name the user's index. Raises ConfigurationError.
+    Both run without the user's settings, which would change the help. Raises ConfigurationError.
     """
     commands: list[list[str]] = []
     if uv is not None:
@@ -154,19 +154,19 @@ def default_index(python: TargetPython | None, env: Mapping[str, str], *, uv: Pa
         if found is not None:
             return RedactedUrl(found["url"].rstrip("/"))
     raise ConfigurationError(
-        "nobody here can say which package index is the default: neither uv nor pip was found",
+        "the default package index is unknown: neither uv nor pip was found",
         hint="name an index with --index-url, or install pip",
     )
 
 
 def without_settings(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` for a pip or uv that shall know nothing of its user's settings; wide lines."""
+    """``env`` for a pip or uv without the user's settings, and with wide lines."""
     kept = {name: value for name, value in env.items() if not name.upper().startswith(("PIP_", "UV_"))}
     return {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "400"}
 
 
 def _output(command: list[str], env: Mapping[str, str], *, folder: Path) -> str:
-    """What a command prints, empty if it fails. ``folder`` is not the user's: ``-m`` runs a ``pip`` that lies there."""
+    """The output of a command, empty if it fails. Runs in ``folder``, because ``-m`` imports from the current one."""
     try:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""The help of a pip, kept: it lists that pip's options, and a pip takes half a second to print it."""
+"""A cache of pip's help, which lists its options and takes half a second to print."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SOURCES = (
     ("_internal/cli/cmdoptions.py", "_internal/cli/cmdoptions.pyc"),
     ("_internal/commands/install.py", "_internal/commands/install.pyc"),
 )
-"""Files of pip that its help is made from, each as source, or as bytecode where there is no source."""
+"""Files of pip that determine its help, as source or as bytecode."""
 _LARGEST = 1 << 20
-"""Bytes of any file that is read here; pip's own have 50 kB, its help 20."""
+"""Largest file in bytes; pip's own have 50 kB, its help 20."""
 _IS_HELP = re.compile(r"\A\s*Usage:")
 
 
 def kept_install_help(python: TargetPython, env: Mapping[str, str], folder: Path) -> str:
-    """What ``install_help`` returns, asked once for the same files of pip; the answers are kept in ``folder``.
+    """The result of ``install_help``, cached in ``folder`` by the content of pip's files.
 
-    A pip whose files cannot be read is asked every time.
+    Without readable files of pip nothing is cached.
     """
     digest = _digest(python)
     if digest is None:
@@ -37,14 +37,14 @@ def kept_install_help(python: TargetPython, env: Mapping[str, str], folder: Path
             return text
     text = install_help(python, env)
     if _IS_HELP.match(text):
-        with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        with suppress(OSError):  # an unwritable cache costs only time
             folder.mkdir(parents=True, exist_ok=True)
             fs.replace_below(folder, name, data=text.encode(), sync=False)
     return text
 
 
 def _digest(python: TargetPython) -> str | None:
-    """Of the files that make the help, and of the Python that runs them; None if one cannot be read."""
+    """A digest of the files that determine the help, and of the Python; None if one is unreadable."""
     if python.pip_folder is None:
         return None
     digest = hashlib.sha256(python.full_version.encode())

@@ -1,4 +1,4 @@
-"""How pip's packages are reached: the connections of everything else, with what pip's own settings say over them."""
+"""Network settings for pip's packages: the general ones, overridden by pip's own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipSettings
 
 _LONGEST = 120.0
-"""Seconds. People set pip's time-out to an hour because pip begins again after each; we go on from another mirror."""
+"""Longest time-out in seconds. Users set hours because pip restarts after each; we continue from another mirror."""
 
 
 def pip_network(network: NetworkSettings, pip: PipSettings, indexes: PipIndexes) -> NetworkSettings:
     """``network`` (``load_network``'s) for pip's packages; ``indexes`` are the run's, for their trusted hosts.
 
-    ``proxy`` holds for every host, whatever the environment says (``NO_PROXY`` too: so does pip). ``cert`` and
-    ``client-cert`` replace what was there. A condarc's ``ssl_verify: false`` is not for pip: its certificates are
-    checked for every host that is not trusted by name. ``timeout`` lets a slow index answer; a short one is no wish to
-    fail sooner. Raises ConfigurationError for a certificate file that is not there.
+    ``proxy`` applies to every host, regardless of the environment and ``NO_PROXY``, as in pip. ``cert`` and
+    ``client-cert`` replace the general ones. A condarc's ``ssl_verify: false`` does not apply: certificates are checked
+    for every host not listed as trusted. ``timeout`` can only lengthen the wait for an index. Raises
+    ConfigurationError for a missing certificate file.
     """
     for name, place in (("cert", pip.cert), ("client-cert", pip.client_cert)):
         if place is not None and not place.exists():
@@ -37,6 +37,6 @@ def pip_network(network: NetworkSettings, pip: PipSettings, indexes: PipIndexes)
     if pip.client_cert is not None:
         network = changed(network, client_cert=pip.client_cert, client_cert_key=None)
     if pip.timeout is not None:
-        patience = max(network.first_byte_timeout, min(pip.timeout, _LONGEST))
-        network = changed(network, first_byte_timeout=patience)
+        timeout = max(network.first_byte_timeout, min(pip.timeout, _LONGEST))
+        network = changed(network, first_byte_timeout=timeout)
     return changed(network, trusted_hosts=indexes.trusted_hosts)

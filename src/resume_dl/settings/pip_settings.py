@@ -1,8 +1,8 @@
-"""Reads pip's settings: pip.conf (pip.ini on Windows) and ``PIP_*``, as pip itself combines them.
+"""pip's settings: pip.conf (pip.ini on Windows) and ``PIP_*``, combined as pip does.
 
 Source: pip.pypa.io, "Configuration", and what pip 26 does (``pip config debug`` names the same files). Of the sections,
-``[global]``, ``[download]`` and ``[install]`` are ours, the later over the earlier; a variable is over all of them, and
-an option of a file over that of a file with less say, section by section. A list replaces a list.
+``[global]``, ``[download]`` and ``[install]`` are read, later ones override earlier ones; variables override files, and
+files override files of lower priority, section by section. A list replaces a list.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Said(NamedTuple):
 def load_pip_settings(env: Mapping[str, str], *, prefix: Path | None = None) -> PipSettings:
     """The settings that pip in the environment at ``prefix`` (its ``sys.prefix``) has; None: of no environment.
 
-    Raises ConfigurationError for a file that cannot be read or understood, and for a value of another kind; it names
-    file or variable, and quotes neither line nor value, for these may hold a password.
+    Raises ConfigurationError for an unreadable file and for a value of a wrong type; it names file or variable, and
+    quotes neither line nor value, as these may hold a password.
     """
     files = [place for place in pip_files(env, prefix=prefix) if place.is_file()]
     said: dict[str, dict[str, _Said]] = {section: {} for section in _SECTIONS}
@@ -53,10 +53,10 @@ def load_pip_settings(env: Mapping[str, str], *, prefix: Path | None = None) -> 
 
 
 def pip_files(env: Mapping[str, str], *, prefix: Path | None = None) -> tuple[Path, ...]:
-    """Where pip looks for settings, the least say first, whether or not there is a file.
+    """The paths of pip's settings, lowest priority first, existing or not.
 
-    That is the system's, the user's, the environment's, and the one that ``PIP_CONFIG_FILE`` names, which takes the
-    place of the user's; none at all where it names the null device.
+    These are the system's, the user's, the environment's, and the file named by ``PIP_CONFIG_FILE``, which replaces the
+    user's; empty if it names the null device.
     """
     named = env.get("PIP_CONFIG_FILE")
     if named == os.devnull:
@@ -69,7 +69,7 @@ def pip_files(env: Mapping[str, str], *, prefix: Path | None = None) -> tuple[Pa
 
 
 def user_file(env: Mapping[str, str]) -> Path:
-    """The file that ``pip config --user set`` writes where there is no ``PIP_CONFIG_FILE``."""
+    """The file that ``pip config --user set`` writes without ``PIP_CONFIG_FILE``."""
     if sys.platform == "win32":
         import platformdirs
 
@@ -90,7 +90,7 @@ def _system_files(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 class PipParser(configparser.RawConfigParser):
-    """Options under their plain names: ``--Index_URL`` is ``index-url``."""
+    """A parser with normalised option names: ``--Index_URL`` is ``index-url``."""
 
     def optionxform(self, optionstr: str) -> str:
         """See the class."""
@@ -102,7 +102,7 @@ def _name(text: str) -> str:
 
 
 def parse_file(place: Path) -> PipParser:
-    """One file, in the encoding of the system, which is how pip reads it. Raises ConfigurationError."""
+    """Parse one file in the system's encoding, as pip does. Raises ConfigurationError."""
     parser = PipParser()
     try:
         parser.read_string(read_own(place, locale.getpreferredencoding(False)))
@@ -112,7 +112,8 @@ def parse_file(place: Path) -> PipParser:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"pip's settings in {place} are not text in this system's encoding", hint="pip cannot read it either"
+            f"pip's settings in {place} are not text in this system's encoding",
+            hint="pip cannot read it either",
         ) from error
     except configparser.Error as error:  # its own text quotes the line
         raise ConfigurationError(
@@ -134,7 +135,7 @@ def _of_variables(env: Mapping[str, str]) -> Iterator[tuple[str, _Said]]:
 
 
 class _Options:
-    """Looks options up and reads their values as pip does."""
+    """Lookup of options, with values parsed as pip does."""
 
     def __init__(self, said: Mapping[str, _Said], env: Mapping[str, str]) -> None:
         self.said = said
@@ -164,14 +165,14 @@ class _Options:
         return None if text is None else Path(self._home(text)).absolute()
 
     def file(self, name: str, word: str) -> Path:
-        """A file of this machine, by its path or a ``file:`` address."""
+        """A local file, by its path or a ``file:`` URL."""
         found = self.place(name, word)
         if not isinstance(found, Path):
             raise self._wrong(name, "a file on this machine")
         return found
 
     def place(self, name: str, word: str) -> FindLinks:
-        """An address, or a path from the current folder."""
+        """A URL, or a path from the current folder."""
         try:
             return place_from(self._home(word), Path.cwd())
         except ValueError:

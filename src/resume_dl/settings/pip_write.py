@@ -1,4 +1,4 @@
-"""Changes one setting of pip's for its user: by pip itself; in its file where there is no pip or a login to hide."""
+"""A change of one user setting of pip: by pip itself, or in its file without pip or with a login to hide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE = 60.0
 
 
 def file_to_write(env: Mapping[str, str]) -> Path:
-    """The file that the user's settings go to. Raises ConfigurationError where pip is told to read none."""
+    """The file of the user's settings. Raises ConfigurationError if pip is set to read none."""
     named = env.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         raise ConfigurationError(
@@ -33,10 +33,10 @@ def file_to_write(env: Mapping[str, str]) -> Path:
 
 
 def write_setting(python: TargetPython, env: Mapping[str, str], name: str, value: str) -> Path:
-    """Set ``[global] name`` for the user; the file that was written.
+    """Set ``[global] name`` for the user, and return the written file.
 
-    ``pip config set`` does it, but for a value with a login in it: a command's words can be read by everyone on the
-    machine. Raises ConfigurationError, NotWritableError.
+    Done by ``pip config set``, except for a value with a login: every user of the machine can read a command line.
+    Raises ConfigurationError, NotWritableError.
     """
     place = file_to_write(env)
     if python.has_pip and scrub(value) == value:
@@ -53,7 +53,7 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
         done = subprocess.run(
             command,
             env={**env, **quiet},
-            cwd=python.executable.parent,  # a folder named pip in the user's own one would be run
+            cwd=python.executable.parent,  # a folder named pip in the current folder would be run
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE,
@@ -64,14 +64,14 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigurationError("pip cannot be run", hint=f"try {python.executable} -m pip config list") from error
     if done.returncode != 0:
-        told = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
+        reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
         raise NotWritableError(
-            f"pip cannot change its settings in {place}: {scrub(told)}", hint="look at this file and its permissions"
+            f"pip cannot change its settings in {place}: {scrub(reason)}", hint="check this file and its permissions"
         )
 
 
 def _in_file(place: Path, name: str, value: str) -> None:
-    """As pip does it (comments are lost), but in one step, on the disk, and with the permissions that the file had."""
+    """Write as pip does (comments are lost), but atomically, synced, and with the file's permissions."""
     place = place.resolve()  # a link stays one
     parser = parse_file(place) if place.exists() else PipParser()
     with suppress(configparser.DuplicateSectionError):
@@ -86,4 +86,4 @@ def _in_file(place: Path, name: str, value: str) -> None:
         fs.replace_below(place.parent, place.name, data=data, sync=True, mode=mode)
     except (OSError, UnicodeEncodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise NotWritableError(f"cannot write {place}: {why}", hint="look at its permissions") from error
+        raise NotWritableError(f"cannot write {place}: {why}", hint="check its permissions") from error

@@ -1,4 +1,4 @@
-"""Which package cache conda would write to: the first of pkgs_dirs that is writable or can be made."""
+"""The package cache that conda writes to: the first of pkgs_dirs that is writable or can be made."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from resume_dl.errors import NotWritableError
 from resume_dl.model.conda_settings import CondaSettings
 
 MAGIC = "urls.txt"
-"""conda takes a folder with this file for a package cache, and tests by it whether it may write there."""
+"""The file by which conda recognises a package cache and tests whether it is writable."""
 
 
 def first_writable_pkgs_dir(conda: CondaSettings, *, create: bool = False) -> Path:
     """The package cache that conda would download into (``PackageCacheData.first_writable``).
 
-    Without ``create`` nothing is touched: the answer says which one it would be. With it that folder is made, with
-    the ``urls.txt`` and ``urls`` that conda puts there. Raises NotWritableError naming every folder and why not.
+    Without ``create`` nothing is changed. With it the folder is made, with conda's ``urls.txt`` and ``urls``. Raises
+    NotWritableError naming every folder and why not.
     """
     refusals: list[str] = []
     for folder in conda.pkgs_dirs:
@@ -32,12 +32,12 @@ def first_writable_pkgs_dir(conda: CondaSettings, *, create: bool = False) -> Pa
 
 
 def check_pkgs_dir(folder: Path, *, create: bool = False) -> Path:
-    """``folder`` itself if it can be a package cache (``--pkgs-dir``), made if ``create``; NotWritableError else."""
+    """Check ``folder`` as a package cache (``--pkgs-dir``), and make it if ``create``. Raises NotWritableError."""
     return first_writable_pkgs_dir(CondaSettings(pkgs_dirs=(folder,)), create=create)
 
 
 def _refusal(folder: Path) -> str | None:
-    """Why a package cache cannot be written or made, or None if it can, found out without writing."""
+    """Why a package cache cannot be written or made, or None; checked without writing."""
     magic = folder / MAGIC
     if magic.is_file():
         return _append(magic)
@@ -46,7 +46,7 @@ def _refusal(folder: Path) -> str | None:
         place = place.parent
     if not place.is_dir():
         return f"{place} is not a folder" if os.path.lexists(place) else "there is no such drive"
-    # Search permission counts too: a file is made in it.
+    # Search permission is needed too, to make a file in it.
     return None if os.access(place, os.W_OK | os.X_OK) else "no permission to write"
 
 
@@ -64,7 +64,7 @@ def _make(folder: Path) -> str | None:
 
 
 def _append(file: Path) -> str | None:
-    """The test that conda does: opened for appending, nothing written, the time stamp stays."""
+    """Test as conda does: open for appending, write nothing, keep the time stamp."""
     try:
         os.close(fs.open_regular(file, os.O_WRONLY | os.O_APPEND))
         return None

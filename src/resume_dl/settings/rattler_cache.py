@@ -1,8 +1,8 @@
-"""Where rattler and pixi keep their packages.
+"""The package folder of rattler and pixi.
 
-rattler: ``RATTLER_CACHE_DIR``, else ``rattler/cache`` in the user's cache folder. pixi asks first: its own
-``PIXI_CACHE_CONDA_PACKAGES_DIR`` (the packages' folder itself) and ``PIXI_CACHE_DIR``; and where no variable says
-anything, it takes a folder ``pixi`` in the user's cache folder, if there is one. Source: rattler's
+rattler: ``RATTLER_CACHE_DIR``, else ``rattler/cache`` in the user's cache folder. pixi first reads
+``PIXI_CACHE_CONDA_PACKAGES_DIR`` (the package folder itself) and ``PIXI_CACHE_DIR``; without variables it uses a
+folder ``pixi`` in the user's cache folder, if there is one. Source: rattler's
 ``default_cache_dir``, pixi's ``resolve_cache_root``. A ``[cache]`` table in pixi's config.toml is not read.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PACKAGES = "pkgs"
-"""The packages' folder in such a cache."""
+"""The package folder in such a cache."""
 
 
 def rattler_packages_dir(env: Mapping[str, str], root: Path | None = None) -> Path:
-    """The packages' folder, absolute: that of the cache ``root`` where one is named, else where pixi would look."""
+    """The package folder, absolute: below the cache ``root`` if given, else as pixi finds it."""
     if root is not None:
         return root.absolute() / PACKAGES
     if own := env.get("PIXI_CACHE_CONDA_PACKAGES_DIR"):

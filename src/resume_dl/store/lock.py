@@ -12,7 +12,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.fs import try_lock
+from resume_dl.fs.lock import try_lock
 
 _PAUSE = 0.05
 _MOST_NOTE = 4096

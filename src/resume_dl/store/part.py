@@ -58,7 +58,7 @@ class PartStore:
             raise
 
     def unfinished(self) -> list[Unfinished]:
-        """Every part file in the folder, whether or not somebody works on it."""
+        """Every part file in the folder, whether or not a process works on it."""
         found: list[Unfinished] = []
         if not is_trusted(self.folder):
             return found
@@ -90,8 +90,8 @@ class PartStore:
     def rekey(self, old: Artifact, new: Artifact) -> bool:
         """Continue the unfinished file of ``old`` under the key of ``new``, whose bytes it turned out to hold.
 
-        False, and nothing is changed, where there is none, where somebody works on either, or where ``new`` has a part
-        file already. Raises StoreError.
+        False, and nothing is changed, where there is none, where another process has one of them, or where ``new`` has
+        a part file already. Raises StoreError.
         """
         if new.key == old.key or not (self.folder / f"{old.key}.part").exists():
             return False
@@ -112,7 +112,7 @@ class PartStore:
 
     def _adopt_alias(self, key: str, alias: str) -> None:
         """Bytes begun when only the md5 was known continue under the sha256 (invariant 6)."""
-        with suppress(StoreError):  # somebody works on it under the old key: then we begin our own
+        with suppress(StoreError):  # another process works on it under the old key: a new one is begun
             self._move(alias, key)
 
     def _move(self, old_key: str, new_key: str) -> bool:

@@ -16,7 +16,7 @@ _AGREED = frozenset({"disputed", "record"})
 
 
 def is_stale(result: ArtifactResult) -> bool:
-    """Whether an index that is behind would explain it: nobody has the file, or its bytes are not what it says."""
+    """Whether an index that is behind would explain it: no source has the file, or its bytes are not what it says."""
     if isinstance(result.error, IntegrityError):
         return True
     return (

@@ -124,10 +124,6 @@ class Transfer:
                         self._reporter.message(text, level="info")
         return adopted
 
-    def take_over(self, old: Artifact, new: Artifact) -> bool:
-        """Whether the unfinished file of ``old`` is one of ``new`` from now on. Raises StoreError."""
-        return PartStore(self._folder / FOLDER).rekey(old, new)
-
     def _job(self, artifact: Artifact, *, thorough: bool = False) -> Job:
         place = self._place(artifact)
         destination = staged_path(self._folder, artifact) if self._in_cache else place

@@ -158,6 +158,14 @@ def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request comes to. ``thorough``: keys of artifacts whose record cannot be had any fresher."""
+
+    artifacts: Sequence[Artifact]
+    thorough: Container[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What will be done for ``Wanted``; ``left_out`` is not fetched, because the target machine has it."""
 
@@ -165,6 +173,11 @@ class Plan:
     left_out: Sequence[Artifact]
     spaces: Sequence[Space]
     thorough: Container[str] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        """Those of the artifacts that are planned."""
+        return {each.artifact.key for each in self.planned}
 
     def check(self) -> None:
         """Raise OutOfSpaceError where a disk is too small. Reads nothing: call it as early as it helps."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
+from resume_dl.transfer.plan import Planned
 
 if TYPE_CHECKING:  # one plain download resolves nothing
     from resume_dl.model.index_report import IndexReport
@@ -55,6 +56,11 @@ class ArtifactResult:
             error=outcome.error,
             reason=outcome.reason,
         )
+
+    @classmethod
+    def of_plan(cls, planned: Planned) -> ArtifactResult:
+        """What a dry run says of it."""
+        return cls(planned.artifact, "cached" if planned.state == "cached" else "planned", planned.path)
 
     @property
     def outcome(self) -> str:

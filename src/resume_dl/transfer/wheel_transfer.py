@@ -139,7 +139,7 @@ class WheelDir:
         return result
 
     def _settle_unknown(self, result: ArtifactResult) -> ArtifactResult:
-        """A whole file that nobody vouches for: compared with its RECORD, pinned, then given its name."""
+        """A complete file without a published digest: compare it with its RECORD, pin it, then give it its name."""
         artifact, waiting = result.artifact, staged_path(self.folder, result.artifact)
         try:
             if result.status == "cached" and (arrived := self._arrived(artifact)) is not None:
@@ -193,7 +193,7 @@ class WheelDir:
 
 
 def first_seen(results: Sequence[ArtifactResult]) -> list[str]:
-    """What to tell of files that nobody publishes a hash for."""
+    """Notes on files without a published digest."""
     notes = []
     for each in results:
         if each.error is None and each.held_by == RECORD:

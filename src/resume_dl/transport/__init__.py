@@ -1,12 +1,33 @@
-"""The only room that knows httpx; ``resume_dl.transport.client.HttpxTransport`` is its door."""
+"""HTTP/1.1 and ``file://``: the only room that imports httpx and httpcore; ``transport.client.HttpTransport`` leads."""
 
 import sys
+import threading
+from typing import Any
+
+_CLI_EXTRA = frozenset({"click", "pygments", "rich"})
+
+
+class _WithoutExtra:
+    """Makes the packages of httpx's ``cli`` extra unavailable to one thread, during its own ``import httpx``.
+
+    Where they are installed httpx loads its command line with them, which takes as long as all the rest of it; without
+    the extra it provides a stand-in. Other threads import them as before. Once disarmed the finder finds nothing and
+    stays: removing it could let an import that runs in another thread skip the finder behind it.
+    """
+
+    def __init__(self) -> None:
+        self.thread: int | None = threading.get_ident()
+
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
+        """Leave ``name`` to the other finders. Raises ModuleNotFoundError for a package of the extra."""
+        if self.thread == threading.get_ident() and name.partition(".")[0] in _CLI_EXTRA:
+            raise ModuleNotFoundError(f"{name} is not loaded with httpx", name=name)
+
 
 if "httpx" not in sys.modules:
-    # Where rich and pygments are installed httpx loads its own command line with them: half of its import's time. It
-    # takes a module that cannot be imported for one whose extras are missing, and goes on without.
-    sys.modules["httpx._main"] = None  # type: ignore[assignment]
+    _finder = _WithoutExtra()
+    sys.meta_path.insert(0, _finder)
     try:
-        import httpx  # noqa: F401
+        import httpx  # noqa: F401  its names are used by the modules of this room
     finally:
-        del sys.modules["httpx._main"]
+        _finder.thread = None

@@ -1,4 +1,4 @@
-"""Logins: from a URL's own userinfo, else from a netrc file, for exactly the host that is asked."""
+"""Logins of hosts: from a URL's userinfo, else from a netrc file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 class Logins:
     """Basic credentials (RFC 7617) by host.
 
-    The netrc ``default`` entry is left out on purpose: it would hand a login to every mirror that a file is taken
-    from. A file that cannot be read or parsed costs a warning, never the run.
+    The netrc ``default`` entry is ignored: it would send a login to every mirror. A netrc file that cannot be read or
+    parsed is a warning, not an error.
     """
 
     def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
@@ -25,7 +25,7 @@ class Logins:
         except FileNotFoundError:
             return
         except netrc.NetrcParseError as error:
-            # Not the error's own text: it may quote the token that it stumbled over.
+            # Not the error's own text: it may quote a token of the file.
             warn(f"{path} is not used: line {error.lineno} is not in netrc format")
             return
         except OSError as error:

@@ -1,41 +1,33 @@
-"""One request and its answer: redirects followed by hand, and a stop from another thread at any moment."""
+"""One request: redirects followed by our own rules, and cancelled from another thread at any moment."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 
-from resume_dl.errors import NetworkError, SourceError, StalledError
-from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.errors import NetworkError, SourceError
+from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.private_address import is_private_host
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Response
 from resume_dl.transport import redirects
-from resume_dl.transport.body import chunks_of
+from resume_dl.transport.cancel_handle import CancelHandle
+from resume_dl.transport.connection_pools import Route
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
-from resume_dl.transport.plain_address import address_of
-from resume_dl.transport.wire import Grip
+from resume_dl.transport.request_address import address_of, request_to
+from resume_dl.transport.response import HttpResponse
 
 _DRAINED = 64 * 1024
 """A redirect's own body up to this many bytes is read, so that its connection can be used again."""
 
 
-class Route(NamedTuple):
-    """One way out: the pool, and the proxy it goes through, redacted (empty: direct)."""
-
-    pool: httpx.HTTPTransport
-    proxy: str
-
-
-class HttpxExchange:
-    """``ports.Exchange``; ``open`` belongs to one worker thread, ``abort`` to everyone."""
+class HttpExchange:
+    """``ports.Exchange``; ``open`` is called by one thread, ``abort`` by any."""
 
     def __init__(
         self, request: RangeRequest, *, network: NetworkSettings, logins: Logins, route: Callable[[str], Route]
@@ -44,19 +36,19 @@ class HttpxExchange:
         self._network = network if request.patience is None else _hurried(network, request.patience)
         self._logins = logins
         self._route = route
-        self._grip = Grip()
+        self._handle = CancelHandle()
         self._proxied = False
         self._led_by = ""
-        """The public address that has led to the one that is asked now, if one has."""
+        """The public address that redirected to the one that is asked now; empty if none did."""
 
     def __repr__(self) -> str:
-        return f"HttpxExchange({self._request.url})"
+        return f"HttpExchange({self._request.url})"
 
     def open(self) -> Response:
-        """Send the request and follow redirects; the answer of any other status, its body still on the wire.
+        """Send the request and follow redirects. Returns the answer of any other status, its body not read yet.
 
-        Raises NetworkError or StalledError; NetworkError also when ``abort`` came first. ConfigurationError where the
-        settings' certificates or proxies cannot be used.
+        Raises NetworkError or StalledError; NetworkError also after ``abort``. ConfigurationError for certificates and
+        proxies of the settings that cannot be used.
         """
         url = self._request.url.reveal().partition("#")[0]
         headers = self._headers()
@@ -66,8 +58,8 @@ class HttpxExchange:
             sent = headers if authorization is None else {"authorization": authorization, **headers}
             attempt = self._send(url, sent)
             public = not self._is_private(url)
-            location = attempt.response.headers.get("location")
-            if attempt.response.status_code not in redirects.REDIRECTS or not location:
+            location = attempt.head.headers.get("location")
+            if attempt.head.status not in redirects.REDIRECTS or not location:
                 return attempt
             try:
                 target = redirects.target_of(url, location, seen, public=public)
@@ -83,16 +75,16 @@ class HttpxExchange:
             seen.add(url)
 
     def abort(self) -> None:
-        """Wake the thread that waits in this exchange; what it reads from now on ends. Never raises."""
-        self._grip.release()
+        """Wake the thread that waits in this exchange, and end its body. Never raises."""
+        self._handle.cancel()
 
     def _is_private(self, url: str) -> bool:
         """Whether the server that has just answered for ``url`` is in a private network.
 
-        Of a connection of our own its other end tells; behind a proxy only the host's own name may.
+        A direct connection's other end tells; behind a proxy only the host's own name may.
         """
-        wire = self._grip.wire
-        return is_private_host(urlsplit(url).hostname or "") if self._proxied or wire is None else wire.is_private
+        stream = self._handle.stream
+        return is_private_host(urlsplit(url).hostname or "") if self._proxied or stream is None else stream.is_private
 
     def _refused(self, url: str, refusal: redirects.RedirectRefusedError) -> SourceError:
         return NetworkError(
@@ -121,7 +113,7 @@ class HttpxExchange:
         except ValueError:
             return None  # an address that cannot be read is refused where it is sent
 
-    def _send(self, url: str, headers: dict[str, str]) -> HttpxResponse:
+    def _send(self, url: str, headers: dict[str, str]) -> HttpResponse:
         network = self._network
         timeouts: dict[str, float | None] = {
             "connect": network.connect_timeout,
@@ -131,40 +123,36 @@ class HttpxExchange:
         }
         proxy = ""
         while True:
-            if self._grip.aborted:
+            if self._handle.cancelled:
                 raise self._stopped()
             try:
-                if not _host(url):
-                    raise httpx.InvalidURL("no host")
                 route = self._route(url)
                 proxy = route.proxy
                 self._proxied = bool(proxy)
-                self._grip.public_only = bool(self._led_by) and not proxy
-                address = address_of(url)
-                request = httpx.Request("GET", address, headers=headers, extensions={"timeout": timeouts})
-                request.url = address  # a later httpx may make a copy of what it is given
-                with self._grip.held():
-                    response = _answer(route, request)
+                self._handle.public_only = bool(self._led_by) and not proxy
+                request = request_to(address_of(url), headers, timeouts)
+                with self._handle.attached():
+                    response = route.transport.handle_request(request)
             except FOREIGN as error:
-                if self._grip.wire is not None:
-                    self._grip.wire.close()  # httpcore leaves it open where a SOCKS handshake fails
+                if self._handle.stream is not None:
+                    self._handle.stream.close()  # httpcore leaves it open where a SOCKS handshake fails
                 asked = url == self._request.url.reveal().partition("#")[0]
                 ours = to_ours(
                     error, host=_host(url), source=str(self._request.url), network=network, proxy=proxy, asked=asked
                 )
-                # a lookup cannot be woken, and what it says is news all the same
+                # A lookup cannot be woken, and its result is worth telling after an abort too.
                 is_news = isinstance(ours, NetworkError) and bool(ours.unresolved)
-                if self._grip.aborted:
+                if self._handle.cancelled:
                     raise (ours if is_news else self._stopped()) from None
-                if self._grip.met_private:
+                if self._handle.met_private:
                     raise self._refused(self._led_by, redirects.private_refused(_host(url))) from None
-                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._grip.went_stale:
+                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._handle.went_stale:
                     continue  # ends: each time round one idle connection leaves the pool
                 # The foreign text of a bad address may quote a password in it.
                 raise ours from (error if ours.retryable else None)
-            return HttpxResponse(
+            return HttpResponse(
                 response,
-                self._grip,
+                self._handle,
                 timeouts,
                 url=url,
                 asked=self._request.url.reveal().partition("#")[0],
@@ -183,86 +171,6 @@ def _hurried(network: NetworkSettings, patience: float) -> NetworkSettings:
         first_byte_timeout=min(network.first_byte_timeout, patience),
         read_timeout=min(network.read_timeout, patience),
     )
-
-
-class HttpxResponse:
-    """``ports.Response``: a head, and a body that is still on the wire."""
-
-    def __init__(
-        self,
-        response: httpx.Response,
-        grip: Grip,
-        timeouts: dict[str, float | None],
-        *,
-        url: str,
-        asked: str,
-        source: str,
-        network: NetworkSettings,
-    ) -> None:
-        self.response = response
-        self._grip = grip
-        self._timeouts = timeouts
-        self._source = source
-        self._network = network
-        moved = None if url == asked else RedactedUrl(url)
-        self._head = ResponseHead(response.status_code, dict(response.headers.items()), _host(url), moved)
-
-    @property
-    def head(self) -> ResponseHead:
-        """Status, headers and host of the last answer."""
-        return self._head
-
-    def chunks(self) -> Iterator[bytes]:
-        """Raw body bytes as they come, at most ``body.MOST`` each; see ``ports.Response``."""
-        # The body's time-out is read from this very dictionary when its first byte is waited for.
-        self._timeouts["read"] = self._network.read_timeout
-        return self._read()
-
-    def _read(self) -> Iterator[bytes]:
-        grip = self._grip
-        try:
-            for chunk in chunks_of(self.response, self._network.read_timeout):
-                if grip.aborted:
-                    break
-                yield chunk
-        except FOREIGN as error:
-            if not grip.aborted:
-                raise self._broken(error) from error
-        finally:
-            self.close()
-
-    def drain(self, most: int) -> None:
-        """Read a short body to its end, so that the connection can be used again; give up silently."""
-        with contextlib.suppress(SourceError):
-            for chunk in self._read():
-                most -= len(chunk)
-                if most < 0:
-                    break
-        self.close()
-
-    def close(self) -> None:
-        """Give the connection back, or drop it where the body was not read to its end. Never raises."""
-        with contextlib.suppress(Exception):  # whatever goes wrong here, the bytes that came stay right
-            self.response.close()
-        self._grip.let_go()
-
-    def _broken(self, error: Exception) -> SourceError:
-        host = self._head.final_host
-        if isinstance(error, httpx.TimeoutException):
-            return StalledError(f"{host}: no byte came for {self._network.read_timeout:g} s", source=self._source)
-        return to_ours(error, host=host, source=self._source, network=self._network)
-
-
-def _answer(route: Route, request: httpx.Request) -> httpx.Response:
-    try:
-        return route.pool.handle_request(request)
-    except FOREIGN:
-        raise
-    except Exception as error:
-        if not route.proxy:
-            raise
-        # A SOCKS proxy's answer is parsed with assertions and indices: any exception may come of a strange one.
-        raise httpx.ProxyError("its answer cannot be read") from error
 
 
 def _host(url: str) -> str:

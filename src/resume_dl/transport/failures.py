@@ -1,6 +1,6 @@
-"""Every exception of httpx and of what stands below it, as one of ours.
+"""Every exception of httpx and of what stands below it, as a SourceError.
 
-A message names the host and the trouble and nothing of a URL or a foreign text that may hold a secret.
+A message names the host and the failure, and quotes neither a URL nor a foreign text, which may hold a secret.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import httpx
 
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
+from resume_dl.transport.abortable_stream import ENDED_IN_BODY
 
 FOREIGN = (
     httpx.HTTPError,
@@ -23,14 +24,14 @@ FOREIGN = (
     httpx.CookieConflict,
     httpx.StreamError,
     OSError,
-    ValueError,  # what httpx and the standard library say to addresses and header values that they cannot encode
+    ValueError,  # header values that cannot be encoded
 )
-"""What a request may raise, apart from errors of our own making."""
+"""What sending a request and reading its answer may raise, apart from our own SourceErrors."""
 
 _NO_ROUTE = frozenset(
     {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 )
-_RETRY_CANNOT_HELP = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.CookieConflict)
+_CANNOT_BE_WRITTEN = (httpx.LocalProtocolError, httpx.CookieConflict)
 _TLS_HINT = (
     "If your network's own proxy re-signs connections, name its certificate as ssl_verify in condarc "
     "(cert in pip.conf for pip's packages); "
@@ -106,7 +107,7 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
         )
     if isinstance(error, httpx.RemoteProtocolError):
         return _Meaning(f"{_protocol_trouble(error)}{through}")
-    if isinstance(error, _RETRY_CANNOT_HELP) or (isinstance(error, ValueError) and root is None):
+    if isinstance(error, _CANNOT_BE_WRITTEN) or (isinstance(error, ValueError) and root is None):
         return _Meaning(
             "this request cannot be written as HTTP", retryable=False, hint="Check the address for odd characters."
         )
@@ -123,7 +124,7 @@ def _root_cause(error: BaseException) -> OSError | None:
     """The system's own error below the wrappers, the deepest one."""
     found: OSError | None = None
     step: BaseException | None = error
-    for _ in range(10):  # a chain that bites its own tail has been seen
+    for _ in range(10):  # libraries have raised an error from itself
         if step is None:
             break
         if isinstance(step, OSError):
@@ -147,8 +148,8 @@ def _system_reason(root: OSError | None) -> str:
 def _protocol_trouble(error: httpx.RemoteProtocolError) -> str:
     """In our words: the library's text may quote what the server sent."""
     text = str(error)
-    if "without sending complete message body" in text or "incomplete chunked read" in text:
-        return "the connection ended before the body did"
+    if text == ENDED_IN_BODY or "without sending complete message body" in text or "incomplete chunked read" in text:
+        return ENDED_IN_BODY
     if "without sending a response" in text:
         return "closed the connection without an answer"
     return "does not answer in HTTP/1.1"

@@ -1,4 +1,4 @@
-"""``file://`` as an exchange like any other: channels and mirrors may lie on a disk or a share."""
+"""Exchanges for ``file://``: channels and mirrors on a disk or a share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WINDOWS = sys.platform == "win32"
 
 
 class FileExchange:
-    """``ports.Exchange`` for a file on this machine: heads as a good server would give them."""
+    """``ports.Exchange`` for a file on this machine, with the heads of an HTTP server."""
 
     def __init__(self, request: RangeRequest) -> None:
         self._request = request
         self._aborted = False
 
     def open(self) -> Response:
-        """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError for a URL that names no file."""
+        """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
         source = str(self._request.url)
         try:
             path = Path(path_from_url(self._request.url.reveal(), windows=_WINDOWS))
@@ -49,12 +49,12 @@ class FileExchange:
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
 
     def abort(self) -> None:
-        """A disk answers soon: the reader ends at its next chunk."""
+        """End the body at its next chunk; a read from a disk is not waited for long."""
         self._aborted = True
 
     def _answer(self, file: BinaryIO) -> Response:
         request = self._request
-        status = os.fstat(file.fileno())  # of the open file: the one that has its name now may be another, or none
+        status = os.fstat(file.fileno())  # of the open file: its name may belong to another file now
         size, etag = status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
         headers = {"content-type": "application/octet-stream", "accept-ranges": "bytes", "etag": etag}
         asked = {name.lower(): value for name, value in request.headers.items()}
@@ -85,7 +85,7 @@ class FileExchange:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """The file, open for reading; None for what is no regular file. Raises OSError.
+    """Open the file for reading; None if it is not a regular file. Raises OSError.
 
     A pipe or a device would keep its reader waiting, or never end.
     """
@@ -111,11 +111,11 @@ class FileResponse:
 
     @property
     def head(self) -> ResponseHead:
-        """What a server would have said; ``final_host`` is empty."""
+        """Status and headers; ``final_host`` is empty."""
         return self._head
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes, 256 KiB at a time. Raises NetworkError where the file cannot be read or has become shorter."""
+        """The bytes, 256 KiB at a time. Raises NetworkError if the file cannot be read or became shorter."""
         left = self._end - self._start
         if self._file is None:
             return

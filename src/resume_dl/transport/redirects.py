@@ -1,4 +1,4 @@
-"""Where a redirect leads, and whether we go there (RFC 9110 15.4). Pure: no request is sent here."""
+"""The target of a redirect, and whether it is followed (RFC 9110 15.4). No I/O here."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _KEPT = frozenset({"user-agent", "accept", "accept-encoding", "range", "if-range
 
 
 class RedirectRefusedError(ValueError):
-    """This redirect is not followed; the message says why, without any part of an address but its host."""
+    """This redirect is not followed; the message says why, and quotes no part of an address but its host."""
 
 
 def target_of(current: str, location: str, seen: Collection[str], *, public: bool = False) -> str:
-    """The absolute URL that ``location`` means, seen from ``current``.
+    """Resolve ``location`` against ``current``. Returns an absolute URL.
 
-    ``seen`` are all URLs asked so far, ``current`` included. ``public``: the server that redirects is not in a private
-    network. Raises RedirectRefusedError for a loop, for more than 10 in a row, for a way out of TLS, for another scheme
-    than http and https, and for a way from a public server into a private network.
+    ``seen``: all URLs requested so far, ``current`` included. ``public``: the redirecting server is not in a private
+    network. Raises RedirectRefusedError for a loop, for more than 10 redirects in a row, from https to http, for other
+    schemes than http and https, and from a public server into a private network.
     """
     try:
         target = urljoin(current, location).partition("#")[0]
@@ -56,7 +56,7 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 
 def headers_for(target: str, current: str, headers: dict[str, str]) -> dict[str, str]:
-    """What of ``headers`` (lower-case names) goes on to ``target``: off-origin only what says which bytes we want."""
+    """The ``headers`` (lower-case names) to send to ``target``; to another origin only those that select bytes."""
     if origin(target) == origin(current):
         return headers
     return {name: value for name, value in headers.items() if name in _KEPT}

@@ -14,7 +14,7 @@ class HostState:
 
     limit: int
     final: str
-    """Who answers for it after redirects: connections are counted there."""
+    """The host that answers for it after redirects: connections are counted there."""
     active: int = 0
     not_before: float = 0.0
     reached: bool = False

@@ -13,7 +13,7 @@ from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 
 NO_END = 1 << 62
-"""Stands for the end of a file whose size nobody has told yet."""
+"""Stands for the end of a file whose size is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Lease:
     whole: bool = False
 
     def ranges(self, size: int | None) -> list[tuple[int, int]]:
-        """The ranges that nobody else may write while it is held; none reaches beyond ``size``."""
+        """The ranges that no other connection may write while it is held; they end at ``size``."""
         most = NO_END if size is None else size
         return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
 
@@ -59,7 +59,7 @@ def next_segment(
     if speed is None:
         length = policy.first_segment
     else:
-        # What is left takes them all so long: nobody should still be at work after it.
+        # What is left takes all of them so long together: no connection should still be at work after it.
         seconds = min(policy.segment_seconds, (size - done.total) / max(speed + others, 1.0))
         # Twice over within the window: else those that are ahead wait for crumbs at its edge while the last go on.
         length = min(int(speed * seconds), policy.window // (2 * (len(held) + 1)))

@@ -1,4 +1,4 @@
-"""Who helps whom when nothing is free: stealing, the end game, connections that have become slow. Pure arithmetic."""
+"""Which connection gives up work when no range is free: stealing, the end game, slow connections. Pure arithmetic."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What to do about a complete file whose digest is wrong: whom to compare, whom to quarantine, what to fetch again."""
+"""What follows a wrong digest: which sources are compared, which are quarantined, what is fetched again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from resume_dl.core import actions as act
+from resume_dl.core.actions import Action, Mode, NoteFailure
 from resume_dl.core.byte_coverage import ByteCoverage
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
@@ -13,15 +13,23 @@ from resume_dl.core.ranges import RangeSet
 from resume_dl.core.scheduling.budget import Budget
 from resume_dl.core.scheduling.connection import Connection
 from resume_dl.core.scheduling.connection_scheduler import ConnectionScheduler
+from resume_dl.core.scheduling.connections import Connections
 from resume_dl.core.scheduling.leases import Lease
 from resume_dl.core.sources import SourceState
-from resume_dl.core.verification.source_vote import Agreement, CorruptSources, SourceVote
+from resume_dl.core.verification.source_vote import SourceVote
+from resume_dl.core.verification.verdicts import Agreement, CorruptSources
+from resume_dl.errors import required
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What follows: forget ranges, or ``restart`` from nothing, or ask ``further``; or fail for ``reason``."""
+    """What follows: ask the format to ``locate`` the damage, compare ``further``, forget or ``restart``, or fail.
 
+    ``notes``: what is said of quarantined sources. ``reason``, ``agreeing``: as in ``Fail``.
+    """
+
+    notes: tuple[NoteFailure, ...] = ()
+    locate: bool = False
     forget: tuple[tuple[int, int], ...] = ()
     restart: bool = False
     further: bool = False
@@ -30,10 +38,10 @@ class Ruling:
 
 
 class Repair:
-    """One file's search for who is wrong: by comparing sources piece by piece, then by whole copies in turn.
+    """Finds the sources that served wrong bytes: by comparing them piece by piece, then by whole copies in turn.
 
     ``thorough``: sources that agree against the record are compared on every byte. ``size_is_stated``: by a record,
-    not by a source's answer. Who is found to have lied is told to ``out``.
+    not by a source's answer.
     """
 
     def __init__(
@@ -41,10 +49,10 @@ class Repair:
         sources: Sequence[SourceState],
         budget: Budget,
         policy: Policy,
-        holdings: ByteCoverage,
-        crew: ConnectionScheduler,
         *,
-        out: list[act.Action],
+        coverage: ByteCoverage,
+        scheduler: ConnectionScheduler,
+        connections: Connections,
         thorough: bool,
         size_is_stated: bool,
     ) -> None:
@@ -53,9 +61,9 @@ class Repair:
         self._sources = sources
         self._budget = budget
         self._policy = policy
-        self._coverage = holdings
-        self._scheduler = crew
-        self._out = out
+        self._coverage = coverage
+        self._scheduler = scheduler
+        self._live = connections.live
         self._thorough = thorough
         self._size_is_stated = size_is_stated
         self._vote: SourceVote | None = None
@@ -68,13 +76,16 @@ class Repair:
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
         self._outvoted: set[int] = set()
-        """Sources found to have lied by votes: wrong where most others lie, each in its own way."""
+        """Sources that votes found wrong: they may be right where most others are wrong, each in its own way."""
         self._copies: dict[str, set[int]] = {}
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the digest has been wrong before."""
-        return self._suspects is not None
+    def mismatched(self, actual: str, size: int) -> Ruling:
+        """The complete file has digest ``actual``, which is wrong."""
+        if self.solo is not None:
+            return self._solo_was_wrong(self.solo, actual)
+        if self._suspects is None:
+            return Ruling(locate=True)
+        return Ruling(tuple(self._wrong_again(size)), further=True)
 
     # ------------------------------------------------------------------ comparing piece by piece
 
@@ -83,8 +94,8 @@ class Repair:
         self._narrowed = bool(suspects)
         self._suspects = RangeSet(suspects or [(0, size)])
 
-    def inquire(self, size: int) -> None:
-        """Ask all sources that can be asked about what is still doubtful."""
+    def start_vote(self, size: int) -> None:
+        """Let all sources that can be asked vote on what is still doubtful."""
         self._vote = SourceVote(
             size=size,
             owners=self._coverage.owners(),
@@ -97,41 +108,45 @@ class Repair:
             ahead=self._policy.compare_ahead,
         )
 
-    def goes_on(self, size: int, now: float) -> bool:
-        """Give comparisons to every source that may be asked; False once there is something to rule on.
+    @property
+    def is_decided(self) -> bool:
+        """Whether the vote has come to a verdict to rule on."""
+        return required(self._vote, "vote").verdict() is not None
+
+    def compare(self, size: int, now: float) -> list[Action]:
+        """Give comparisons to every source that may be asked, until there is a verdict.
 
         A source that has never answered is passed over: it keeps its patience for when all others are spent.
         """
-        inquiry = self._vote
-        assert inquiry is not None  # noqa: S101 - it was begun
-        if inquiry.verdict() is not None:
-            return False
-        busy = {one.source for one in self._scheduler.live.values()}
+        vote = required(self._vote, "vote")
+        out: list[Action] = []
+        if vote.verdict() is not None:
+            return out
+        busy = {one.source for one in self._live.values()}
         waiting = False
         for index, source in enumerate(self._sources):
             failing = source.failures_in_a_row >= self._policy.solo_failures or self._keeps_silent(source)
             if not source.usable or source.one_stream or failing:
                 if index not in busy:
-                    inquiry.gave_up(index)
+                    vote.gave_up(index)
                 continue
             while source.not_before <= now and self._budget.may_take(source.host, now):
-                wanted = inquiry.next(index)
+                wanted = vote.next(index)
                 if wanted is None:
                     break
                 lease = Lease(wanted.start, wanted.end, ((wanted.start, wanted.end),))
-                self._scheduler.ask(source, lease, now, size, mode=act.Mode.COMPARE)
+                out.append(self._scheduler.ask(source, lease, now, size, mode=Mode.COMPARE))
             else:
                 waiting = True
-        if not self._scheduler.live and not waiting:  # what is left to compare, none of them can
+        if not self._live and not waiting:  # what is left to compare, none of them can
             for index in range(len(self._sources)):
-                inquiry.gave_up(index)
-        return inquiry.verdict() is None
+                vote.gave_up(index)
+        return out
 
     def compared(self, one: Connection, position: int, differing: Sequence[tuple[int, int]], *, last: bool) -> bool:
-        """A comparison has come to ``position``; True if that is news."""
+        """A comparison has come to ``position``; True if it went on."""
         came = position > one.position
-        assert self._vote is not None  # noqa: S101 - it ends after the last connection
-        self._vote.compared(one.source, one.position, position, differing, more=not last)
+        required(self._vote, "vote").compared(one.source, one.position, position, differing, more=not last)
         if came:
             one.position = position
             self._sources[one.source].progressed()
@@ -139,50 +154,52 @@ class Repair:
 
     def rule(self, size: int) -> Ruling:
         """Act on what was found out; no connection is open any more."""
-        inquiry, self._vote = self._vote, None
-        assert inquiry is not None  # noqa: S101 - it was begun
-        verdict = inquiry.verdict()
-        assert verdict is not None  # noqa: S101 - it goes on until there is one
-        self._suspects = inquiry.doubtful
+        vote, self._vote = required(self._vote, "vote"), None
+        verdict = vote.verdict()
+        self._suspects = vote.doubtful
         if isinstance(verdict, CorruptSources):
+            notes = []
             for owner in verdict.owners:
                 if owner >= 0:
-                    self._quarantine(owner, proven=verdict.proven)
+                    notes.append(self._quarantine(owner, proven=verdict.proven))
                     self._outvoted |= {owner} if verdict.proven else set()
                     self._guess = None if verdict.proven else owner
-                    self._voters = inquiry.voters
-            # without ranges they lied only as witnesses
-            return Ruling(forget=verdict.ranges, further=not verdict.ranges)
+                    self._voters = vote.voters
+            # without ranges they were wrong only as witnesses
+            return Ruling(tuple(notes), forget=verdict.ranges, further=not verdict.ranges)
         if isinstance(verdict, Agreement) and self._narrowed:
             self._widen(size)  # another build of the file, perhaps, which is right in itself
             return Ruling(further=True)
         if isinstance(verdict, Agreement):
             return Ruling(reason="record" if verdict.complete else "disputed", agreeing=verdict.sources)
-        return self._nobody_to_ask(verdict.suspects)
+        return self._without_witnesses(required(verdict, "verdict").suspects)
 
     def _widen(self, size: int) -> None:
         self._narrowed = False
         self._suspects = RangeSet([(0, size)])
 
-    def wrong_again(self, size: int) -> None:
+    def _wrong_again(self, size: int) -> list[NoteFailure]:
         """The digest is wrong still: look further, or of two that contradicted each other it was the other one."""
         if self._narrowed:
             self._widen(size)
-            return
+            return []
         if self._guess is None:
-            return
-        for index, source in enumerate(self._sources):
-            if source.usable and index != self._guess and index in self._voters:
-                self._quarantine(index, proven=False)
+            return []
+        notes = [
+            self._quarantine(index, proven=False)
+            for index, source in enumerate(self._sources)
+            if source.usable and index != self._guess and index in self._voters
+        ]
         if self._guess not in self._taken_back:  # once: both may be wrong
             self._taken_back.add(self._guess)
             guessed = self._sources[self._guess]
             guessed.quarantined = False
             guessed.failures.pop(FailureKind.LIED.value, None)
         self._guess = None
+        return notes
 
-    def _nobody_to_ask(self, suspects: tuple[tuple[int, int], ...]) -> Ruling:
-        """No source can be compared with another: suspect what is of nobody who is here, then whole copies in turn."""
+    def _without_witnesses(self, suspects: tuple[tuple[int, int], ...]) -> Ruling:
+        """No source can be compared: suspect the bytes of sources that are gone, then whole copies in turn."""
         here = [index for index, source in enumerate(self._sources) if source.usable]
         strange = RangeSet(self._coverage.earlier(but=here))
         doubtful = tuple(each for start, end in suspects for each in strange.within(start, end))
@@ -191,39 +208,37 @@ class Repair:
         owners = [owner for owner in self._coverage.owners() if owner >= 0]
         others = [i for i, source in enumerate(self._sources) if i not in owners and self._may_have_it(source)]
         if len(owners) > 1 or others:
-            if len(owners) == 1:
-                self._quarantine(owners[0])
+            notes = (self._quarantine(owners[0]),) if len(owners) == 1 else ()
             self.next_solo()
-            return Ruling(restart=True)
+            return Ruling(notes, restart=True)
         if not self._thorough:  # a newer record may know these bytes, and is asked for sooner than all is thrown away
             return Ruling(reason="disputed", agreeing=tuple(owners))
-        if self._outvoted - self._solo_tried:  # a majority of sources that lie, each in its own way, is no proof
-            for index in {*owners, *here} - self._outvoted:
-                self._quarantine(index)
+        if self._outvoted - self._solo_tried:  # a majority of sources that are wrong, each in its own way, is no proof
+            rivals = {*owners, *here} - self._outvoted
+            ruling = Ruling(tuple(self._quarantine(index) for index in rivals), restart=True)
             self.next_solo()
-            return Ruling(restart=True)
+            return ruling
         return Ruling(forget=suspects, reason="single" if len(self._sources) == 1 else "digest")
 
-    def _quarantine(self, index: int, *, proven: bool = True) -> None:
+    def _quarantine(self, index: int, *, proven: bool = True) -> NoteFailure:
         source = self._sources[index]
         source.quarantined = True
         source.last_failure = Failure(FailureKind.LIED, "gave wrong bytes")
         source.failures[FailureKind.LIED.value] += 1
         if proven:
             self._budget.host(source.host).distrusted = True
-        self._out.append(act.NoteFailure(index, source.last_failure))
+        return NoteFailure(index, source.last_failure)
 
     # ------------------------------------------------------------------ whole copies in turn
 
-    def solo_was_wrong(self, actual: str) -> Ruling:
-        """The only source's copy has digest ``actual``: another's copy had the same, or it lies in its own way."""
-        assert self.solo is not None  # noqa: S101 - the caller knows
+    def _solo_was_wrong(self, solo: int, actual: str) -> Ruling:
+        """The only source's copy has digest ``actual``: another's copy had the same, or it is wrong in its own way."""
         same = self._copies.setdefault(actual, set())
-        same.add(self.solo)
+        same.add(solo)
         if len(same) > 1:
             return Ruling(reason="record", agreeing=tuple(sorted(same)))
-        self._quarantine(self.solo)
-        return Ruling(restart=True, reason="" if self.next_solo() else "digest")
+        note = self._quarantine(solo)
+        return Ruling((note,), restart=True, reason="" if self.next_solo() else "digest")
 
     def next_solo(self) -> bool:
         """Let the next single source have the file to itself, with a clean sheet; False where none is left.
@@ -246,7 +261,7 @@ class Repair:
         return False
 
     def _acquit(self, source: SourceState) -> None:
-        """Believe that it has not lied, until its whole copy is wrong."""
+        """Believe that it was right, until its whole copy is wrong."""
         source.quarantined = False
         source.failures.pop(FailureKind.LIED.value, None)
         self._budget.host(source.host).distrusted = False

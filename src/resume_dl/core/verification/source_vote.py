@@ -1,4 +1,4 @@
-"""Who lied, when a complete file has the wrong digest: pieces are compared with other sources until two disagree.
+"""Identify the sources that served corrupt data: pieces are compared with other sources until two disagree.
 
 Nothing but equality with the disk is known of an answer. ``X by Y`` (a piece that X delivered, compared by Y) tests
 both: equal means right, unless both tell the same lie; different means that one lies. Then the other witnesses are
@@ -9,8 +9,8 @@ Order and bound. What is compared of the liar's own bytes costs nothing: they wo
 found right are kept. The price is what is compared of others. With a lie in every d bytes, pairs in turn (``_pairs``)
 need d bytes each, in one stretch: of three sources the first owner costs 0 if it lies, its witness at most d, the
 third d. All in turns would cost up to 2d, as they look at twice as many stretches. d is not known: one block each
-first, for liars who lie always, then ``look`` steps each, then turns of all at once, d(n - 1)/2 for n sources on
-average. Three equal ones, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the liar's share on average, at most
+first, for sources that are always wrong, then ``look`` steps each, then turns of all at once: d(n - 1)/2 for n sources
+on average. Three equal ones, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the liar's share on average, at most
 1.15 in nine runs of ten; seldom more, up to 1.3 where pieces are short, up to 1.6 where lies stand at random in each d
 bytes. A single lie costs one comparison of the whole file.
 
@@ -22,9 +22,9 @@ What holds where no two liars tell the same lie about a block, all can be asked 
 (1) With h honest and k lying witnesses, h >= 2 and h >= k, every verdict is proven, no honest source is ever blamed,
 and 'inquire, quarantine, forget, fetch from the rest' ends with the right file.
 (2) With one honest and one lying it ends so after at most one guess taken back.
-An inquiry ends, as each byte is compared once and each source votes once on a block (who drives it calls ``gave_up``
-for those who answer nothing). A chain of them ends, as each verdict takes away a witness, or gives a witness the bytes
-of one who is none. Each goes on with the ``doubtful`` bytes of the one before as its ``suspects``.
+A vote ends, as each byte is compared once and each source votes once on a block (the caller calls ``gave_up`` for
+those that do not answer). A chain of votes ends, as each verdict removes a witness, or gives a witness the bytes of a
+source that is no witness. Each goes on with the ``doubtful`` bytes of the one before as its ``suspects``.
 """
 
 from __future__ import annotations
@@ -34,49 +34,10 @@ from dataclasses import dataclass, field
 
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.ranges import RangeSet
+from resume_dl.core.verification.verdicts import Agreement, Comparison, CorruptSources, Unknown, Verdict
 
 UNKNOWN_OWNER = -(1 << 62)
-"""The owner of bytes that nobody is known to have brought."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Ask ``source`` for ``[start, end)`` and compare it with the disk."""
-
-    source: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class CorruptSources:
-    """These brought wrong bytes: forget ``ranges``, quarantine ``owners``.
-
-    Without ``ranges`` only answers were wrong, and the digest need not be checked again. Not ``proven``: a guess
-    between two, to be taken back if the digest is wrong still and a further inquiry blames nobody.
-    """
-
-    owners: tuple[int, ...]
-    ranges: tuple[tuple[int, int], ...]
-    proven: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """``sources`` do not contradict each other: the record is what is wrong. ``complete``: every byte was compared."""
-
-    sources: tuple[int, ...]
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Nobody is left to compare with. ``suspects``: the bytes that no second source has confirmed."""
-
-    suspects: tuple[tuple[int, int], ...]
-
-
-Verdict = CorruptSources | Agreement | Unknown
+"""The owner of bytes whose source is not known."""
 
 
 @dataclass(slots=True)
@@ -102,9 +63,9 @@ class _Handed:
 
 
 class SourceVote:
-    """One search for liars, up to its first verdict; from then on nothing is handed out and reports are ignored.
+    """One vote, up to its first verdict; from then on nothing is handed out and reports are ignored.
 
-    ``owners``: who delivered what, by source index; numbers below 0 are sources that this run does not have.
+    ``owners``: the ranges that each source delivered, by its index, below 0 for sources that this run does not have.
     ``witnesses``: the sources that can be asked. ``suspects``: only these ranges matter (None: all). ``block``: what is
     voted on, ``step``: the longest comparison, ``budget``: how much is compared without a contradiction before
     Agreement (None: all); in bytes. ``look``, ``ahead``: as in ``Policy``.
@@ -156,10 +117,10 @@ class SourceVote:
 
     @property
     def doubtful(self) -> RangeSet:
-        """The suspect bytes that no second source, not proven a liar, has confirmed: suspects of a further inquiry."""
+        """The suspect bytes that no second source, not proven corrupt, has confirmed: suspects of a further vote."""
         found = self._verdict
-        liars = found.owners if isinstance(found, CorruptSources) and found.proven else ()
-        return self._unconfirmed(self._suspects, liars)
+        corrupt = found.owners if isinstance(found, CorruptSources) and found.proven else ()
+        return self._unconfirmed(self._suspects, corrupt)
 
     def next(self, source: int) -> Comparison | None:
         """What this idle source should compare now; None: nothing for it, until another report came in."""
@@ -219,7 +180,7 @@ class SourceVote:
                 self._disputes.append(_Dispute(handed.owner, at, min(stop, at + self._block), {handed.source}))
 
     def _plan(self) -> list[tuple[int, int]]:
-        """Pairs (owner, witness) that test every owner once, those first whose lies would be the fewest bytes."""
+        """Pairs (owner, witness) that test every owner once, the owners of the fewest bytes first."""
         pairs, untested = [], sorted(self._todo, key=lambda owner: (self._todo[owner].total, owner))
         while untested:
             owner = untested.pop(0)
@@ -271,22 +232,22 @@ class SourceVote:
         return self._alive - dispute.against - dispute.agreeing - {dispute.owner}
 
     def _suspect(self) -> int | None:
-        """Of two that contradict each other, and whose bytes can be wrong, the cheaper one; None: nobody can tell."""
+        """Of two that contradict each other, and whose bytes can be wrong, the cheaper one; None: neither is."""
         pair = [self._disputes[0].owner, *self._disputes[0].against]
         able = [x for x in pair if x in self._todo and self._unconfirmed(self._owned[x]) and self._alive - {x}]
         return min(able, key=lambda x: (self._todo[x].total, x), default=None)
 
-    def _unconfirmed(self, ranges: RangeSet, liars: Iterable[int] = ()) -> RangeSet:
-        """What of ``ranges`` no second source found equal, but for ``liars``."""
+    def _unconfirmed(self, ranges: RangeSet, but: Iterable[int] = ()) -> RangeSet:
+        """What of ``ranges`` no second source found equal, not counting sources in ``but``."""
         left = ranges.copy()
         for (_, witness), matched in self._matched.items():
-            for piece in matched if witness not in liars else ():
+            for piece in matched if witness not in but else ():
                 left.remove(*piece)
         return left
 
-    def _blame(self, liars: set[int], *, proven: bool) -> CorruptSources:
-        wrong = RangeSet(p for x in liars for p in self._unconfirmed(self._owned.get(x, RangeSet()), liars))
-        return CorruptSources(tuple(sorted(liars)), tuple(wrong), proven)
+    def _blame(self, corrupt: set[int], *, proven: bool) -> CorruptSources:
+        wrong = RangeSet(p for x in corrupt for p in self._unconfirmed(self._owned.get(x, RangeSet()), corrupt))
+        return CorruptSources(tuple(sorted(corrupt)), tuple(wrong), proven)
 
     def _judge(self) -> Verdict | None:
         for dispute in self._disputes:

@@ -1,1 +1,1 @@
-"""The command lines of the tools: ``main(arguments, script)`` of each gives the exit code."""
+"""The command lines of the tools: ``main(arguments, script)`` of each returns the exit code."""

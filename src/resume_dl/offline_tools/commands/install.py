@@ -22,7 +22,7 @@ def main(argv: list[str], script: Path) -> int:
     """Install what the command line names. Returns the exit code of docs/interface.md."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
+            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Verify every file of an offline bundle, then install it with this machine's conda and pip.",
@@ -41,9 +41,9 @@ def main(argv: list[str], script: Path) -> int:
     parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
     parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
-    parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep what is unpacked from a tar")
-    parser.add_argument("--dry-run", action="store_true", help="verify, and say what would be done")
-    parser.add_argument("-y", "--yes", action="store_true", help="nothing is asked anyway")
+    parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep the folder that a tar was unpacked into")
+    parser.add_argument("--dry-run", action="store_true", help="verify, and show what would be done")
+    parser.add_argument("-y", "--yes", action="store_true", help="accepted and ignored: there are no questions")
     given = vars(parser.parse_args(argv))
     bundle = given.pop("bundle") or script.parent
     given.pop("yes")
@@ -54,7 +54,7 @@ def main(argv: list[str], script: Path) -> int:
         tell(f"error: {error}\n  {error.hint}")
         return error.code
     except KeyboardInterrupt:
-        tell("stopped; run the same command again to begin or to continue")
+        tell("stopped; run the same command again to start or continue")
         return 130
     if not outcome.planned:
         with suppress(OSError):
@@ -64,7 +64,7 @@ def main(argv: list[str], script: Path) -> int:
 
 def _place(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("an empty name is no folder")  # Path would take it for the current one
+        raise argparse.ArgumentTypeError("an empty name is not a folder")  # Path would take it for the current one
     return Path(text)
 
 

@@ -1,6 +1,6 @@
 """Puts the parts of a file together again: resume-dl's join.py.
 
-By the line above an archive is known as ours where an older one is to be replaced (``bundle/parts.py``).
+The line above marks an archive as ours, so that a newer one may replace it (``bundle/parts.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main(argv: list[str], script: Path) -> int:
     """The command line; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name must not break on a console of few letters
+            stream.reconfigure(errors="backslashreplace")  # file names must not fail on a small charset
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Put the parts of a file together again.",
@@ -32,16 +32,16 @@ def main(argv: list[str], script: Path) -> int:
         metavar="WHAT",
         type=Path,
         default=script.resolve().parent,
-        help="X.tar.parts.json, a part, X.tar, or their folder; where this script lies if not given",
+        help="X.tar.parts.json, a part, X.tar, or their folder; default: the folder of this script",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the file, or the folder for it; else beside the parts"
     )
-    parser.add_argument("--remove-parts", action="store_true", help="remove the parts once the whole is verified")
+    parser.add_argument("--remove-parts", action="store_true", help="remove the parts once the whole file is verified")
     parser.add_argument("--keep-parts", action="store_false", dest="remove_parts", help="keep them (the default)")
     options = parser.parse_args(argv)
     try:
-        report = join(options.what, options.output, remove_parts=options.remove_parts, told=_say)
+        report = join(options.what, options.output, remove_parts=options.remove_parts, log=_say)
     except JoinError as error:
         _complain(["error: " + error.message, error.hint])
         return error.exit_code
@@ -59,7 +59,7 @@ def main(argv: list[str], script: Path) -> int:
 
 
 def _say(line: str) -> None:
-    with suppress(OSError):  # a reader that has gone away does not change what is joined
+    with suppress(OSError):  # a closed pipe does not affect the join
         print(line, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""``probe.py``: what this machine is and has, as one JSON object on stdout."""
+"""``probe.py``: the profile of this machine as one JSON object on stdout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from resume_dl.offline_tools.machine.profile import look
 
 
 def write_json(value: Mapping[str, Any]) -> None:
-    """ASCII on stdout; a reader that has gone away is no error. Raises ProbeError where it cannot be written."""
+    """Write ASCII to stdout; a closed pipe is no error. Raises ProbeError if it cannot be written."""
     hint = "look at where the output goes, and run it again"
     if sys.stdout is None:
         raise ProbeError("standard output is closed", hint, 5)
@@ -32,9 +32,9 @@ def main(argv: list[str], script: Path) -> int:
     """Print target.json; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog=script.name,
-        description="This machine's profile, as a file for who prepares a bundle for it: python probe.py > target.json",
+        description="Print this machine's profile, from which a bundle is made for it: python probe.py > target.json",
     )
-    parser.add_argument("--no-inventory", action="store_true", help="do not hash what lies in the caches")
+    parser.add_argument("--no-inventory", action="store_true", help="do not hash the files in the caches")
     parser.add_argument("--pkgs-dir", action="append", default=[], metavar="DIR", help="a package cache; repeatable")
     parser.add_argument("--wheels", action="append", default=[], metavar="DIR", help="a folder of wheels; repeatable")
     options = parser.parse_args(argv)

@@ -26,7 +26,7 @@ def main(argv: list[str], script: Path) -> int:
     if folder is None:
         folder = tar.with_suffix("") if tar.suffix else tar.with_name(tar.name + "-unpacked")
     code = run_check(
-        lambda: unpack(tar, folder, told=tell, **given), if_stopped="the same command begins or continues it"
+        lambda: unpack(tar, folder, log=tell, **given), if_stopped="the same command begins or continues it"
     )
     if code == 0:
         with suppress(OSError):

@@ -28,7 +28,7 @@ def main(argv: list[str], script: Path) -> int:
     bundle = given.pop("bundle") or script.parent
     if given.pop("inside"):
         return run_check(lambda: _look_into(bundle), if_stopped="nothing was changed")
-    return run_check(lambda: check_any(bundle, told=tell, **given), if_stopped="nothing was changed")
+    return run_check(lambda: check_any(bundle, log=tell, **given), if_stopped="nothing was changed")
 
 
 def _look_into(folder: Path) -> Report:

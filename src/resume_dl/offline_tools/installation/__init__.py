@@ -1,7 +1,7 @@
 """Install a bundle with this machine's own conda, mamba or micromamba and pip, after every file was verified.
 
-Why conda gets a package cache of its own, filled by us, and a list of the canonical addresses with their MD5
-(measured with conda 24.7.1, 25.11.1 and 26.7.1; what ended in the environment, or that conda refused):
+Why conda gets a separate package cache, filled by us, and a list of the canonical URLs with their MD5
+(measured with conda 24.7.1, 25.11.1 and 26.7.1; which package was installed, or that conda refused):
 
 | | ``-c file:`` and a solve | ``@EXPLICIT file:...#digest`` | the same cache, filled by us | a cache of its own |
 | --- | --- | --- | --- | --- |

@@ -18,20 +18,20 @@ from resume_dl.offline_tools.verification.layout import UNFINISHED
 
 
 def copy_verified(package: Package, place: Path) -> str | None:
-    """Copy an archive and hash the copy; its MD5, None where this Python forbids it. Raises InstallError, OSError."""
+    """Copy an archive, hash the copy, return its MD5 (None if Python forbids it). Raises InstallError, OSError."""
     shutil.copyfile(str(package.source), str(place))
     _, sha256, md5 = hash_file(place)
     if sha256 != package.entry["sha256"]:
-        hint = "something writes to it, or a disk fails; copy it again"
+        hint = "another program writes to it, or a disk fails; copy it again"
         raise InstallError(f"{package.source} has changed since it was verified; nothing was installed", hint, 4)
     return md5
 
 
 def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
-    """Move what conda has unpacked into its own cache, where nothing is of that name: folder, archive, address.
+    """Move unpacked packages into conda's own cache, where the name is free: folder, archive, URL.
 
-    The environment's records then name that place: conda-pack looks there. Without any of this the environment is
-    whole too, only the next one is slower, so that errors end in nothing.
+    The environment's records then name that place, where conda-pack looks. Errors are ignored: the environment works
+    without it, only the next installation is slower.
     """
     own = cache.parent.parent.parent
     if cache.parent.parent.name != UNFINISHED or str(own) not in info.pkgs_dirs:
@@ -52,7 +52,7 @@ def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
 
 
 def _name_place(record: Path, folder: Path, archive: Path) -> None:
-    """Say in an environment's record of a package where its cache entry is. Raises OSError, ValueError, KeyError."""
+    """Write the cache entry's path into an environment's record. Raises OSError, ValueError, KeyError."""
     said = json.loads(read_text(record))
     said["link"]["source"] = said["extracted_package_dir"] = str(folder)
     said["package_tarball_full_path"] = str(archive)

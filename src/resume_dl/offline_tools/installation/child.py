@@ -1,4 +1,4 @@
-"""Run conda or pip to its end; Ctrl-C lets it take back what it began."""
+"""conda or pip as a child process; Ctrl-C lets it roll back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.programs import WINDOWS
 
 _PATIENCE_AFTER_CTRL_C = 60.0
-"""Seconds for conda to take back what it has begun."""
+"""Seconds for conda to roll back."""
 
 
 def run_to_end(run: Run, command: list[str], env: dict[str, str], stage: Stage) -> int:
-    """Run a program to its end; on Ctrl-C it may take back what it began, and is killed if that takes too long."""
+    """Run a program to its end; on Ctrl-C it may roll back, and is killed if that takes too long."""
     refused = [word for word in command if Path(command[0]).suffix.lower() in (".bat", ".cmd") and "%" in word]
     if refused:
         hint = "name conda.exe: set RESUME_DL_CONDA=C:\\path\\to\\Scripts\\conda.exe"
@@ -35,8 +35,8 @@ def run_to_end(run: Run, command: list[str], env: dict[str, str], stage: Stage) 
                 cwd=str(stage.folder),
                 stdin=subprocess.DEVNULL,
                 stdout=run.output,
-                start_new_session=not WINDOWS,  # Ctrl-C comes to us alone, and once to it
-                pass_fds=stage.descriptors,  # who is killed without it still holds the lock
+                start_new_session=not WINDOWS,  # Ctrl-C reaches only us; we pass it on once
+                pass_fds=stage.descriptors,  # the child inherits the lock, so it outlives us if we are killed
             )
         except OSError as error:
             raise InstallError(
@@ -45,7 +45,7 @@ def run_to_end(run: Run, command: list[str], env: dict[str, str], stage: Stage) 
         try:
             return process.wait()
         except KeyboardInterrupt:
-            run.told("stopping: waiting for the program that was started")
+            run.log("stopping: waiting for the child process")
             _stop(process)
             raise
 
@@ -58,7 +58,7 @@ def _flush() -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM, and a closed terminal, as Ctrl-C: the program that we started is not left alone."""
+    """Treat SIGTERM and a closed terminal as Ctrl-C, so that the child process is ended too."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -78,10 +78,10 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """One interrupt, so that it takes back what it began; then the whole group is killed."""
+    """Send one interrupt, so that the child rolls back; then kill the process group."""
     try:
         if sys.platform != "win32":
-            process.send_signal(signal.SIGINT)  # on Windows the console has told it already
+            process.send_signal(signal.SIGINT)  # on Windows the console has sent it already
         process.wait(_PATIENCE_AFTER_CTRL_C)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         pass

@@ -1,4 +1,4 @@
-"""Which conda, mamba or micromamba of this machine installs."""
+"""Choice of the conda, mamba or micromamba that installs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from resume_dl.offline_tools.machine.conda_info import CondaInfo, first_answer
 
 
 def choose_client(run: Run) -> tuple[Client | None, CondaInfo | None]:
-    """The client to use and what it says of itself; (None, None) where none is there or none answers."""
+    """The client to use and its information; (None, None) if none is found or none answers."""
     wanted = run.options.client
     clients = [each for each in find_clients(run.env) if wanted in ("", each.name)]
     return first_answer(clients, run.env) or (None, None)
 
 
 def no_client(run: Run, count: int, platform: str) -> tuple[str, str, int]:
-    """Message, hint and exit code where the bundle has conda packages and no client can install them."""
+    """Message, hint and exit code for conda packages that no client can install."""
     wanted = run.options.client
     what = f"the bundle has {count} conda packages for {platform}, "
     if wanted == "pip":
@@ -28,7 +28,7 @@ def no_client(run: Run, count: int, platform: str) -> tuple[str, str, int]:
 
 
 def named_and_lost(run: Run) -> str:
-    """What to say of a RESUME_DL_CONDA that names a program that is not there; empty otherwise."""
+    """The clause about a RESUME_DL_CONDA that names a missing program; empty otherwise."""
     named = run.env.get("RESUME_DL_CONDA", "").strip()
     if not named or named.lower() == "none" or find_clients(run.env):
         return ""

@@ -1,4 +1,4 @@
-"""Install the conda packages, from a package cache of its own."""
+"""Installation of the conda packages from a separate package cache."""
 
 import os
 import re
@@ -19,11 +19,11 @@ _FOR_CONDA = re.compile(
     r"|PROMPT_MODIFIER|SUBDIR|OVERRIDE_.*|ALWAYS_COPY|REGISTER_ENVS|NO_LOCK|DEBUG|VERBOSITY|NO_PLUGINS)"
     r"|MAMBA_(EXE|ROOT_PREFIX|ENVS_DIRS)"
 )
-"""What says where things are, what this machine is, and what its disk can do; the rest changes what conda does."""
+"""Variables passed to conda: paths, the machine, the disk. The others would change what conda does."""
 
 
 def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: bool) -> None:
-    """Install them by the client of the plan. Raises InstallError, OSError."""
+    """Install the conda packages with the planned client. Raises InstallError, OSError."""
     client, info = plan.client, plan.info
     if client is None or info is None:
         raise AssertionError("no conda part is planned without a client")
@@ -32,7 +32,7 @@ def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: boo
     cache = stage.folder / "pkgs"
     cache.mkdir()
     size = sum(each.entry["size"] for each in plan.conda)
-    run.told(f"bringing {len(plan.conda)} archives, {show_bytes(size)}, to {cache}")
+    run.log(f"copying {len(plan.conda)} archives, {show_bytes(size)}, to {cache}")
     lines = ["@EXPLICIT"]
     digests = {}
     for each in plan.conda:
@@ -46,19 +46,19 @@ def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: boo
     command = [*client.command, verb, "-p", str(plan.prefix), "--offline", "--yes", "--file", str(listed)]
     env = {name: value for name, value in run.env.items() if _reaches_conda(name)}
     env.update({"CONDA_PKGS_DIRS": str(cache), "CONDA_OFFLINE": "true", "CONDA_ALWAYS_YES": "true"})
-    # An environment of links into a cache that is gone in a moment would be none.
+    # Symlinks into a temporary cache would break the environment.
     env.update({"CONDA_ALLOW_SOFTLINKS": "false", "CONDA_ALWAYS_SOFTLINK": "false"})
     env["CONDA_PLUGINS_RESUME_DL_PREFETCH"] = "never"
     if plan.foreign:
         env["CONDA_SUBDIR"] = plan.platform
-    run.told(f"{client.name} {verb} --offline: {len(plan.conda)} packages")
+    run.log(f"{client.name} {verb} --offline: {len(plan.conda)} packages")
     code = run_to_end(run, command, env, stage)
     if code:
         raise _conda_failed(plan, cache, f"{client.name} ended with exit code {code}")
     records = {each.stem: plan.prefix / "conda-meta" / f"{each.stem}.json" for each in plan.conda}
     lacking = [stem for stem, record in records.items() if not record.is_file()]
     if lacking:
-        raise _conda_failed(plan, cache, f"{client.name} says it is done, and did not install {first_few(lacking)}")
+        raise _conda_failed(plan, cache, f"{client.name} reports success, but did not install {first_few(lacking)}")
     lost = [stem for stem, record in records.items() if lacks_files(record, plan.prefix)]
     if lost:
         run.warn(f"files of {first_few(lost)} are not there: {client.name} thought that it had installed them before")
@@ -72,12 +72,12 @@ def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: boo
 def _conda_failed(plan: Plan, cache: Path, text: str) -> InstallError:
     changed = [each.filename for each in plan.conda if not holds_bytes(cache / each.filename, each.entry)]
     if changed:
-        hint = "something on this machine writes there, or its disk fails; nothing of it was installed"
+        hint = "another program writes there, or the disk fails; no changed archive was installed"
         return InstallError(f"{text}; archives have changed in {cache}: {first_few(changed)}", hint, 4)
     return InstallError(text, "look at what it says above, repair that, then run the same command again", 5)
 
 
 def _reaches_conda(name: str) -> bool:
-    """Whether conda gets this variable of the user's: a CONDA_DRY_RUN would leave it with nothing done."""
+    """Whether conda gets this environment variable: CONDA_DRY_RUN, for one, would prevent the installation."""
     upper = name.upper() if WINDOWS else name
     return not upper.startswith(("CONDA_", "MAMBA_")) or _FOR_CONDA.fullmatch(upper) is not None

@@ -1,4 +1,4 @@
-"""Verify a bundle, then install it with this machine's own conda, mamba or micromamba and pip."""
+"""Verification and installation of a bundle by this machine's conda, mamba or micromamba and pip."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from typing import Callable, Mapping
 
 from resume_dl import fs
 from resume_dl.offline_tools.archive import INSIDE, archive_file
-from resume_dl.offline_tools.console import Told, tell
+from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.installation.conda_part import install_conda_packages
-from resume_dl.offline_tools.installation.decide import make_plan, tell_plan, with_state
 from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome, Run, first_few
 from resume_dl.offline_tools.installation.pip_part import install_wheels, make_venv
 from resume_dl.offline_tools.installation.plan import Plan
+from resume_dl.offline_tools.installation.plan_maker import make_plan, show_plan, with_state
 from resume_dl.offline_tools.installation.prefix import refuse_other_content
-from resume_dl.offline_tools.installation.rest import BEGUN, refuse_strangers, remove_environment, token_in
 from resume_dl.offline_tools.installation.stage import Stage
+from resume_dl.offline_tools.installation.unfinished_environment import (
+    BEGUN,
+    refuse_foreign_files,
+    remove_environment,
+    token_in,
+)
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.tarred.tar_check import check_any
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
@@ -28,18 +33,18 @@ from resume_dl.offline_tools.verification.findings import Report, UsageError, li
 
 
 def install(
-    bundle: Path, options: Options, *, told: Told | None = None, env: Mapping[str, str] | None = None, output: int = 1
+    bundle: Path, options: Options, *, log: Log | None = None, env: Mapping[str, str] | None = None, output: int = 1
 ) -> Outcome:
     """Verify ``bundle`` (a folder or a tar), then install it. Raises InstallError; KeyboardInterrupt passes.
 
-    ``told`` gets lines for people; conda's and pip's own words go to the file descriptor ``output``.
+    ``log`` gets lines for people; conda's and pip's output goes to the file descriptor ``output``.
     """
-    run = Run(options, told or tell, dict(os.environ if env is None else env), output)
+    run = Run(options, log or tell, dict(os.environ if env is None else env), output)
     try:
         return _of(run, Path(bundle))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        hint = "look at this disk, its free space, and the permissions; then run the same command again"
+        hint = "check this disk, its free space and the permissions; then run the same command again"
         raise InstallError(where + (error.strerror or str(error)), hint, 5) from error
 
 
@@ -50,7 +55,7 @@ def _of(run: Run, bundle: Path) -> Outcome:
     if run.options.unpack_to is not None:
         return _unpacked(run, bundle, run.options.unpack_to)
     beside = str(bundle.absolute().parent)
-    place = beside if os.access(beside, os.W_OK) else None  # else where this system keeps such things
+    place = beside if os.access(beside, os.W_OK) else None  # else the system's default
     folder = Path(tempfile.mkdtemp(prefix=bundle.name + ".", dir=place))
     try:
         return _unpacked(run, bundle, folder)
@@ -61,10 +66,10 @@ def _of(run: Run, bundle: Path) -> Outcome:
 def _refuse_nonsense(run: Run) -> None:
     options = run.options
     if bool(options.name) == (options.prefix is not None):
-        what = "both -n and -p were given" if options.name else "it was not said where to install"
+        what = "-n and -p exclude each other" if options.name else "no environment is given"
         raise InstallError(what, "give -n NAME (an environment of your conda) or -p PREFIX (a folder)", 2)
     if options.name and (options.name in (".", "..") or re.search(r"[/\\ :#]", options.name)):
-        raise InstallError(f"{options.name!r} cannot be an environment's name", "a folder is given as -p PREFIX", 2)
+        raise InstallError(f"{options.name!r} is not a valid environment name", "give a folder as -p PREFIX", 2)
     if options.client not in ("", "pip", *CONDAS):
         raise InstallError(f"{options.client!r} is unknown", "--with takes conda, mamba, micromamba or pip", 2)
 
@@ -74,7 +79,7 @@ def _verify(run: Run, bundle: Path) -> Report:
 
 
 def _unpacked(run: Run, tar: Path, folder: Path) -> Outcome:
-    run.told(f"unpacking {tar} to {folder}")
+    run.log(f"unpacking {tar} to {folder}")
     report = _trusted(run, lambda **options: unpack(tar, folder, **options))
     return _verified(run, folder, report)
 
@@ -86,20 +91,20 @@ def _trusted(run: Run, check: Callable[..., Report]) -> Report:
             manifest_sha256=options.manifest_sha256,
             allowed_signers=options.allowed_signers,
             signer=options.signer,
-            told=run.told,
+            log=run.log,
         )
     except UsageError as error:
         raise InstallError(str(error), "see --help", 2) from error
     for line in lines(report):
-        run.told(line)
+        run.log(line)
     if report.problems or report.manifest is None:
         files = sorted({problem.path for problem in report.problems})
         if report.exit_code == 5:
-            hint = "look at what is named above, then run the same command again"
-            raise InstallError("this machine failed, and nothing was started: " + first_few(files), hint, 5)
+            hint = "check the files named above, then run the same command again"
+            raise InstallError("this machine failed; nothing was installed: " + first_few(files), hint, 5)
         raise InstallError(
-            "the bundle is not to be used, and nothing was started: " + first_few(files),
-            "repair what is named above, then run the same command again",
+            "the bundle must not be used; nothing was installed: " + first_few(files),
+            "replace the files named above, then run the same command again",
             report.exit_code or 4,
         )
     run.warnings += [problem.text for problem in report.warnings]
@@ -121,51 +126,51 @@ def _verified(run: Run, folder: Path, report: Report) -> Outcome:
         planned=run.options.dry_run,
     )
     if run.options.dry_run:
-        tell_plan(run, plan)
+        show_plan(run, plan)
     else:
         _do(run, plan)
     return outcome
 
 
 def _look_inside_by_conda(run: Run, folder: Path, paths: list[str], info: CondaInfo | None) -> None:
-    """Let conda's own Python look into the packages that this one cannot unpack."""
+    """Let conda's own Python inspect the packages that this one cannot unpack."""
     code = 2
     if info is not None and info.python:
-        run.told(f"looking into them with {info.python}")
+        run.log(f"inspecting them with {info.python}")
         with suppress(OSError), archive_file() as tools:
             command = [info.python, "-I", str(tools), INSIDE, str(folder)]
             code = subprocess.run(
                 command, input="\n".join(paths).encode("utf-8"), stdout=run.output, check=False
             ).returncode
     if code == 4:
-        raise InstallError("the bundle is not to be used, and nothing was started", "see above", 4)
+        raise InstallError("the bundle must not be used; nothing was installed", "see above", 4)
     if code != 0:
-        run.warn(f"{len(paths)} .conda packages were not looked into: no Python with zstandard is at hand")
+        run.warn(f"{len(paths)} .conda packages were not inspected: no Python with zstandard was found")
 
 
 def _do(run: Run, plan: Plan) -> None:
     with Stage(plan) as stage:
         for refused in stage.refused:
             run.warn(refused)
-        plan = with_state(run, plan)  # again: now nobody else is at work there
+        plan = with_state(run, plan)  # once more, now under the lock
         refuse_other_content(plan)
-        refuse_strangers(plan)
+        refuse_foreign_files(plan)
         stage.begin()
         existed = plan.existed
         token = ""
         if plan.rest:
-            run.told(f"an earlier run was ended while it made {plan.prefix}: begun anew")
+            run.log(f"an earlier run stopped while it made {plan.prefix}: starting again")
             if plan.conda:
                 remove_environment(plan.prefix)
-            else:  # a venv is made over what is there
+            else:  # venv completes a folder in place
                 token = token_in(plan.prefix / BEGUN)
         if existed:
             stage.unmark()
-            run.told(f"installing into the environment that is there: {plan.prefix}")
+            run.log(f"installing into the existing environment {plan.prefix}")
         else:
             if plan.marks:
                 stage.mark(token)
-            run.told(f"making a new environment: {plan.prefix}")
+            run.log(f"making a new environment: {plan.prefix}")
         if plan.conda:
             install_conda_packages(run, plan, stage, existed=existed)
         elif not existed:

@@ -1,17 +1,17 @@
-"""What the user asked for, and how an installation ended."""
+"""Options and outcome of an installation."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resume_dl.offline_tools.console import Told, shown
+from resume_dl.offline_tools.console import Log, shown
 
 CONDAS = ("conda", "mamba", "micromamba")
 
 
 class InstallError(Exception):
-    """What ends an installation: its text, what to do next, and the exit code of docs/interface.md."""
+    """An error that ends an installation: message, hint and exit code (docs/interface.md)."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(shown_lines(message))
@@ -20,14 +20,14 @@ class InstallError(Exception):
 
 
 class Options(NamedTuple):
-    """What the user asked for."""
+    """The user's options."""
 
     name: str = ""
     prefix: Path | None = None
     platform: str = ""
     """conda's subdir; empty: this machine's."""
     client: str = ""
-    """``conda``, ``mamba``, ``micromamba`` or ``pip``; empty: what is there."""
+    """``conda``, ``mamba``, ``micromamba`` or ``pip``; empty: the first one found."""
     wheels: tuple[Path, ...] = ()
     """Folders with wheels that a delta relies on, beside resume-dl's own."""
     pkgs_dirs: tuple[Path, ...] = ()
@@ -40,46 +40,46 @@ class Options(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How it ended."""
+    """The outcome of an installation."""
 
     prefix: Path
     platform: str
     trust: str
     """``signature``, ``digest`` or ``accidents``."""
     existed: bool
-    """The environment was there before."""
+    """The environment existed before."""
     client: str
-    """Who installed the conda packages; empty where there were none."""
+    """The client that installed the conda packages; empty if there were none."""
     packages: list[dict[str, Any]]
-    """Those of the manifest that this platform has, each with ``found``: where its bytes were, as a text."""
+    """The manifest's packages for this platform, each with ``found``: the path of its bytes."""
     warnings: list[str]
     planned: bool
-    """It was a dry run."""
+    """Whether it was a dry run."""
 
 
 class Run:
-    """One installation: what the user asked for, and where its lines for people go."""
+    """One installation: the options, the log and the environment variables."""
 
-    def __init__(self, options: Options, told: Told, env: dict[str, str], output: int) -> None:
+    def __init__(self, options: Options, log: Log, env: dict[str, str], output: int) -> None:
         self.options = options
-        self.told: Told = lambda text: told(shown_lines(text))
+        self.log: Log = lambda text: log(shown_lines(text))
         self.env = env
         self.output = output
         self.warnings: list[str] = []
 
     def warn(self, text: str) -> None:
-        """Tell it now, and keep it for the outcome."""
+        """Log a warning, and keep it for the outcome."""
         self.warnings.append(text)
-        self.told("warning: " + text)
+        self.log("warning: " + text)
 
 
 def shown_lines(text: str) -> str:
-    """Lines with nothing in them that a terminal would obey."""
+    """Replace control characters in each line."""
     return "\n".join(shown(line) for line in text.split("\n"))
 
 
 def first_few(names: Any) -> str:
-    """The first few of them."""
+    """The first few names, as one text."""
     listed = list(names)
     rest = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
     return ", ".join(listed[:5]) + rest

@@ -1,4 +1,4 @@
-"""Where each package's bytes are on this machine."""
+"""Location of each package's bytes on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+~-]*")
 
 
 def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: CondaInfo | None) -> list[Package]:
-    """Where each package's bytes are; what a delta relies on is looked for on this machine. Nothing is written."""
+    """Locate each package, also those that a delta expects on this machine. Nothing is written."""
     found = []
     missing = []
     caches = [*run.options.pkgs_dirs, *pkgs_dirs(info, run.env)]
@@ -27,13 +27,13 @@ def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: C
     relied_on = [entry for entry in entries if not entry["included"]]
     if relied_on:
         size = sum(entry["size"] for entry in relied_on)
-        run.told(f"looking for {len(relied_on)} files that this machine should have, {show_bytes(size)}")
+        run.log(f"looking for {len(relied_on)} files that this machine should have, {show_bytes(size)}")
     for entry in entries:
         name = entry["path"].rpartition("/")[2]
         fits = _NAME.fullmatch(entry["name"]) and _VERSION.fullmatch(entry["version"]) and _FILE.fullmatch(name)
         if not fits:
-            text = "{}: its name or version is none that a list can hold".format(entry["path"])
-            raise InstallError(text, "do not use this bundle; ask whoever made it for another", 4)
+            text = "{}: its name or version cannot be written into a list".format(entry["path"])
+            raise InstallError(text, "do not use this bundle; ask its maker for another", 4)
         if entry["included"]:
             found.append(Package(entry, folder / entry["path"]))
             continue
@@ -46,9 +46,9 @@ def find_packages(run: Run, folder: Path, entries: list[dict[str, Any]], info: C
     if missing:
         raise InstallError(
             f"the bundle leaves out what this machine was said to have, and {len(missing)} of these files are not "
-            "here; nothing was started:\n" + "\n".join(missing),
+            "here; nothing was installed:\n" + "\n".join(missing),
             "put them there, or name their folder with --pkgs-dir DIR (wheels: --wheels DIR), or make the bundle "
-            "anew with an inventory of this machine: resume-dl bundle inventory",
+            "again with an inventory of this machine: resume-dl bundle inventory",
             1,
         )
     return found
@@ -59,7 +59,7 @@ def _is_conda(entry: dict[str, Any]) -> bool:
 
 
 def holds_bytes(place: Path, entry: dict[str, Any]) -> bool:
-    """Whether a file has the bytes of this package."""
+    """Whether a file has this package's size and digest."""
     try:
         if not place.is_file() or place.stat().st_size != entry["size"]:
             return False
@@ -72,7 +72,7 @@ def _describe_missing(entry: dict[str, Any], places: list[Path]) -> str:
     name = entry["path"].rpartition("/")[2]
     lines = [f"  {name}", f"    sha256 {entry['sha256']}, {entry['size']:,} bytes"]
     for place in places:
-        what = "there, with other bytes" if place.is_file() else "not there"
+        what = "present, with other bytes" if place.is_file() else "not there"
         lines.append(f"    {what}: {place}")
     if not places:
         lines.append("    there is no folder to look in")
@@ -80,10 +80,10 @@ def _describe_missing(entry: dict[str, Any], places: list[Path]) -> str:
 
 
 def refuse_same_names(packages: list[Package]) -> None:
-    """Raise InstallError where two archives would be unpacked to one folder."""
+    """Raise InstallError if two archives would be unpacked to one folder."""
     seen: dict[str, str] = {}
     for each in packages:
         other = seen.setdefault(each.stem, each.entry["path"])
         if other != each.entry["path"]:
             text = f"{other} and {each.entry['path']} are one package to conda"
-            raise InstallError(text, "do not use this bundle; ask whoever made it for another", 2)
+            raise InstallError(text, "do not use this bundle; ask its maker for another", 2)

@@ -1,4 +1,4 @@
-"""Install the wheels by pip: exactly those of the bundle, and no other."""
+"""Installation of the bundle's wheels by pip, and of no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resume_dl.offline_tools.machine.programs import SHORT, WINDOWS, run_quietly
 
 
 def make_venv(run: Run, plan: Plan, stage: Stage) -> None:
-    """Make a virtual environment by this Python. Raises InstallError."""
+    """Make a virtual environment with this Python. Raises InstallError."""
     code = run_to_end(run, [sys.executable, "-I", "-m", "venv", str(plan.prefix)], python_environment(run), stage)
     if code:
         hint = "give this Python venv and ensurepip (Debian: python3-venv), or give an environment that is there"
@@ -25,13 +25,13 @@ def make_venv(run: Run, plan: Plan, stage: Stage) -> None:
 
 
 def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None:
-    """Install them by the environment's own pip. Raises InstallError, OSError."""
+    """Install the wheels with the environment's own pip. Raises InstallError, OSError."""
     python = python_of(plan.prefix)
     refuse_other_python(run, plan, python)
     if run_quietly((str(python), "-I", "-m", "pip", "--version"), python_environment(run, plan.prefix), SHORT)[0]:
-        run.told("there is no pip: it is taken from this Python's own ensurepip")
+        run.log("pip is missing: installing it with this Python's ensurepip")
         if run_to_end(run, [str(python), "-I", "-m", "ensurepip"], python_environment(run, plan.prefix), stage):
-            hint = "put pip into it, or make the bundle anew with pip among its conda packages"
+            hint = "install pip there, or make the bundle again with pip among its conda packages"
             raise InstallError(f"{plan.prefix} has no pip, and the wheels are not installed", hint, 5)
     listed = stage.folder / "requirements.txt"
     listed.write_bytes(
@@ -40,16 +40,16 @@ def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None
     folders = list(dict.fromkeys(str(each.source.parent) for each in plan.pip))
     command = [str(python), "-I", "-m", "pip", "install", "--isolated", "--no-index", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--no-input", "--no-warn-script-location"]
-    # The set is closed and was solved as a whole. pip cannot see it in conda's packages that lack its metadata,
-    # and would then ask for what the bundle does not have: it is asked afterwards what it misses.
+    # The set was solved as a whole. pip does not see conda packages without its metadata and would look for them,
+    # so dependencies are checked afterwards.
     command += ["--no-deps", "--require-hashes", "-r", str(listed)]
-    if existed:  # pip would keep what has the same version, whatever its bytes
+    if existed:  # pip would keep an installed wheel of the same version, even with other bytes
         command.append("--force-reinstall")
     for folder in folders:
         command += ["--find-links", folder]
     if all(each.entry["kind"] == "wheel" for each in plan.pip):
         command += ["--only-binary", ":all:"]
-    run.told(f"pip install --no-index --require-hashes: {len(plan.pip)} packages")
+    run.log(f"pip install --no-index --require-hashes: {len(plan.pip)} packages")
     code = run_to_end(run, command, python_environment(run, plan.prefix), stage)
     if code:
         changed = [each.filename for each in plan.pip if not holds_bytes(each.source, each.entry)]
@@ -61,11 +61,11 @@ def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None
     if run_to_end(
         run, [str(python), "-I", "-m", "pip", "--isolated", "check"], python_environment(run, plan.prefix), stage
     ):
-        run.warn("pip misses something in this environment, or something does not fit: see above")
+        run.warn("pip check found missing or conflicting packages in this environment: see above")
 
 
 def python_environment(run: Run, prefix: Path | None = None) -> dict[str, str]:
-    """The environment for a Python: nothing in it names another index, or other folders of modules."""
+    """Environment variables for a Python, without those that name indexes or module folders."""
     env = {name: value for name, value in run.env.items() if not name.upper().startswith(("PIP_", "PYTHON"))}
     env["PIP_CONFIG_FILE"] = os.devnull
     if prefix is not None:

@@ -1,4 +1,4 @@
-"""All that is decided before anything is started."""
+"""The plan of an installation."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from resume_dl.offline_tools.machine.conda_clients import Client
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 
 _ADDRESS = re.compile(r"https?://[!-\"$-?A-~]+")
-"""Printable ASCII without blank, ``#`` and ``@``: it becomes a line of a list."""
+"""Printable ASCII without blank, ``#`` and ``@``, as it becomes a line of a list."""
 
 
 class Package(NamedTuple):
-    """One of the manifest's."""
+    """A package of the manifest."""
 
     entry: dict[str, Any]
     source: Path
-    """Where its bytes are."""
+    """The file with its bytes."""
 
     @property
     def filename(self) -> str:
@@ -27,12 +27,12 @@ class Package(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """What conda calls the unpacked folder."""
+        """The name of the unpacked folder."""
         return re.sub(r"(\.conda|\.tar\.bz2)$", "", self.filename)
 
     @property
     def url(self) -> str:
-        """Canonical, with the file's name as it is on disk: conda compares it letter by letter."""
+        """The canonical URL with the file name as on disk: conda compares them literally."""
         url = str(self.entry["url"])
         if not _ADDRESS.fullmatch(url):
             url = "https://bundle.invalid/{}/{}".format(
@@ -42,20 +42,20 @@ class Package(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that is decided before anything is started."""
+    """Every decision of an installation, made before any program starts."""
 
     prefix: Path
     existed: bool
     platform: str
     foreign: bool
-    """Not this machine's platform."""
+    """Whether the platform is not this machine's."""
     python: str
     client: Client | None
     info: CondaInfo | None
     conda: list[Package]
     pip: list[Package]
     rest: bool = False
-    """There is what a killed run had begun to make."""
+    """Whether a killed run has left an unfinished environment."""
 
     @property
     def marks(self) -> bool:

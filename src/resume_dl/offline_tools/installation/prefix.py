@@ -1,4 +1,4 @@
-"""Where the environment is, and whether conda and pip can work there."""
+"""The environment's folder, and checks that conda and pip can work there."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from resume_dl.offline_tools.machine.virtual_packages import current_platform
 
 
 def find_prefix(run: Run, info: CondaInfo | None) -> Path:
-    """The folder of the environment that was asked for. Raises InstallError."""
+    """The folder of the requested environment. Raises InstallError."""
     if run.options.prefix is not None:
         try:
             prefix = run.options.prefix.expanduser()
         except RuntimeError as error:
             what = f"{run.options.prefix}: there is no such user, or no home"
-            raise InstallError(what, "write ./ before a folder whose name begins with ~", 2) from error
+            raise InstallError(what, "write ./ before a folder name that begins with ~", 2) from error
         return fs.absolute(str(prefix))
     if info is None:
         return _venv_of_name(run)
@@ -45,14 +45,14 @@ def find_prefix(run: Run, info: CondaInfo | None) -> Path:
     for place in places:
         if place.exists() or can_be_made(place.parent):
             return place
-    raise InstallError("none of conda's folders for environments can be written to", "give -p PREFIX", 5)
+    raise InstallError("no folder for environments of this conda is writable", "give -p PREFIX", 5)
 
 
 def _venv_of_name(run: Run) -> Path:
-    """Where ``-n`` is without conda: the virtual environment of that name, there or to be made."""
+    """The folder of the virtual environment that ``-n`` names without conda; it may be missing."""
     name, lost = run.options.name, named_and_lost(run)
     if lost or name == "base":
-        what = f"no conda is here that knows where environment {name!r} is"
+        what = f"no conda was found that knows environment {name!r}"
         raise InstallError(f"{what}, {lost}" if lost else what, "give -p PREFIX, the folder of an environment", 5)
     home = run.env.get("USERPROFILE" if WINDOWS else "HOME") or os.path.expanduser("~")  # noqa: PTH111 - it raises nothing
     folder = Path(run.env.get("WORKON_HOME") or f"{home}/.virtualenvs")
@@ -60,19 +60,19 @@ def _venv_of_name(run: Run) -> Path:
     if not folder.is_absolute() or not (prefix.exists() or can_be_made(folder)):
         hint = f"give the folder of the environment, as in -p .{os.sep}{name}"
         raise InstallError(f"no conda is here, and {folder}, for virtual environments, cannot be written", hint, 5)
-    run.told(f"no conda is used: {name!r} is the virtual environment {prefix} (another place: -p PREFIX)")
+    run.log(f"no conda is used: {name!r} is the virtual environment {prefix} (another place: -p PREFIX)")
     return prefix
 
 
 def refuse_prefix(run: Run, plan: Plan) -> None:
-    """Find out before anything is started that pip, or conda, could not work there."""
+    """Raise InstallError if pip or conda could not work in the prefix."""
     if plan.conda and plan.existed and not is_conda_environment(plan.prefix):
         text = f"{plan.prefix} is an environment that conda did not make: it installs nothing into it"
         raise InstallError(text, "choose another place with -p or -n", 2)
     refuse_other_content(plan)
     if plan.conda and not plan.existed and _refuses_blanks(plan) and " " in plan.prefix.name:
-        text = f"conda 25 and newer make no environment whose folder's name has a blank: {plan.prefix}"
-        raise InstallError(text, "choose another name; only its last part is meant", 2)
+        text = f"conda 25 and newer do not make an environment with a blank in its folder name: {plan.prefix}"
+        raise InstallError(text, "choose another name; only the last part of the path matters", 2)
     if not plan.pip or any(each.entry["name"] == "python" for each in plan.conda):
         return
     if plan.existed:
@@ -81,10 +81,10 @@ def refuse_prefix(run: Run, plan: Plan) -> None:
         hint = "install it into an environment that has one: -p PREFIX or -n NAME of an existing one"
         raise InstallError("the bundle has wheels, and no Python for a new environment", hint, 2)
     elif run.options.name and plan.info is not None:
-        hint = "name an environment that is there, or a folder for a new one of this Python: -p PREFIX; or --with pip"
+        hint = "name an existing environment, or a folder for a new one of this Python: -p PREFIX; or --with pip"
         raise InstallError(f"there is no environment {run.options.name!r}, and the bundle brings no Python", hint, 2)
     elif not sys.executable:
-        raise InstallError("it is not known which Python this is", "run install.py with a Python on disk", 5)
+        raise InstallError("the path of this Python is unknown", "run install.py with a Python on disk", 5)
     elif not plan.foreign and current_platform() != plan.platform:
         text = f"the wheels are for {plan.platform}; {sys.executable} is of {current_platform()}"
         raise InstallError(text, "run install.py with a Python of that platform", 5)
@@ -97,7 +97,7 @@ def refuse_other_python(run: Run, plan: Plan, python: Path) -> None:
     wanted = shown(plan.python).split(".")[:2]
     version = ask_version(python, run.env)
     if not version:
-        hint = "give another environment, or a folder that is not there yet"
+        hint = "give another environment, or a new folder"
         raise InstallError(f"{python} does not run", hint, 5)
     if len(wanted) == 2 and version.split(".")[:2] != wanted:
         text = f"the wheels are for Python {'.'.join(wanted)}; {python} is {version}"
@@ -106,9 +106,9 @@ def refuse_other_python(run: Run, plan: Plan, python: Path) -> None:
 
 
 def refuse_other_content(plan: Plan) -> None:
-    """Raise InstallError where a folder is in the way that is no environment."""
+    """Raise InstallError if the prefix is a folder but not an environment."""
     if not plan.existed and not plan.rest and plan.prefix.exists() and not is_empty(plan.prefix):
-        text = f"{plan.prefix} is there, and is no environment"
+        text = f"{plan.prefix} exists and is not an environment"
         raise InstallError(text, "choose another place with -p or -n, or empty it first", 2)
 
 

@@ -11,22 +11,28 @@ from typing import final
 from resume_dl import fs
 from resume_dl.offline_tools.installation.options import InstallError, first_few
 from resume_dl.offline_tools.installation.plan import Plan
-from resume_dl.offline_tools.installation.rest import BEGUN, MAKING, marked_stage, remove_environment, stranger_in
 from resume_dl.offline_tools.installation.stage_places import locked, stage_places, unlock
+from resume_dl.offline_tools.installation.unfinished_environment import (
+    BEGUN,
+    MAKING,
+    foreign_file,
+    marked_stage,
+    remove_environment,
+)
 from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.layout import UNFINISHED
 
 _UNREADABLE_IN_A_LIST = set(",[]{}#'\"" + os.pathsep)
-"""What conda or mamba would take apart in CONDA_PKGS_DIRS."""
+"""Characters at which conda or mamba splits CONDA_PKGS_DIRS."""
 
 
 @final
 class Stage:
-    """A folder for one environment's installation: conda's cache and the lists; held by a lock, gone at the end.
+    """A locked, temporary folder for one environment's installation: conda's cache and the lists.
 
-    In the first of the places that can be written to and whose name conda reads as it is. Its name cannot be guessed,
-    and it is private: in a folder that others may write to, they can make none for us. A run that was killed leaves it
-    behind; the next one for the same environment, which holds the same lock, takes it over.
+    It lies in the first place that is writable and has a name that conda reads literally. It is private and its name
+    cannot be guessed, so other users cannot prepare it. A killed run leaves it behind; the next run for the same
+    environment, under the same lock, takes it over.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -35,13 +41,13 @@ class Stage:
         self.place = stage_places(plan)[-1]
         self.folder = self.place.new()
         self.refused: list[str] = []
-        """Places that other users may have written into, and why they are not used."""
+        """Places that other users may have written to, and why they are not used."""
         self._begun = False
         self._lock = -1
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """To be passed on to a child."""
+        """File descriptors that a child process inherits."""
         return () if WINDOWS else (self._lock,)
 
     def __enter__(self) -> Stage:
@@ -59,19 +65,19 @@ class Stage:
             break
         else:
             tried = (str(place.folder / place.name) for place in stage_places(self.plan))
-            text = "there is no folder that can be written to and that conda would find: tried " + first_few(tried)
+            text = "no folder is writable and readable by conda: tried " + first_few(tried)
             text = "\n".join([text, *self.refused])
             raise InstallError(text, "set CONDA_PKGS_DIRS to a folder of yours, and run it again", 5)
         if self._lock < 0:
-            text = f"another installation into {self.prefix} is at work"
-            raise InstallError(text, "wait until it has ended, then run the same command again", 5)
+            text = f"another process installs into {self.prefix}"
+            raise InstallError(text, "wait until it ends, then run the same command again", 5)
         left = self.place.left()
         marked = marked_stage(self.plan)
         self.folder = marked if marked is not None and marked in left else [*left, self.place.new()][0]
         return self
 
     def begin(self) -> None:
-        """Take over the folder, empty but for the mark. Until then it is as a killed run has left it."""
+        """Take over the folder of a killed run: remove all but the mark."""
         self._begun = True
         for each in self.place.left():
             if each != self.folder:
@@ -84,14 +90,14 @@ class Stage:
                     fs.remove(each)
 
     def mark(self, token: str) -> None:
-        """From here on the environment is ours to remove, should we be killed; without a ``token`` it gets one."""
+        """Mark the environment as unfinished, so that a later run may remove it; make a token if none is given."""
         data = (token or os.urandom(16).hex()).encode("ascii")
         fs.write_file(self.folder / MAKING, data)
         self.prefix.mkdir(parents=True, exist_ok=True)
         fs.write_file(self.prefix / BEGUN, data)
 
     def unmark(self) -> None:
-        """What is made stays."""
+        """Mark the environment as finished."""
         for place in (self.prefix / BEGUN, self.folder / MAKING):
             with suppress(FileNotFoundError):
                 place.unlink()
@@ -101,11 +107,11 @@ class Stage:
     ) -> None:
         if self._begun:
             if kind is not None and marked_stage(self.plan) == self.folder:
-                # conda takes back what it did, and may leave the record of a package without its files (24.7)
+                # conda rolls back, and may leave the record of a package without its files (24.7)
                 with suppress(OSError):
-                    if not stranger_in(self.plan, self.folder):
+                    if not foreign_file(self.plan, self.folder):
                         remove_environment(self.prefix)
-            if marked_stage(self.plan) != self.folder:  # else the next run needs it to tell what is ours there
+            if marked_stage(self.plan) != self.folder:  # else the next run needs it to recognise our files
                 fs.remove(self.folder)
         unlock(self._lock, self.place.lock)
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Where the stage of an installation may be, and the lock that holds it."""
+"""Places for the stage of an installation, and its lock."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from resume_dl.offline_tools.verification.layout import UNFINISHED
 
 
 class StagePlace(NamedTuple):
-    """A folder in which the stage of one environment may be, and how the stage's name begins there."""
+    """A folder for the stage of one environment, and the prefix of the stage's name."""
 
     folder: Path
     name: str
 
     @property
     def lock(self) -> Path:
-        """The same for each run, so that only one works on that environment."""
+        """The lock file, the same for every run on that environment."""
         return self.folder / (self.name + ".lock")
 
     def new(self) -> Path:
-        """The path of a stage that is not there: its name cannot be guessed."""
+        """A new path with a name that cannot be guessed."""
         return self.folder / f"{self.name}-{os.urandom(8).hex()}"
 
     def left(self) -> list[Path]:
-        """The stages that earlier runs of this user left; what another user made, or may have written into, is none."""
+        """Stages left by earlier runs of this user; never one that another user made or may have written to."""
         form = re.compile(re.escape(self.name) + "(-[0-9a-f]{16})?")  # earlier versions added nothing
         try:
             return sorted(path for path in self.folder.iterdir() if form.fullmatch(path.name) and is_own_stage(path))
@@ -41,7 +41,7 @@ class StagePlace(NamedTuple):
 
 
 def stage_places(plan: Plan) -> list[StagePlace]:
-    """Where the stage may be: in conda's caches, so that what it unpacks is linked and later moved, else beside."""
+    """Places for the stage: conda's caches, where packages can be linked and moved, else beside the environment."""
     name = "bundle-" + hashlib.sha256(str(plan.prefix).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     caches = plan.info.pkgs_dirs if plan.info is not None and plan.conda else ()
     return [
@@ -51,7 +51,7 @@ def stage_places(plan: Plan) -> list[StagePlace]:
 
 
 def is_own_stage(folder: Path) -> bool:
-    """Whether this user alone can have written into it."""
+    """Whether only this user can have written to the folder."""
     try:
         fs.check_private(folder, alone=True)
     except OSError:
@@ -60,7 +60,7 @@ def is_own_stage(folder: Path) -> bool:
 
 
 def locked(path: Path) -> int:
-    """A descriptor that holds the lock of this file, which is made; -1 where another has it. Raises OSError."""
+    """Make and lock a file, and return its descriptor; -1 if another process holds it. Raises OSError."""
     while True:
         if path.parent.name == UNFINISHED:
             fs.make_private(path.parent)
@@ -71,18 +71,18 @@ def locked(path: Path) -> int:
         except FileNotFoundError:
             if path.parent.is_dir():
                 raise
-            continue  # its last owner has removed the folder
+            continue  # the previous owner has removed the folder
         if not lock(descriptor):
             os.close(descriptor)
             return -1
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.lstat()):
                 return descriptor
-        os.close(descriptor)  # its last owner removed the file between our open and our lock
+        os.close(descriptor)  # the previous owner removed the file between our open and our lock
 
 
 def unlock(descriptor: int, path: Path) -> None:
-    """Let go, and remove the file: POSIX while it is held, Windows where nobody else has it open."""
+    """Unlock and remove the file: while locked on POSIX, on Windows unless another process has it open."""
     if not WINDOWS:
         with suppress(OSError):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Compare this machine with the one that the bundle was solved for."""
+"""Comparison of this machine with the one that the bundle was solved for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resume_dl.offline_tools.machine.virtual_packages import virtual_packages
 
 
 def compare_machine(run: Run, platform: dict[str, Any], info: CondaInfo | None, name: str) -> None:
-    """Warn where this machine is older or has less than what the bundle was solved for."""
+    """Warn if this machine is older or less capable than the one that the bundle was solved for."""
     have = dict(info.virtual_packages) if info is not None else {}
     have = have or virtual_packages(name, plain_environment(run.env))
     for wanted in platform["virtual_packages"]:
@@ -30,7 +30,7 @@ def compare_machine(run: Run, platform: dict[str, Any], info: CondaInfo | None, 
 
 
 def version_numbers(version: str) -> list[tuple[int, str]]:
-    """To be compared with another's, whatever their length: each number as the count of its digits, and these."""
+    """A sort key of any length: each number as the count of its digits and the digits."""
     found = re.findall(r"0*([0-9]+)", version.partition("=")[0])
     return [(len(digits), digits) for digits in found]
 

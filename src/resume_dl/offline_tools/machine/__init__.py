@@ -1,5 +1,5 @@
-"""What this machine is and has: its conda, its Python and pip, its caches.
+"""Profile of this machine: its conda, its Python and pip, its caches.
 
-The profile leaves the machine, so no host name, user name, path or login is in it. conda is asked as a program and
-never imported: whatever Python runs this need not be conda's.
+The profile leaves the machine, so it holds no host name, user name, path or login. conda runs as a program and is
+never imported, because this Python need not be conda's.
 """

@@ -1,4 +1,4 @@
-"""The programs on this machine that install conda packages; nothing is run."""
+"""The programs on this machine that install conda packages; found without running any."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Client(NamedTuple):
     name: str
     """``conda``, ``mamba`` or ``micromamba``."""
     command: tuple[str, ...]
-    """What to start, before its own arguments."""
+    """The program, with arguments that precede its own."""
 
 
 def find_clients(env: Mapping[str, str] | None = None) -> list[Client]:
-    """conda, then mamba, then micromamba, each wherever it was found, the likeliest first; nothing is run.
+    """Find conda, then mamba, then micromamba, the likeliest places first; nothing is run.
 
     ``RESUME_DL_CONDA`` names the one to use (a program, or a Python that can ``-m conda``), ``none`` hides them all.
     """
@@ -56,7 +56,7 @@ def _places(env: Mapping[str, str]) -> Iterator[Path]:
     for name in ("conda", "mamba", "micromamba"):
         program = find_program(name, env)
         if program is not None:
-            # condabin\conda.bat changes its caller's environment; the program that it calls is what answers.
+            # condabin\conda.bat changes its caller's environment; the program that it calls is used.
             yield from _in_root(program.parent.parent) if program.suffix.lower() == ".bat" else (program,)
     for root in conda_roots(env):
         yield from _in_root(root)

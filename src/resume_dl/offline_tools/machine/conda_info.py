@@ -1,4 +1,4 @@
-"""What a conda says of itself. It is asked as a program and never imported."""
+"""Answers of ``conda info``. conda runs as a program and is never imported."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import re
 import time
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from resume_dl.offline_tools.console import Told, tell
+from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.machine.conda_clients import Client
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
 
 PATIENCE = 60.0
-"""Seconds for all questions to condas: the first start after a boot is slow."""
+"""Seconds for all queries of conda installations: the first start after a boot is slow."""
 _VIRTUAL = re.compile(r"__[a-z0-9][a-z0-9_.-]*")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z_.]*")
 _BUILD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 class CondaInfo(NamedTuple):
-    """What one of them says of itself. ``channels`` may hold logins: never print it (``shareable_channels``)."""
+    """A client's answer. ``channels`` may hold logins: never print it (``shareable_channels``)."""
 
     version: str
     platform: str
-    """conda's subdir; empty where it does not say."""
+    """conda's subdir; empty if missing."""
     virtual_packages: dict[str, str]
-    """``__glibc`` -> ``2.31``, ``__archspec`` -> ``1=x86_64_v3``; empty where it knows none (conda before 4.7)."""
+    """``__glibc`` -> ``2.31``, ``__archspec`` -> ``1=x86_64_v3``; empty for conda before 4.7."""
     channels: tuple[str, ...]
     pkgs_dirs: tuple[str, ...]
     root_prefix: str
     envs_dirs: tuple[str, ...]
     solver: str
     python: str = ""
-    """The path of the Python that it runs in; empty where it does not say."""
+    """The path of the Python that runs it; empty if missing."""
 
 
 def _json_in(text: str) -> Any:
@@ -46,7 +46,7 @@ def _json_in(text: str) -> Any:
 
 
 def plain_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` without ``CONDA_OVERRIDE_*``: they say what the machine is not."""
+    """``env`` without ``CONDA_OVERRIDE_*``, which describe another machine."""
     return {name: value for name, value in env.items() if not name.upper().startswith("CONDA_OVERRIDE_")}
 
 
@@ -54,11 +54,11 @@ def conda_info(
     command: Iterable[str],
     env: Mapping[str, str] | None = None,
     timeout: float = PATIENCE,
-    told: Told | None = None,
+    log: Log | None = None,
 ) -> CondaInfo | None:
-    """What ``<command> info --json`` says, or None: it is not there, fails, or does not answer in time."""
+    """The answer of ``<command> info --json``; None if it is missing, fails, or does not answer in time."""
     env = plain_environment(os.environ if env is None else env)
-    code, text = run_quietly((*command, "info", "--json"), env, timeout, told)
+    code, text = run_quietly((*command, "info", "--json"), env, timeout, log)
     answer = _json_in(text) if code == 0 else None
     if not isinstance(answer, dict):
         return None
@@ -82,13 +82,13 @@ def conda_info(
 
 
 def public_version(version: str) -> str:
-    """A version without its local part, which one of a source checkout has; empty for what is none."""
+    """A version without its local part (source checkouts have one); empty if invalid."""
     version = version.partition("+")[0]
     return version if _VERSION.fullmatch(version) else ""
 
 
 def _one(value: Any) -> str:
-    """A text; the only one of a list, as micromamba gives some."""
+    """A text, or the single text of a list (micromamba)."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, str) else ""
@@ -111,20 +111,20 @@ def _virtual(rows: Any) -> dict[str, str]:
 
 
 def first_answer(
-    clients: Iterable[Client], env: Mapping[str, str], timeout: float = PATIENCE, told: Told = tell
+    clients: Iterable[Client], env: Mapping[str, str], timeout: float = PATIENCE, log: Log = tell
 ) -> tuple[Client, CondaInfo] | None:
-    """The first client that answers, within ``timeout`` seconds for all of them together; ``told`` who is awaited."""
+    """The first client that answers, within ``timeout`` seconds for all; ``log`` gets the name of a slow one."""
     deadline = time.monotonic() + timeout
     for client in clients:
         left = deadline - time.monotonic()
-        info = conda_info(client.command, env, left, told) if left > 0 else None
+        info = conda_info(client.command, env, left, log) if left > 0 else None
         if info is not None and (info.version or info.platform):
             return client, info
     return None
 
 
 def channel_priority(client: Client, env: Mapping[str, str]) -> str | None:
-    """``strict``, ``flexible`` or ``disabled``; None where the client does not say."""
+    """``strict``, ``flexible`` or ``disabled``; None if unknown."""
     if client.name != "conda":
         return None
     command = (*client.command, "config", "--show", "channel_priority", "--json")

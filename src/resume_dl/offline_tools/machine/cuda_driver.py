@@ -26,16 +26,16 @@ for place in sys.argv[1:]:
 
 
 def cuda_version(env: Mapping[str, str]) -> str | None:
-    """The newest CUDA that the driver can run (``12.2``), or None: no driver, or nobody can say."""
+    """The newest CUDA that the driver can run (``12.2``); None without a driver or if unknown."""
     number = ""
     if sys.executable:
-        # In a process of its own: a driver's library that fits badly ends its process, not an exception.
+        # In a separate process: an incompatible driver library may crash it.
         command = (sys.executable, "-I", "-c", _ASK_DRIVER, *_driver_libraries(env))
         code, text = run_quietly(command, env, SHORT)
         number = text.strip() if code == 0 else ""
     if re.fullmatch(r"[0-9]{4,6}", number):
         return str(int(number) // 1000) + "." + str(int(number) % 1000 // 10)
-    return _asked_of_nvidia_smi(env)
+    return _nvidia_smi_version(env)
 
 
 def _driver_libraries(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def _driver_libraries(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(folder + name for folder in folders for name in ("libcuda.so.1", "libcuda.so"))
 
 
-def _asked_of_nvidia_smi(env: Mapping[str, str]) -> str | None:
+def _nvidia_smi_version(env: Mapping[str, str]) -> str | None:
     places = [find_program("nvidia-smi", env)]
     if WINDOWS:
         places.append(Path(env.get("SYSTEMROOT", "C:/Windows"), "System32", "nvidia-smi.exe"))

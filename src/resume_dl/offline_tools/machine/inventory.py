@@ -1,4 +1,4 @@
-"""What lies in package caches and wheel folders, by digest."""
+"""Inventory of package caches and wheel folders, by digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Iterable
 
 from resume_dl.byte_units import show_bytes
-from resume_dl.offline_tools.console import Told, tell
+from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.machine.package_places import existing_folders
 from resume_dl.offline_tools.machine.programs import SECONDS_BETWEEN_LINES, is_file
@@ -23,10 +23,10 @@ _HEX = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}"
 
 
 class _Progress:
-    """A line every few seconds while much is hashed; bytes."""
+    """A progress line every few seconds while files are hashed."""
 
-    def __init__(self, size: int, told: Told) -> None:
-        self.size, self.told = size, told
+    def __init__(self, size: int, log: Log) -> None:
+        self.size, self.log = size, log
         self.done = 0
         self.next = time.monotonic() + SECONDS_BETWEEN_LINES
 
@@ -34,28 +34,28 @@ class _Progress:
         self.done += count
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + SECONDS_BETWEEN_LINES
-            self.told(f"  {show_bytes(self.done)} of {show_bytes(self.size)}")
+            self.log(f"  {show_bytes(self.done)} of {show_bytes(self.size)}")
 
 
-def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tell) -> dict[str, list[dict[str, Any]]]:
-    """What lies in these package caches and wheel folders: whole archives and wheels, hashed here; unpacked packages.
+def inventory(packages: Iterable[Path], wheels: Iterable[Path], log: Log = tell) -> dict[str, list[dict[str, Any]]]:
+    """List archives and wheels of these folders, hashed here, and unpacked packages.
 
-    ``told`` gets lines for people; a file that cannot be read is named there and left out. Names carry no folder.
+    ``log`` gets lines for people; an unreadable file is named there and left out. Names carry no folder.
     """
     caches = existing_folders(packages)
     found: dict[str, list[dict[str, Any]]] = {"packages": [], "wheels": [], "unpacked": []}
-    archives = _files(caches, ARCHIVES, told)
-    known = _files(existing_folders(wheels), (".whl",), told)
+    archives = _files(caches, ARCHIVES, log)
+    known = _files(existing_folders(wheels), (".whl",), log)
     sizes = sum(size for _, size in (*archives, *known))
     if archives or known:
-        told(f"hashing {len(archives) + len(known)} files, {show_bytes(sizes)}, in the caches of this machine")
-    progress = _Progress(sizes, told)
+        log(f"hashing {len(archives) + len(known)} files, {show_bytes(sizes)}, in the caches of this machine")
+    progress = _Progress(sizes, log)
     for kind, files in (("packages", archives), ("wheels", known)):
         for path, _ in files:
             try:
                 size, sha256, md5 = hash_file(path, progress)
             except OSError as error:
-                told("left out: " + str(path) + ": " + (error.strerror or str(error)))
+                log("left out: " + str(path) + ": " + (error.strerror or str(error)))
                 continue
             entry = {"filename": path.name, "size": size, "sha256": sha256}
             found[kind].append({**entry, "md5": md5} if kind == "packages" else entry)
@@ -63,18 +63,18 @@ def inventory(packages: Iterable[Path], wheels: Iterable[Path], told: Told = tel
     return {kind: _each_once(entries) for kind, entries in found.items()}
 
 
-def _files(folders: Iterable[Path], endings: tuple[str, ...], told: Told) -> list[tuple[Path, int]]:
+def _files(folders: Iterable[Path], endings: tuple[str, ...], log: Log) -> list[tuple[Path, int]]:
     found = []
     for folder in folders:
         try:
             names = sorted(place.name for place in folder.iterdir() if place.name.endswith(endings))
         except OSError as error:
-            told("left out: " + str(folder) + ": " + (error.strerror or str(error)))
+            log("left out: " + str(folder) + ": " + (error.strerror or str(error)))
             continue
         for name in names:
             path = folder / name
             if not _FILE_NAME.fullmatch(name):
-                told("left out: " + str(path) + ": this is no package's name")
+                log("left out: " + str(path) + ": not a valid package file name")
                 continue
             with suppress(OSError):
                 if path.is_file():
@@ -83,7 +83,7 @@ def _files(folders: Iterable[Path], endings: tuple[str, ...], told: Told) -> lis
 
 
 def _unpacked(caches: Iterable[Path], archives: Iterable[str]) -> list[dict[str, Any]]:
-    """Packages of which only the folder is left: with the digest that conda noted, not one found here."""
+    """Packages without their archive, with the digest from conda's record."""
     whole = {name[: -len(ending)] for name in archives for ending in ARCHIVES if name.endswith(ending)}
     found = []
     for cache in caches:

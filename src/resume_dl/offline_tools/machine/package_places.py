@@ -1,4 +1,4 @@
-"""The folders of this machine in which archives and wheels lie."""
+"""Folders of this machine that hold archives and wheels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.offline_tools.machine.programs import WINDOWS, home
 
 
 class ProbeError(Exception):
-    """What ends a run: its text, what to do next, and the exit code."""
+    """An error that ends a run: message, hint and exit code."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class ProbeError(Exception):
 
 
 def pkgs_dirs(info: CondaInfo | None, env: Mapping[str, str] | None = None) -> list[Path]:
-    """The package caches of this machine that are there: those that a client named, then where others keep theirs."""
+    """Existing package caches of this machine: those that a client names, then the usual places."""
     env = os.environ if env is None else env
     named = [Path(place) for place in info.pkgs_dirs] if info is not None else []
     if env.get("RESUME_DL_CONDA", "").strip().lower() != "none":
@@ -37,7 +37,7 @@ def pkgs_dirs(info: CondaInfo | None, env: Mapping[str, str] | None = None) -> l
 
 
 def wheel_dirs(env: Mapping[str, str] | None = None) -> list[Path]:
-    """The folder that resume-dl keeps wheels in, if it is there."""
+    """resume-dl's wheel folder, if it exists."""
     env = os.environ if env is None else env
     own = env.get("RESUME_DL_CACHE_DIR", "").strip()
     if own:
@@ -52,7 +52,7 @@ def wheel_dirs(env: Mapping[str, str] | None = None) -> list[Path]:
 
 
 def existing_folders(places: Iterable[Path]) -> list[Path]:
-    """Those of them that are there, each once."""
+    """Those that exist, without duplicates."""
     found: dict[str, Path] = {}
     for place in places:
         with suppress(OSError):
@@ -62,11 +62,11 @@ def existing_folders(places: Iterable[Path]) -> list[Path]:
 
 
 def named_folders(places: Iterable[str]) -> list[Path]:
-    """Folders that the user named. Raises ProbeError for what is none."""
+    """Folders that the user named. Raises ProbeError for a path that is not a folder."""
     found = []
     for place in places:
         path = Path(place).expanduser().absolute()
         if not existing_folders([path]):
-            raise ProbeError(str(place) + " is no folder", "name one that is there, or leave it out", 2)
+            raise ProbeError(str(place) + " is not a folder", "name an existing folder, or leave it out", 2)
         found.append(path)
     return found

@@ -29,7 +29,7 @@ print("%d.%d.%d" % sys.version_info[:3], pip, sep="\\n")
 
 
 def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
-    """Versions of the Python that pip installs for and of its pip, or None where no Python has one.
+    """Versions of the Python that pip installs for and of its pip; None if no Python has pip.
 
     ``RESUME_DL_PIP_PYTHON``, else the active environment's, else the one that runs this, else the first on PATH.
     """
@@ -58,7 +58,7 @@ def _pythons(env: Mapping[str, str]) -> list[Path]:
 
 
 def python_of(prefix: Path) -> Path:
-    """The path of an environment's Python, which need not be there."""
+    """The path of an environment's Python, which may be missing."""
     if not WINDOWS:
         return prefix / "bin" / "python"
     of_venv = prefix / "Scripts" / "python.exe"

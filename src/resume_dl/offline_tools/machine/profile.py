@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from resume_dl.offline_tools.console import Told, tell
+from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.machine.conda_clients import find_clients
 from resume_dl.offline_tools.machine.conda_info import channel_priority, first_answer, plain_environment
 from resume_dl.offline_tools.machine.package_places import pkgs_dirs
@@ -20,30 +20,30 @@ CREATED_BY = "resume-dl probe.py"
 
 
 class Profile(NamedTuple):
-    """The answer, and where to look for what this machine has."""
+    """A profile, and the client's answer that locates the caches."""
 
     answer: dict[str, Any]
     """target.json without its inventory."""
     pkgs_dirs: tuple[Path, ...]
 
 
-def look(env: Mapping[str, str] | None = None, told: Told = tell, created_by: str = CREATED_BY) -> Profile:
+def look(env: Mapping[str, str] | None = None, log: Log = tell, created_by: str = CREATED_BY) -> Profile:
     """This machine's profile, without its inventory."""
     env = os.environ if env is None else env
     clients = find_clients(env)
-    answered = first_answer(clients, env, told=told)
+    answered = first_answer(clients, env, log=log)
     if clients and answered is None:
-        told("note: " + clients[0].name + " is here and did not answer; this machine is described without it")
+        log("note: " + clients[0].name + " does not answer; this machine is described without it")
     client, info = answered or (None, None)
     subdir = (info.platform if info is not None else "") or current_platform()
     packages = (info.virtual_packages if info is not None else {}) or virtual_packages(subdir, plain_environment(env))
     if "__musl" in packages:
-        told("note: this is a system with musl; conda's packages for Linux, and most wheels, are made for glibc")
+        log("note: this system uses musl; conda packages for Linux, and most wheels, need glibc")
     conda = None
     if client is not None and info is not None:
         channels, left = shareable_channels(info.channels, subdir)
         if left:
-            told(f"note: channels left out: {left}: only this machine can reach them, or they may hold a login")
+            log(f"note: channels left out: {left}: only this machine can reach them, or they may hold a login")
         conda = {
             "client": client.name,
             "version": info.version,

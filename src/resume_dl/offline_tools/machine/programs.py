@@ -1,4 +1,4 @@
-"""Programs of this machine: found on PATH, and run to their end."""
+"""Programs of this machine: search on PATH, and runs with a time-out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Iterable, Mapping
+from typing import IO, Iterable, Iterator, Mapping
 
-from resume_dl.offline_tools.console import Told
+from resume_dl.offline_tools.console import Log
 
 SHORT = 30.0
 """Seconds for a Python, a driver's library or nvidia-smi."""
@@ -20,31 +21,34 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 def run_quietly(
-    command: Iterable[str], env: Mapping[str, str], timeout: float, told: Told | None = None
+    command: Iterable[str], env: Mapping[str, str], timeout: float, log: Log | None = None
 ) -> tuple[int | None, str]:
-    """Run a program to its end: its exit code and what it printed on stdout; (None, "") where it cannot be had.
+    """Run a program and return its exit code and stdout; (None, "") if it cannot run or does not end.
 
-    Whatever it started is gone too. It stands in its own folder: ``-m`` would run what lies in the user's. ``told``
-    gets a line where it takes long.
+    Its child processes are ended too. It runs in an empty folder, because ``-m`` imports from the current one. ``log``
+    gets a line if it takes long.
     """
     line = list(command)
     try:
-        with tempfile.TemporaryFile() as out:  # no pipe: a grandchild that keeps one open would hang its reader
-            process = subprocess.Popen(
-                line,
-                env=dict(env),
-                cwd=str(Path(line[0]).parent),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                start_new_session=not WINDOWS,
-                creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
-            )
+        with tempfile.TemporaryFile() as out:  # no pipe: a grandchild that keeps it open would block the reader
+            with _interrupt_deferred() as interrupted:
+                process = subprocess.Popen(
+                    line,
+                    env=dict(env),
+                    cwd=str(Path(line[0]).parent),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=not WINDOWS,
+                    creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
+                )
             try:
+                if interrupted:
+                    raise KeyboardInterrupt
                 code = _wait(process, min(timeout, SECONDS_BETWEEN_LINES))
                 if code is None and timeout > SECONDS_BETWEEN_LINES:
-                    if told is not None:
-                        told(
+                    if log is not None:
+                        log(
                             "waiting for "
                             + " ".join(line)
                             + f", for {timeout - SECONDS_BETWEEN_LINES:.0f} s more at most"
@@ -57,8 +61,22 @@ def run_quietly(
         return None, ""
 
 
+@contextmanager
+def _interrupt_deferred() -> Iterator[list[int]]:
+    """Collect Ctrl-C inside: raised while Popen starts a program, it would leave one that no code knows of."""
+    interrupted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted  # signals are the main thread's
+        return
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> int | None:
-    """Its exit code, or None where it has none after so many seconds."""
+    """The exit code; None if it has not ended after ``timeout`` seconds."""
     try:
         return process.wait(max(0.0, timeout))
     except subprocess.TimeoutExpired:
@@ -73,7 +91,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it is not waited for
+    with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: do not wait
         process.wait(5)
 
 
@@ -83,7 +101,7 @@ def _text(out: IO[bytes]) -> str:
 
 
 def is_file(place: Path) -> bool:
-    """Whether it is a file; False too where nobody may look (a folder of PATH, an alias of the Windows Store)."""
+    """Whether it is a file; False if access is denied (a folder of PATH, a Windows Store alias)."""
     try:
         return place.is_file()
     except OSError:
@@ -91,7 +109,7 @@ def is_file(place: Path) -> bool:
 
 
 def find_program(name: str, env: Mapping[str, str]) -> Path | None:
-    """The first program of this name on PATH; never one in the current folder, which may be a bundle's."""
+    """The first program of this name on PATH; never in the current folder, which may be a bundle."""
     endings = [ending for ending in env.get("PATHEXT", ".EXE;.BAT").split(";") if ending] if WINDOWS else [""]
     for folder in env.get("PATH", "").split(os.pathsep):
         if Path(folder).is_absolute():
@@ -103,9 +121,9 @@ def find_program(name: str, env: Mapping[str, str]) -> Path | None:
 
 
 def home(env: Mapping[str, str]) -> Path:
-    """The user's home as ``~`` means it."""
+    """The user's home, as for ``~``."""
     named = env.get("USERPROFILE" if WINDOWS else "HOME", "")
     try:
         return Path(named) if named else Path.home()
     except RuntimeError:
-        return Path(os.sep)  # a user that the system has no record of
+        return Path(os.sep)  # a user unknown to the system

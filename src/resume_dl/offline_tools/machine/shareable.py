@@ -1,4 +1,4 @@
-"""Channels' addresses that may leave this machine."""
+"""Channel URLs that may leave this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCHEMES = ("http", "https", "s3", "gs", "oci", "ftp")
 
 
 def shareable_channels(urls: Iterable[str], subdir: str) -> tuple[list[str], int]:
-    """The channels' addresses without login, token and subdir, each once; and how many are left out.
+    """The channel URLs without login, token, subdir and duplicates; and how many are left out.
 
-    Left out is what only this machine can reach (``file:``, its own name), and what cannot be told from a login.
+    Left out are URLs that only this machine can reach (``file:``, its own name) and those that may hold a login.
     """
     kept: dict[str, None] = {}
     left: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""What this machine is, as conda's virtual packages (CEP 30), found without any conda."""
+"""conda's virtual packages for this machine (CEP 30), found without conda."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LEVELS = (
     ("x86_64_v3", ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave")),
     ("x86_64_v4", ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
 )
-"""Levels of the x86-64 psABI, by the names that /proc/cpuinfo gives their features; each needs those before it."""
+"""Levels of the x86-64 psABI by feature names of /proc/cpuinfo; each includes the previous ones."""
 
 
 def current_platform() -> str:
-    """The subdir, as conda names it, for the Python that runs this: its own size counts, not the kernel's."""
+    """Conda's subdir for the running Python; its word size counts, not the kernel's."""
     if WINDOWS:
         return {"win32": "win-32", "win-arm64": "win-arm64"}.get(sysconfig.get_platform(), "win-64")
     system = {"darwin": "osx", "zos": "zos"}.get(sys.platform, sys.platform.rstrip("0123456789"))
@@ -39,7 +39,7 @@ def current_platform() -> str:
 
 
 def virtual_packages(subdir: str, env: Mapping[str, str]) -> dict[str, str]:
-    """This machine's, found without any conda: name -> version, or ``version=build``."""
+    """Virtual packages of this machine: name -> version, or ``version=build``."""
     found: dict[str, str | None] = {}
     if subdir.startswith("linux-"):
         kernel = re.match(r"\d+\.\d+(\.\d+)?(\.\d+)?", platform.release())
@@ -57,7 +57,7 @@ def virtual_packages(subdir: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str | None]:
-    """The C library of a Linux and its version: ``glibc`` or ``musl``; None where nobody can tell the version."""
+    """The C library of a Linux and its version: ``glibc`` or ``musl``; None if its version is unknown."""
     with suppress(ValueError, OSError, AttributeError):
         family, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         if family == "glibc" and version:
@@ -65,7 +65,7 @@ def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str
     family, version = platform.libc_ver()
     if family in ("glibc", "musl") and version:
         return family, version
-    # musl has neither; its loader says its version when it is run without a program (PEP 656)
+    # musl has neither; its loader prints its version when run without a program (PEP 656)
     for loader in sorted(loaders.glob("ld-musl-*.so.1")):
         with suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run(
@@ -79,7 +79,7 @@ def libc(env: Mapping[str, str], loaders: Path = Path("/lib")) -> tuple[str, str
 
 def _macos(env: Mapping[str, str]) -> str | None:
     version = platform.mac_ver()[0]
-    if version == "10.16":  # what a Python built for an older system is told by every newer one
+    if version == "10.16":  # newer systems report this version to a Python built for an older one
         place = "/usr/bin/sw_vers"
         code, text = run_quietly((place, "-productVersion"), {**env, "SYSTEM_VERSION_COMPAT": "0"}, SHORT)
         version = text.strip() if code == 0 and text.strip() else version
@@ -87,7 +87,7 @@ def _macos(env: Mapping[str, str]) -> str | None:
 
 
 def _archspec(subdir: str) -> str | None:
-    """The least that is sure: the family, and on Linux the level that the kernel's flags prove."""
+    """The certain minimum: the family, and on Linux the level that the kernel's flags prove."""
     machine = subdir.partition("-")[2]
     name = {"64": "x86_64", "arm64": "m1" if subdir.startswith("osx-") else "aarch64"}.get(machine, machine)
     if name not in ("x86_64", "m1", "aarch64", "ppc64le"):

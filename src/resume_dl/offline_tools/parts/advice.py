@@ -1,4 +1,4 @@
-"""What a join came to, and what to do next, as lines for people."""
+"""The result of a join and the next steps, as lines for people."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from resume_dl.offline_tools.parts.parts_list import JOINING
 
 
 def summary(report: Report) -> str:
-    """What it came to, in a line."""
+    """The result in one line."""
     whole = report.whole
     if report.joined:
-        return f"{report.path}  is whole: {whole.size:,} bytes, sha256 {whole.sha256}"
+        return f"{report.path}  is complete: {whole.size:,} bytes, sha256 {whole.sha256}"
     kinds = [(len(report.missing), "missing"), (len(report.damaged), "damaged")]
     said = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
     return f"{whole.name} cannot be joined yet: of {len(whole.parts)} parts {said}"
 
 
 def advice(report: Report) -> list[str]:
-    """What to do next, in lines."""
+    """The next steps, in lines."""
     if report.joined:
         return _how_to_unpack(report.path) if is_bundle(report.path) else []
     again = list(report.missing) + list(report.damaged)
     lines = ["missing: " + name for name in report.missing]
     lines += [f"damaged: {name} ({why})" for name, why in report.damaged.items()]
     if len(report.damaged) == len(report.whole.parts):
-        lines.append("all of them: the list may be of another bundle; copy it again too")
+        lines.append("all parts differ: the list may belong to another bundle; copy it again too")
     which = "this part" if len(again) == 1 else "these parts"
     lines.append(f"copy {which} again, and run the same command")
     if len(again) < len(report.whole.parts):
-        lines.append(f"all others are kept in {report.path}{JOINING}, and are not needed any more")
+        lines.append(f"the others are kept in {report.path}{JOINING}, and are no longer needed")
     return lines
 
 

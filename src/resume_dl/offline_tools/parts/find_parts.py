@@ -1,4 +1,4 @@
-"""The list that is meant by a folder, a list, a part or the whole file's name."""
+"""Search for the list of parts by a folder, a list, a part or the whole file's name."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _PART = re.compile(r"(?P<name>.+)\.[0-9]{3,4}")
 
 
 def find_list(what: Path) -> Path:
-    """The list that is meant by a folder, a list, a part or the whole file's name; raises JoinError."""
+    """Find the list of parts by a folder, a list, a part or the whole file's name; raises JoinError."""
     if what.is_dir():
         return _list_in(what)
     name = what.name
@@ -23,7 +23,7 @@ def find_list(what: Path) -> Path:
             return what.with_name(stem + LIST)
     if exists(what) or any(exists(what.with_name(part_name(stem, 1, 1))) for stem in stems):
         raise _without_list(stems[-1])
-    raise JoinError(f"{what} is not there", "name X.tar.parts.json, or the folder that it lies in", USAGE)
+    raise JoinError(f"{what} does not exist", "name X.tar.parts.json, or the folder that it lies in", USAGE)
 
 
 def _list_in(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Put the parts of a file together again."""
+"""The join of the parts of a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHUNK = 1024 * 1024
 
 
 class Report(NamedTuple):
-    """What ``join`` found: where the whole file lies now, or what is missing and what is damaged (name: why)."""
+    """The result of ``join``: the path of the whole file, or the missing and damaged parts (name: why)."""
 
     path: Path
     whole: Parts
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """0, 1 or 4."""
+        """0 joined, 1 parts missing, 4 parts damaged."""
         return 0 if self.joined else DAMAGED if self.damaged else MISSING
 
 
@@ -49,11 +49,11 @@ def join(
     out: Path | None = None,
     *,
     remove_parts: bool = False,
-    told: Callable[[str], object] = lambda _: None,
+    log: Callable[[str], object] = lambda _: None,
 ) -> Report:
     """Join the parts that ``what`` names into ``out`` (a file or a folder; else beside the list).
 
-    ``told`` gets a line for each part. Raises JoinError for what is about no part.
+    ``log`` gets a line for each part. Raises JoinError for errors that concern no single part.
     """
     target = what
     try:
@@ -62,7 +62,7 @@ def join(
         target = out or path.with_name(whole.name)
         if target.is_dir():
             target = target / whole.name
-        report = _join(whole, path.parent, target, told)
+        report = _join(whole, path.parent, target, log)
     except OSError as error:
         raise _of_this_machine(error, target) from error
     if report.joined and remove_parts:
@@ -70,11 +70,11 @@ def join(
     return report
 
 
-def _join(whole: Parts, folder: Path, target: Path, told: Callable[[str], object]) -> Report:
+def _join(whole: Parts, folder: Path, target: Path, log: Callable[[str], object]) -> Report:
     if exists(target):
         if not _is_whole(whole, target):
             hint = "move it away, or choose another name with -o"
-            raise JoinError(f"{target} is there already, and is another file", hint, MACHINE)
+            raise JoinError(f"{target} exists already, and is another file", hint, MACHINE)
         return Report(target, whole, joined=True)
     joining = target.with_name(target.name + JOINING)
     begun = exists(joining)
@@ -86,14 +86,14 @@ def _join(whole: Parts, folder: Path, target: Path, told: Callable[[str], object
         damaged: dict[str, str] = {}
         for part in whole.parts:
             if begun and _digest(file, part.offset, part.size) == part.sha256:
-                told(f"{part.name}  joined by an earlier run")
+                log(f"{part.name}  joined by an earlier run")
                 continue
             why = _take(whole, part, folder / part.name, file)
             if why is None:
                 missing.append(part.name)
             elif why:
                 damaged[part.name] = why
-            told(f"{part.name}  {'MISSING' if why is None else 'DAMAGED: ' + why if why else 'good'}")
+            log(f"{part.name}  {'MISSING' if why is None else 'DAMAGED: ' + why if why else 'good'}")
         file.flush()
         os.fsync(file.fileno())
         if missing or damaged:
@@ -101,15 +101,15 @@ def _join(whole: Parts, folder: Path, target: Path, told: Callable[[str], object
         file.truncate(whole.size)
         _compare_whole(whole, file, joining)
     if exists(target):
-        raise JoinError(f"{target} has appeared meanwhile", "look at it, and try again", MACHINE)
+        raise JoinError(f"{target} was made meanwhile by another process", "look at it, and try again", MACHINE)
     replace(joining, target)
     return Report(target, whole, joined=True)
 
 
 def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> str | None:
-    """Copy a part to its place: "" where it is good, None where it is missing, else what is wrong with it.
+    """Copy a part to its place: "" if it is good, None if it is missing, else what is wrong with it.
 
-    What a damaged one leaves there is never believed: its digest is not the part's.
+    Bytes of a damaged part are never accepted: their digest is not the part's.
     """
     try:
         found = path.stat()
@@ -118,7 +118,7 @@ def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> str | None:
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     if not stat.S_ISREG(found.st_mode):
-        return "it is no file"
+        return "it is not a file"
     if found.st_size != part.size:
         return f"it has {found.st_size:,} bytes instead of {part.size:,}"
     digest = hashlib.sha256()
@@ -127,7 +127,7 @@ def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> str | None:
     while True:
         try:
             chunk = next(source, b"")
-        except OSError as error:  # a bad spot of a stick
+        except OSError as error:  # a bad sector
             return f"it cannot be read: {error.strerror}"
         if not chunk:
             break
@@ -137,8 +137,8 @@ def _take(whole: Parts, part: Part, path: Path, file: BinaryIO) -> str | None:
         return ""
     other = [each.name for each in whole.parts if each.sha256 == digest.hexdigest()]
     if other:
-        return f"it holds what belongs in {other[0]}"
-    return "its bytes are not those that it was made with"
+        return f"it has the content of {other[0]}"
+    return "its digest is wrong"
 
 
 def _read(path: Path, size: int) -> Iterator[bytes]:
@@ -177,13 +177,13 @@ def _compare_whole(whole: Parts, file: BinaryIO, joining: Path) -> None:
     for part in whole.parts:
         if _digest(file, part.offset, part.size) != part.sha256:
             raise JoinError(
-                f"{joining} does not give back what was written of {part.name}",
+                f"{joining} does not return the bytes written for {part.name}",
                 "this disk cannot be trusted: choose a folder on another one with -o",
                 MACHINE,
             )
     raise JoinError(
-        f"{whole.name}{LIST} is wrong: every part is as it says, the whole is not",
-        "copy it again together with the parts, all from one place",
+        f"{whole.name}{LIST} is wrong: every part has the digest it states, the whole file has not",
+        "copy it again together with the parts, all from one source",
         DAMAGED,
     )
 

@@ -1,4 +1,4 @@
-"""The unfinished whole: opened under a lock, where it fits on the disk, and renamed when it is whole."""
+"""The unfinished file ``X.tar.joining``: free space, lock, and the final rename."""
 
 import os
 import shutil
@@ -17,12 +17,12 @@ _RENAME_TRIES, _RENAME_PAUSE = 20, 0.05
 
 
 def check_room(whole: Parts, joining: Path) -> None:
-    """Raise JoinError where the whole does not fit on the disk."""
+    """Raise JoinError if the whole file does not fit on the disk."""
     have = 0
     if exists(joining):
         found = joining.lstat()
         if not stat.S_ISREG(found.st_mode):
-            raise JoinError(f"{joining} is no file", "move it away, or choose another name with -o", MACHINE)
+            raise JoinError(f"{joining} is not a file", "move it away, or choose another name with -o", MACHINE)
         have = min(found.st_size, getattr(found, "st_blocks", sys.maxsize) * 512, whole.size)
     free = shutil.disk_usage(str(joining.parent)).free
     if whole.size - have > free:
@@ -34,7 +34,7 @@ def check_room(whole: Parts, joining: Path) -> None:
 
 
 def open_locked(joining: Path) -> BinaryIO:
-    """The unfinished file, locked: what another process finishes meanwhile must not be written any more."""
+    """Open and lock the unfinished file; one that another process has finished meanwhile is not written."""
     fd = fs.open_regular(joining, os.O_RDWR | os.O_CREAT)
     try:
         mine = lock(fd) and os.path.samestat(os.fstat(fd), joining.lstat())
@@ -42,12 +42,12 @@ def open_locked(joining: Path) -> BinaryIO:
         mine = False
     if not mine:
         os.close(fd)
-        raise JoinError(f"another process joins {joining}", "wait until it has ended", MACHINE)
+        raise JoinError(f"another process is joining {joining}", "wait until it ends", MACHINE)
     return os.fdopen(fd, "r+b")
 
 
 def replace(source: Path, target: Path) -> None:
-    """Rename over ``target``; virus scanners hold new files for some ten milliseconds (Windows). Raises OSError."""
+    """Rename over ``target``, with retries: virus scanners hold new files briefly (Windows). Raises OSError."""
     for attempt in range(_RENAME_TRIES):
         try:
             source.replace(target)

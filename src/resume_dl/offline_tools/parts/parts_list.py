@@ -17,13 +17,13 @@ JOINING = ".joining"
 SCRIPT = "join.py"
 MOST_PARTS = 9999
 _LONGEST_LIST = 16 * 1024 * 1024
-"""Ten times what a list of 9999 parts takes."""
+"""Ten times the size of a list of 9999 parts."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 MISSING, USAGE, DAMAGED, MACHINE, STOPPED = 1, 2, 4, 5, 130
 
 
 class JoinError(Exception):
-    """Nothing can be joined: what and why, what to do next, and the exit code."""
+    """An error that ends a join: message, hint and exit code."""
 
     def __init__(self, message: str, hint: str, exit_code: int) -> None:
         super().__init__(message)
@@ -51,29 +51,29 @@ class Parts(NamedTuple):
 
 
 def part_name(name: str, number: int, count: int) -> str:
-    """The name of part ``number`` (from 1) of ``count``: ``X.tar.001``, with four digits only where they are needed."""
+    """The name of part ``number`` (from 1) of ``count``: ``X.tar.001``, with four digits if needed."""
     return f"{name}.{number:0{max(3, len(str(count)))}d}"
 
 
 def self_digest(document: dict[str, Any]) -> str:
-    """The ``digest`` of a list: sha256 of all else in it, however its lines were broken on the way."""
+    """The ``digest`` of a list: sha256 of its other content, independent of line ends."""
     rest = {key: value for key, value in document.items() if key != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read_list(path: Path) -> Parts:
-    """Read ``X.tar.parts.json``; raises JoinError for one that is damaged, or not to be believed.
+    """Read ``X.tar.parts.json``; raises JoinError for one that is damaged or invalid.
 
     ``{"schema": 1, "kind": "resume-dl parts", "name", "size", "sha256", "parts": [{"name", "size", "sha256"}, ...],
     "digest"}``: bytes, lower-case hex, ``digest`` as ``self_digest``.
     """
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise JoinError(f"{path} is no file", "move it away, and copy the list again", DAMAGED)
+        if path.exists() and not path.is_file():  # opening a pipe would block
+            raise JoinError(f"{path} is not a file", "move it away, and copy the list again", DAMAGED)
         with path.open("rb") as file:
             text = file.read(_LONGEST_LIST + 1)
     except OSError as error:
-        raise JoinError(describe_error(path, error), "look at this file and its permissions", MACHINE) from error
+        raise JoinError(describe_error(path, error), "check this file and its permissions", MACHINE) from error
     name = path.name
     again = f"copy {name} again from where the parts were made"
     try:
@@ -81,18 +81,18 @@ def read_list(path: Path) -> Parts:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise JoinError(f"{name} is damaged: it is no JSON object", again, DAMAGED)
+        raise JoinError(f"{name} is damaged: it is not a JSON object", again, DAMAGED)
     if document.get("kind") != KIND:
-        raise JoinError(f"{name} is no list of parts of resume-dl's", again, DAMAGED)
+        raise JoinError(f"{name} is not a parts list of resume-dl", again, DAMAGED)
     if document.get("digest") != self_digest(document):
-        raise JoinError(f"{name} is damaged: its digest is not the one that it states", again, DAMAGED)
+        raise JoinError(f"{name} is damaged: its digest differs from the one it states", again, DAMAGED)
     if document.get("schema") != SCHEMA:
         hint = "use the join.py that was made with the parts"
-        raise JoinError(f"{name} is of a newer kind than this script knows", hint, USAGE)
+        raise JoinError(f"{name} has a newer schema than this script knows", hint, USAGE)
     wrong = _wrong_with(document)
     if wrong:
         hint = "do not use it; " + again
-        raise JoinError(f"{name} cannot be right: {wrong}", hint, DAMAGED)
+        raise JoinError(f"{name} is invalid: {wrong}", hint, DAMAGED)
     parts, offset = [], 0
     for each in document["parts"]:
         parts.append(Part(each["name"], offset, each["size"], each["sha256"]))
@@ -103,7 +103,7 @@ def read_list(path: Path) -> Parts:
 def _wrong_with(document: dict[str, Any]) -> str:
     name, parts = document.get("name"), document.get("parts")
     if not isinstance(name, str) or not is_plain(name):
-        return f"{name!r} is no name of a file in a folder"
+        return f"{name!r} is not a plain file name"
     if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
         return f"it lists no parts, or more than {MOST_PARTS}"
     for number, each in enumerate(parts, 1):
@@ -112,24 +112,24 @@ def _wrong_with(document: dict[str, Any]) -> str:
             return f"its part {number} is not called {expected}"
     for each in [document, *parts]:
         if type(each.get("size")) is not int or each["size"] <= 0:
-            return "the size of {} is no number of bytes".format(each["name"])
+            return "the size of {} is not a number of bytes".format(each["name"])
         if not isinstance(each.get("sha256"), str) or not _DIGEST.fullmatch(each["sha256"]):
-            return "the sha256 of {} is none".format(each["name"])
+            return "the sha256 of {} is invalid".format(each["name"])
     if sum(each["size"] for each in parts) != document["size"]:
-        return "the sizes of its parts do not add up to the whole"
+        return "the sizes of its parts do not add up to its size"
     return ""
 
 
 def is_plain(name: str) -> bool:
-    """Whether it names a file of one folder, on every platform, and shows as it is on a terminal."""
+    """Whether ``name`` is a printable file name without folders, valid on every platform."""
     return len(name) <= 240 and name.isprintable() and "/" not in name and not unsafe_path(name)
 
 
 def printable(text: str) -> str:
-    """Without what would move a terminal's cursor: file names are found as somebody made them."""
+    """Replace control characters: file names are untrusted."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def describe_error(path: object, error: OSError) -> str:
-    """The path and what the system says of it."""
+    """The path and the system's error text."""
     return f"{path}: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""Headers of a tar, read so that what is verified is what GNU tar, bsdtar and ``tarfile`` unpack."""
+"""Headers of a tar, parsed so that GNU tar, bsdtar and ``tarfile`` unpack exactly what is verified."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _USTAR, _GNU = b"ustar\x0000", b"ustar  \0"
 _OCTAL = re.compile(rb"([0-7]+)[ \0]+")
 _BLANK = re.compile(rb"[ \0]*")
 _UNREAD_FIELDS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))
-"""Mode, owner, group, time and device numbers: of no use here, but other programs give up where one is malformed."""
+"""Mode, owner, group, time and device numbers: unused here, but other programs fail if one is malformed."""
 _PAX_RECORDS = re.compile(
     rb"path|size|[amc]time|[ug]id|[ug]name|comment|LIBARCHIVE\.(creationtime|xattr\..+)|RHT\.security\.selinux"
     rb"|SCHILY\.(dev|ino|nlink|fflags|(acl|xattr)\..+)"
 )
-"""What tar programs write of plain files. ``SCHILY.realsize``, for one, is a size to bsdtar only."""
+"""pax keys that tar programs write for plain files. ``SCHILY.realsize``, for one, is a size only to bsdtar."""
 
 
 class BrokenTarError(Exception):
-    """The tar cannot be read further; says why."""
+    """A tar that cannot be read further; the message says why."""
 
 
 def parse_header(header: bytes) -> tuple[str, int, bytes]:
-    """Name, size and type. Raises _BrokenTarError."""
+    """Name, size and type. Raises BrokenTarError."""
     if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
-        raise BrokenTarError("is damaged, or is no tar,")
+        raise BrokenTarError("is damaged, or not a tar,")
     magic, kind = header[257:265], header[156:157]
     if magic not in (_USTAR, _GNU):
-        raise BrokenTarError("is no tar of a kind that bundles have,")
+        raise BrokenTarError("is not a tar of a kind that bundles use,")
     if kind in _REFUSED_EXTENSIONS:
         raise BrokenTarError(f"has {_REFUSED_EXTENSIONS[kind]}, which no bundle's tar has,")
     for start, end in _UNREAD_FIELDS:
@@ -45,7 +45,7 @@ def parse_header(header: bytes) -> tuple[str, int, bytes]:
 
 
 def _field(field: bytes) -> bytes:
-    """A text up to its NUL, behind which nothing may stand. Raises _BrokenTarError."""
+    """A text up to its NUL, after which only NULs may follow. Raises BrokenTarError."""
     text, _, rest = field.partition(b"\0")
     if any(rest):
         raise BrokenTarError("has a damaged header")
@@ -55,7 +55,7 @@ def _field(field: bytes) -> bytes:
 def _number(field: bytes) -> int:
     """Octal digits and what ends them, nothing else: programs differ in signs, blanks before it, and base 256.
 
-    A file of 8 GiB or more has its size in a pax record. Raises _BrokenTarError.
+    A file of 8 GiB or more has its size in a pax record. Raises BrokenTarError.
     """
     found = _OCTAL.fullmatch(field)
     if found is None:
@@ -68,21 +68,21 @@ def _text(name: bytes) -> str:
 
 
 class Extension(NamedTuple):
-    """What an extended header says of the member that follows it; None: nothing."""
+    """Values of an extended header for the next member; None if absent."""
 
     name: str | None
     size: int | None
 
 
 def _parse_long_name(content: bytes) -> Extension:
-    """GNU's: the name and a NUL. Raises _BrokenTarError."""
+    """A GNU long name: the name and a NUL. Raises BrokenTarError."""
     return Extension(_text(_field(content)), None)
 
 
 def _parse_pax(content: bytes) -> Extension:
-    """Records ``<length> <key>=<value>`` and a line's end; none twice. Raises _BrokenTarError."""
+    """Records ``<length> <key>=<value>`` and a newline, without duplicates. Raises BrokenTarError."""
     found: dict[bytes, bytes] = {}
-    if b"hdrcharset=" in content:  # tarfile looks for it in values too
+    if b"hdrcharset=" in content:  # tarfile searches values for it too
         raise BrokenTarError("has names in another encoding than UTF-8,")
     while content:
         length = content.partition(b" ")[0]

@@ -1,4 +1,4 @@
-"""A bundle in an uncompressed tar, read where it is needed."""
+"""A bundle in an uncompressed tar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resume_dl.offline_tools.verification.layout import REMAKE, UNFINISHED
 
 _LONGEST_EXTENSION = 1 << 16
 _MOST_MEMBERS = 1 << 20
-"""Twice the files that the longest manifest lists."""
+"""Twice the number of files in the longest manifest."""
 _TAR_KINDS = {
     b"1": "a hard link",
     b"2": "a symbolic link",
@@ -30,9 +30,9 @@ _WITHOUT_BYTES = (b"1", b"2", b"3", b"4", b"5", b"6")
 
 
 class TarSource(Source):
-    """A bundle in an uncompressed tar: plain files, and the folders that other programs put in.
+    """A bundle in an uncompressed tar: plain files, and folders that other programs add.
 
-    Its headers are read at once, its files where they are needed. Bytes that belong to no file must be zero.
+    Headers are read first, files when needed. Bytes that belong to no file must be zero.
     """
 
     def __init__(self, path: Path, file: BinaryIO, report: Report) -> None:
@@ -50,12 +50,12 @@ class TarSource(Source):
         except BrokenTarError as broken:
             self.cut = str(broken)
             after = f" after {shown(last)}" if last else ""
-            hint = "copy the whole tar again, then verify it again: what follows could not be looked at"
+            hint = "copy the whole tar again, then verify it again: the rest could not be read"
             what = "truncated" if "ends" in self.cut else "damaged"
             report.add(path.name, what, f"{self.cut}{after}", hint)
 
     def open(self, path: str) -> BinaryIO:
-        """The file's bytes, read from the tar."""
+        """Open a file inside the tar."""
         return piece(self._file, self._starts[path], self.entries[path])
 
     def _enter(self, name: str, size: int, start: int, kind: bytes, report: Report) -> None:
@@ -86,7 +86,7 @@ class TarSource(Source):
             self._starts[path] = start
 
     def _members(self) -> Iterator[tuple[str, int, int, bytes]]:
-        """Name, size, where its bytes begin, and type of each. Raises _BrokenTarError."""
+        """Yield name, size, offset of the bytes and type of each member. Raises BrokenTarError."""
         at = count = 0
         extension: Extension | None = None
         while True:
@@ -100,7 +100,7 @@ class TarSource(Source):
             name, size, kind = parse_header(header)
             if kind in EXTENSIONS:
                 if extension is not None:
-                    raise BrokenTarError("gives one file two extended headers,")
+                    raise BrokenTarError("has two extended headers for one file,")
                 if size > _LONGEST_EXTENSION:
                     raise BrokenTarError(f"has a name of {show_bytes(size)}")
                 extension = EXTENSIONS[kind](self._take(at, size))
@@ -127,7 +127,7 @@ class TarSource(Source):
         return found
 
     def _skip_padding(self, at: int, size: int) -> int:
-        """Where the next header is."""
+        """The offset of the next header."""
         padding = -size % TAR_BLOCK
         if any(self._take(at + size, padding)):
             raise BrokenTarError("is damaged between its files")
@@ -138,4 +138,4 @@ class TarSource(Source):
         self._take(at, TAR_BLOCK)
         self._file.seek(at)
         if any(any(block) for block in blocks(self._file)):
-            raise BrokenTarError("has something behind its end")
+            raise BrokenTarError("has data after its end")

@@ -1,4 +1,4 @@
-"""Unpack a bundle from a tar, so that nothing is written outside, or unverified."""
+"""Unpacking of a verified bundle from a tar into a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.byte_units import show_bytes
-from resume_dl.offline_tools.console import Told, shown
+from resume_dl.offline_tools.console import Log, shown
 from resume_dl.offline_tools.file_pieces import blocks, native
 from resume_dl.offline_tools.tarred.tar_check import open_tar
 from resume_dl.offline_tools.tarred.tar_source import TarSource
@@ -30,13 +30,13 @@ def unpack(
     manifest_sha256: str | None = None,
     allowed_signers: Path | None = None,
     signer: str | None = None,
-    told: Told | None = None,
+    log: Log | None = None,
 ) -> Report:
-    """Verify a tar and lay its files into ``folder``, new, empty, or left by an ``unpack`` that failed.
+    """Verify a tar and unpack it into ``folder``, which is new, empty, or left by an ``unpack`` that failed.
 
-    No file gets its name before its bytes are verified, and nothing is written outside. Where anything is wrong with
-    the tar's list or names, nothing is written at all. Where files are damaged, the others are laid out and the
-    manifest is not; the same call continues once the tar was copied again. Raises UsageError.
+    No file gets its name before it is verified, and nothing is written outside. If the tar's list or names are wrong,
+    nothing is written. If files are damaged, the others are unpacked without the manifest; the same call continues
+    once the tar was copied again. Raises UsageError.
     """
     tar, folder = Path(tar), Path(folder)
     wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
@@ -46,30 +46,30 @@ def unpack(
             source = TarSource(tar, file, report)
             expected = list_files(source, wanted, report)
             if not report.problems:
-                _Unpacking(source, native(folder), report, told).run(expected)
+                _Unpacking(source, native(folder), report, log).run(expected)
     except OSError as error:
         why = f"cannot be unpacked into {shown(str(folder))}: {shown(error.strerror or str(error))}"
-        report.add(str(tar), "machine", why, "look at both disks, then unpack it again: what is laid out is kept")
+        report.add(str(tar), "machine", why, "check both disks, then unpack it again: unpacked files are kept")
     return report
 
 
 class _Unpacking:
-    """Lays verified files of a tar into a folder: each in a folder aside until its bytes are right."""
+    """One run of ``unpack``; each file stays in a staging folder until it is verified."""
 
-    def __init__(self, source: TarSource, root: Path, report: Report, told: Told | None) -> None:
+    def __init__(self, source: TarSource, root: Path, report: Report, log: Log | None) -> None:
         self._source = source
         self._root = root
-        # by it the same bundle is known again, and nothing of another is mixed with it
-        self._aside = root / UNFINISHED / f"unpack-{report.manifest_sha256[:16]}"
+        # the name identifies the bundle, so files of another are not mixed in
+        self._staging = root / UNFINISHED / f"unpack-{report.manifest_sha256[:16]}"
         self._rooms: set[Path] = set()
         self._report = report
-        self._told = told
+        self._log = log
 
     def run(self, expected: list[Expected]) -> None:
-        """All of them, the manifest last: until then the folder is an unfinished bundle. Raises OSError."""
+        """Unpack the files, the manifest last: until then the bundle is unfinished. Raises OSError."""
         if not self._prepare(sum(self._source.entries[each.path] for each in expected)):
             return
-        judge = Judge(expected, self._source, self._report, self._told)
+        judge = Judge(expected, self._source, self._report, self._log)
         for each in expected:
             self._lay(each, judge)
         if self._report.problems:
@@ -82,13 +82,15 @@ class _Unpacking:
             fs.remove(self._root / UNFINISHED)
 
     def _prepare(self, needed: int) -> bool:
-        """Whether there is a folder for it, and room."""
-        aside = _is_plain_folder(self._root / UNFINISHED) and _is_plain_folder(self._aside)
-        if not aside and self._root.exists() and any(self._root.iterdir()):
+        """Whether the folder can be used and there is room."""
+        is_begun = _is_plain_folder(self._root / UNFINISHED) and _is_plain_folder(self._staging)
+        if not is_begun and self._root.exists() and any(self._root.iterdir()):
             hint = "name a folder that does not exist yet"
-            self._report.add(str(self._root), "machine", "is not empty, and this bundle was not begun there", hint)
+            self._report.add(
+                str(self._root), "machine", "is not empty, and not an unfinished copy of this bundle", hint
+            )
             return False
-        self._aside.mkdir(parents=True, exist_ok=True)
+        self._staging.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(str(self._root)).free
         done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
         if needed - done > free:
@@ -104,19 +106,19 @@ class _Unpacking:
         if _is_there(each, target, judge):
             judge.passed(each, self._source.entries[each.path])
             return
-        part = self._aside / "part"
+        part = self._staging / "part"
         with suppress(FileNotFoundError):
             part.unlink()
         with self._source.open(each.path) as file, part.open("xb") as out:
             out.writelines(blocks(file))
-        with part.open("rb", buffering=0) as written:  # what was written is hashed, and not what was read
+        with part.open("rb", buffering=0) as written:  # hash the written file, not the bytes read
             right = judge.is_right(each, written, os.fstat(written.fileno()).st_size)
             right = right and look_inside(each, written, self._report, deep=self._report.trust == "accidents")
         if right:
             part.replace(target)
 
     def _room(self, path: str) -> Path | None:
-        """The file's place, its folders made; None, and a problem, where one of them leads elsewhere."""
+        """The file's path, with its folders made; None, and a problem reported, if a folder is a link."""
         at = self._root
         for part in path.split("/")[:-1]:
             at /= part
@@ -132,7 +134,7 @@ class _Unpacking:
 
 
 def _is_there(each: Expected, target: Path, judge: Judge) -> bool:
-    """Whether an earlier run laid it."""
+    """Whether an earlier run has unpacked the file."""
     if target.is_symlink() or not target.is_file():
         return False
     with target.open("rb", buffering=0) as file:

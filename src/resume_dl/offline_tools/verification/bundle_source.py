@@ -1,4 +1,4 @@
-"""Where a bundle's files are: a folder, or whatever else can open them by path."""
+"""The source of a bundle's files: a folder, or anything that opens them by path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from resume_dl.offline_tools.verification.readers import LEFTOVER_FOLDERS
 
 
 class Expected(NamedTuple):
-    """A file that has to be there; ``size`` None where only SHA256SUMS could be read."""
+    """A required file; ``size`` is None if only SHA256SUMS could be read."""
 
     path: str
     size: int | None
@@ -33,37 +33,37 @@ class Expected(NamedTuple):
 
 
 class Source:
-    """Where a bundle's files are: a folder or a tar."""
+    """The source of a bundle's files: a folder or a tar."""
 
     def __init__(self) -> None:
         self.entries: dict[str, int] = {}
         """Size of each plain file, by path."""
         self.odd: set[str] = set()
-        """Paths that were refused already: nobody is told that they are missing."""
+        """Paths already reported as refused, and so not as missing."""
         self.unfinished = False
         self.folders: set[str] = set()
         """Paths of a tar's folders."""
         self.unpacked_by_others = False
-        """Whether a program that knows nothing of the manifest may unpack all of it, what is not listed too: a tar."""
+        """Whether other programs may unpack unlisted files too: a tar."""
         self.cut = ""
-        """Where a tar cannot be read further; what is behind it is not called missing."""
+        """Whether a tar ends in an unreadable part; files in it are not reported as missing."""
 
     def open(self, path: str) -> BinaryIO:
-        """The file's bytes, seekable. Raises OSError."""
+        """Open a file for reading, seekable. Raises OSError."""
         raise NotImplementedError
 
     def same(self, there: str, wanted: str) -> bool:
-        """Whether the file found as ``there`` can be opened as ``wanted``: a disk that does not tell case apart."""
+        """Whether the file found as ``there`` opens as ``wanted`` (a case-insensitive disk)."""
         del there, wanted
         return False
 
 
 def read_whole(source: Source, path: str, longest: int, report: Report) -> bytes | None:
-    """A small file's bytes; None where it is not there, empty or too large, which is reported."""
+    """Read a small file; None, and a problem reported, if it is missing, empty or too large."""
     size = source.entries.get(path)
     if size is None:
         if path not in source.odd and not source.cut:
-            report.add(path, "missing", "is not there", COPY_AGAIN)
+            report.add(path, "missing", "is missing", COPY_AGAIN)
     elif size == 0:
         report.add(path, "truncated", "is empty", COPY_AGAIN)
     elif size > longest:
@@ -78,7 +78,7 @@ def read_whole(source: Source, path: str, longest: int, report: Report) -> bytes
 
 
 class FolderSource(Source):
-    """A bundle's folder. Links, junctions and devices in it are reported, and nobody follows them."""
+    """A bundle's folder. Links, junctions and devices in it are reported and never followed."""
 
     def __init__(self, folder: Path, report: Report) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class FolderSource(Source):
                 self.odd.add(below)
                 continue
             if not below and MANIFEST not in names and SUMS not in names:
-                # whatever this folder is, nobody wants to hear of all that lies in it
+                # this is not a bundle's folder: do not list everything in it
                 names = [name for name in names if name == UNFINISHED]
             for name in names:
                 path = f"{below}/{name}" if below else name
@@ -112,7 +112,7 @@ class FolderSource(Source):
                 elif path == UNFINISHED:
                     self.unfinished = True
                 elif LEFTOVER_FOLDERS.fullmatch(name.casefold()):
-                    # not looked into: these are often closed to everybody but the system
+                    # not read: often accessible only to the system
                     report.warn(path, LEFT_BY_SYSTEM)
                 else:
                     waiting.append(path)
@@ -121,9 +121,9 @@ class FolderSource(Source):
         return self._root / path
 
     def open(self, path: str) -> BinaryIO:
-        """The file's bytes, to its true end. Raises OSError."""
+        """Open a file for reading to its actual end. Raises OSError."""
         file = self._path(path).open("rb", buffering=0)
-        # read to its true end: a file that grew since is damaged
+        # to its actual end: a file that has grown is damaged
         return piece(file, 0, os.fstat(file.fileno()).st_size, own=True)
 
     def same(self, there: str, wanted: str) -> bool:
@@ -135,11 +135,11 @@ class FolderSource(Source):
 
 
 _NAME_SURROGATE = 0x20000000
-"""The bit of a reparse tag that says: this is another file's name (ntifs.h, IsReparseTagNameSurrogate)."""
+"""The name-surrogate bit of a reparse tag (ntifs.h, IsReparseTagNameSurrogate)."""
 
 
 def odd_kind(found: os.stat_result) -> str:
-    """What a file is that is neither plain nor a folder; empty for those."""
+    """The kind of a file that is neither plain nor a folder; else empty."""
     if stat.S_ISLNK(found.st_mode):
         return "a symbolic link"
     if getattr(found, "st_reparse_tag", 0) & _NAME_SURROGATE:

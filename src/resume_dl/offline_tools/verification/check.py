@@ -1,10 +1,10 @@
-"""Verify a bundle, before anything of it is used."""
+"""The verification of a whole bundle."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from resume_dl.offline_tools.console import Told
+from resume_dl.offline_tools.console import Log
 from resume_dl.offline_tools.verification.bundle_source import FolderSource, Source
 from resume_dl.offline_tools.verification.files_listed import list_files
 from resume_dl.offline_tools.verification.findings import Report
@@ -19,27 +19,26 @@ def check(
     manifest_sha256: str | None = None,
     allowed_signers: Path | None = None,
     signer: str | None = None,
-    told: Told | None = None,
+    log: Log | None = None,
     deep: bool = False,
 ) -> Report:
-    """Verify a bundle's folder; ``told`` gets a line every few seconds.
+    """Verify a bundle's folder; ``log`` gets a line every few seconds.
 
-    Packages are looked into, for members that would be written elsewhere, where the bundle is not vouched for by a
-    digest or a signature, or it is asked for: ``deep``. Raises UsageError for options that do not go together, and
-    nothing for a bundle, however hostile.
+    Packages are inspected, for members that would be written elsewhere, if no digest or signature vouches for the
+    bundle, or with ``deep``. Raises UsageError for conflicting options, and nothing for a hostile bundle.
     """
     folder = Path(folder)
     wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
     report = Report()
-    check_source(FolderSource(folder, report), wanted, report, told, deep=deep)
+    check_source(FolderSource(folder, report), wanted, report, log, deep=deep)
     return report
 
 
-def check_source(source: Source, wanted: Wanted, report: Report, told: Told | None, *, deep: bool) -> None:
-    """Verify all that is in ``source``; see ``check``."""
+def check_source(source: Source, wanted: Wanted, report: Report, log: Log | None, *, deep: bool) -> None:
+    """Verify the content of ``source``; see ``check``."""
     expected = list_files(source, wanted, report)
     deep = deep or report.trust == "accidents"
-    judge = Judge(expected, source, report, told)
+    judge = Judge(expected, source, report, log)
     for each in expected:
         if each.path not in source.entries:
             continue

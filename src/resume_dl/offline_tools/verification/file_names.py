@@ -1,4 +1,4 @@
-"""Names of files that are safe on every platform."""
+"""File names that are safe on every platform."""
 
 import unicodedata
 
@@ -8,14 +8,14 @@ _LONGEST_PATH = 1000
 
 
 def unsafe_path(path: str) -> str:
-    """Why ``path`` may not be used below a bundle on every platform; empty where it may.
+    """Why ``path`` is not safe below a bundle on every platform; empty if it is.
 
     Windows' rules are Microsoft's "Naming Files, Paths, and Namespaces".
     """
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        return "is no UTF-8"
+        return "is not UTF-8"
     if not path or path.startswith("/"):
         return "is empty or absolute"
     if len(path) > _LONGEST_PATH:
@@ -24,5 +24,5 @@ def unsafe_path(path: str) -> str:
 
 
 def folded(path: str) -> str:
-    """Equal for paths that are one file on a disk that tells neither case nor Unicode forms apart."""
+    """A key that is equal for paths that differ only in case or Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

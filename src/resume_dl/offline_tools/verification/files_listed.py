@@ -1,4 +1,4 @@
-"""The files that have to be there, by the manifest, or by SHA256SUMS where the manifest is of no use."""
+"""The required files, from the manifest, or from SHA256SUMS if the manifest is unusable."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from resume_dl.offline_tools.verification.wanted import Wanted
 _LONGEST_MANIFEST = 256 << 20
 """50,000 packages take 40 MB."""
 _PLAIN_URL = re.compile(r"https?://[\w.:+!~%=-]+/[\w.:/+!~%=-]*")
-"""Without login, and without letters that a shell would read."""
+"""A URL without login or characters with a meaning to a shell."""
 
 
 def list_files(source: Source, wanted: Wanted, report: Report) -> list[Expected]:
-    """What has to be there, sorted by path; what is missing or added is reported."""
+    """The required files, sorted by path; missing and added ones are reported."""
     expected = _read_list(source, wanted, report)
     _compare_names(source, expected, report)
     return expected
 
 
 def _read_list(source: Source, wanted: Wanted, report: Report) -> list[Expected]:
-    """What has to be there, by the manifest, or by SHA256SUMS where the manifest is of no use; sorted by path."""
+    """The required files, from the manifest or, if it is unusable, from SHA256SUMS; sorted by path."""
     if source.unfinished:
         report.add(
             UNFINISHED,
             "unfinished",
-            "this bundle is unfinished",
+            "the bundle is unfinished",
             "run `resume-dl bundle create` to its end where it is made, then copy the bundle again; one that was "
             "unpacked from a tar: unpack that again, into the same folder",
         )
@@ -56,7 +56,7 @@ def _read_list(source: Source, wanted: Wanted, report: Report) -> list[Expected]
             report.add(
                 MANIFEST,
                 "unfinished",
-                f"is not there, nor is {SUMS}: this is no bundle, or an unfinished one",
+                f"is missing, and so is {SUMS}: this is not a bundle, or an unfinished one",
                 f"name the folder that holds {MANIFEST}, or run `resume-dl bundle create` to its end",
             )
         return []
@@ -74,7 +74,7 @@ def _read_list(source: Source, wanted: Wanted, report: Report) -> list[Expected]
         report.add(SUMS, "damaged", unclear, COPY_AGAIN)
     elif listed is not None and recorded != report.manifest_sha256:
         if known or not recorded or is_damaged_copy(recorded, report.manifest_sha256):
-            report.add(SUMS, "damaged", f"its line for {MANIFEST} is not what it was made as", COPY_AGAIN)
+            report.add(SUMS, "damaged", f"its line for {MANIFEST} is damaged", COPY_AGAIN)
         else:
             report.add(
                 MANIFEST,
@@ -104,12 +104,12 @@ def _read_list(source: Source, wanted: Wanted, report: Report) -> list[Expected]
     if listed is not None and not any(problem.path == SUMS for problem in report.problems):
         line = first_difference(listed, [*expected, Expected(MANIFEST, None, report.manifest_sha256, "")])
         if line:
-            report.add(SUMS, "damaged", f"line {line} is not what {MANIFEST} says", COPY_AGAIN)
+            report.add(SUMS, "damaged", f"line {line} does not agree with {MANIFEST}", COPY_AGAIN)
     return expected
 
 
 def listed_in_manifest(manifest: dict[str, Any]) -> list[Expected]:
-    """All that lies in the bundle; what a delta leaves to the target does not."""
+    """The files in the bundle, without those that a delta expects on the target."""
     packages = [each for each in manifest["packages"] if each["included"]]
     return [
         Expected(each["path"], each["size"], each["sha256"], _plain_url(each.get("url", "")))
@@ -118,14 +118,14 @@ def listed_in_manifest(manifest: dict[str, Any]) -> list[Expected]:
 
 
 def _plain_url(url: str) -> str:
-    """The address if it can be shown and typed; empty where it may hold a login or a token."""
+    """The URL if it can be shown and typed; empty if it may hold a login or a token."""
     return url if _PLAIN_URL.fullmatch(url) and "/t/" not in url else ""
 
 
 def _compare_names(source: Source, expected: list[Expected], report: Report) -> None:
-    """Report what is missing and what was added; what is there under another spelling is found."""
+    """Report missing, added and misspelled files."""
     if not expected and report.manifest is None:
-        return  # what belongs here is unknown, and was told
+        return  # the required files are unknown, which is reported already
     wanted = {each.path for each in expected}
     added = [path for path in source.entries if path not in wanted and path not in (MANIFEST, SUMS)]
     spelt = {folded(path): path for path in added}
@@ -137,23 +137,23 @@ def _compare_names(source: Source, expected: list[Expected], report: Report) -> 
             source.entries[path] = source.entries.pop(other)
             added.remove(other)
         elif path in source.odd or source.cut or any(path.startswith(odd + "/") for odd in source.odd):
-            continue  # was told
+            continue  # reported already
         elif other is not None:
-            report.add(path, "missing", f"is not there, but {shown(other)}", "give the file its name again")
+            report.add(path, "missing", f"is missing, but {shown(other)}", "rename the file")
         else:
-            report.add(path, "missing", "is not there", COPY_AGAIN)
+            report.add(path, "missing", "is missing", COPY_AGAIN)
     for path in sorted(added):
         reader = read_by(path)
         if path == SIGNATURE and any(problem.path == SUMS for problem in report.problems):
-            continue  # whether it belongs here would stand there
+            continue  # the unreadable list would name it
         if path == SIGNATURE:
-            report.add(path, "added", f"is no part of this bundle: {SUMS} does not list it", REMOVE_IT)
+            report.add(path, "added", f"is not part of this bundle: {SUMS} does not list it", REMOVE_IT)
         elif reader:
-            report.add(path, "added", f"is no part of this bundle, and {reader} would read it", REMOVE_IT)
+            report.add(path, "added", f"is not part of this bundle, and {reader} would read it", REMOVE_IT)
         elif source.unpacked_by_others:
-            report.add(path, "added", "is no part of this bundle, and tar would unpack it", TAR_WITHOUT_IT)
+            report.add(path, "added", "is not part of this bundle, and tar would unpack it", TAR_WITHOUT_IT)
         elif not is_leftover(path.casefold().split("/")):
-            report.warn(path, "is no part of this bundle; nothing of it will be used")
+            report.warn(path, "is not part of this bundle and will not be used")
         else:
             report.warn(path, LEFT_BY_SYSTEM)
     rooms = {path[:at] for path in [*wanted, *OWN_FILES] for at, letter in enumerate(path) if letter == "/"}

@@ -1,4 +1,4 @@
-"""What a verification came to, for a program and as lines for people."""
+"""Findings of a verification, for programs and as lines for people."""
 
 from __future__ import annotations
 
@@ -8,70 +8,70 @@ from resume_dl.byte_units import show_bytes
 from resume_dl.offline_tools.console import shown
 
 _MOST_OF_A_KIND = 20
-"""Warnings that are told; 5,000 files of somebody's own would hide the verdict."""
+"""Warnings shown of each kind: thousands of foreign files would hide the verdict."""
 
-EMPTY = "is empty, as a variable that nobody has set; leave the option out if nothing is to be compared"
+EMPTY = "is empty, as an unset variable is; leave the option out if nothing is to be compared"
 
 
 class UsageError(ValueError):
-    """The caller's options do not go together; nothing is said of the bundle."""
+    """Conflicting or invalid options; says nothing about the bundle."""
 
 
 class Problem(NamedTuple):
-    """What is wrong with one file, for a program and for people."""
+    """A problem with one file, for programs and people."""
 
     path: str
-    """Below the bundle, as it was found; print ``text``, in which nothing unprintable is left."""
+    """Path below the bundle, as found and unescaped; print ``text`` instead."""
     what: str
     """``missing``, ``truncated``, ``damaged``, ``swapped``, ``added``, ``unsafe``, ``unfinished``, ``untrusted``,
-    ``newer`` (made by a newer resume-dl), or ``machine``: this machine's disk or programs, and not the bundle."""
+    ``newer`` (made by a newer resume-dl), or ``machine``: a fault of this machine's disk or programs."""
     text: str
     hint: str
 
 
 class Report:
-    """What a verification came to; whole and to be used only where ``problems`` is empty."""
+    """The result of a verification; the bundle may be used only if ``problems`` is empty."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.manifest: dict[str, Any] | None = None
-        """The parsed manifest; None where it is missing, damaged or hostile."""
+        """The parsed manifest; None if it is missing, damaged or hostile."""
         self.manifest_sha256 = ""
-        """Of the manifest that is there; empty where none is."""
+        """Digest of the manifest found; empty if missing."""
         self.trust = "accidents"
-        """``signature``, ``digest``, or ``accidents``: whoever can change the bundle can change its manifest too."""
+        """``signature``, ``digest``, or ``accidents``: only accidental damage is detected."""
         self.signer = ""
-        """Who signed it, where ``trust`` is ``signature``."""
+        """The signer's name, if ``trust`` is ``signature``."""
         self.verified: set[str] = set()
-        """Paths of the files that were hashed and found right, with all their ``bytes``."""
+        """Paths of the verified files; ``bytes`` is their total size."""
         self.bytes = 0
         self.unlooked: list[str] = []
-        """Paths of .conda packages that were to be looked into, by a Python that cannot unpack them."""
+        """Paths of .conda packages that could not be inspected: this Python has no zstandard."""
 
     @property
     def exit_code(self) -> int:
-        """0 whole, 4 bytes that cannot be trusted, 5 where this machine failed."""
+        """0 valid, 4 invalid, 5 if this machine failed."""
         if any(problem.what == "machine" for problem in self.problems):
             return 5
         return 4 if self.problems else 0
 
     def add(self, path: str, what: str, text: str, hint: str) -> None:
-        """One more problem; ``text`` goes on after the path."""
+        """Add a problem; ``text`` follows the path."""
         self.problems.append(Problem(path, what, f"{shown(path)}: {text}", hint))
 
     def warn(self, path: str, text: str) -> None:
-        """One more warning."""
+        """Add a warning."""
         self.warnings.append(Problem(path, "warning", f"{shown(path)}: {text}", ""))
 
     def add_unreadable(self, path: str, error: OSError) -> None:
-        """One more problem: this machine cannot read a file."""
-        hint = "look at this disk and the file's permissions; copy it again if it can be read where it came from"
+        """Add a problem: this machine cannot read a file."""
+        hint = "check this disk and the file's permissions; copy the file again if it is readable at its origin"
         self.add(path, "machine", f"cannot be read: {shown(error.strerror or str(error))}", hint)
 
 
 def lines(report: Report) -> list[str]:
-    """The report as lines for people, problems first; a hint that several share stands once, after the last of them."""
+    """The report as lines for people, problems first; a shared hint follows the last of its problems."""
     found = [f"warning: {text}" for text in _few(report.warnings)]
     for number, problem in enumerate(report.problems):
         found.append(f"error: {problem.text}")
@@ -81,19 +81,19 @@ def lines(report: Report) -> list[str]:
     if report.manifest_sha256:
         found.append(f"manifest sha256: {report.manifest_sha256}")
     if report.problems:
-        verdict = "not to be used" if report.exit_code == 4 else "this machine failed"
+        verdict = "must not be used" if report.exit_code == 4 else "this machine failed"
         found.append("{}: {}".format(verdict, _count(len(report.problems), "problem")))
         return found
     if report.unlooked:
         packages = _count(len(report.unlooked), ".conda package")
-        found.append(f"warning: {packages} not looked into: this Python has no zstandard, conda's own has")
+        found.append(f"warning: {packages} not inspected: this Python has no zstandard, conda's own has")
     if report.trust == "signature":
         found.append(f"trust: signed by {shown(report.signer)}")
     elif report.trust == "digest":
-        found.append("trust: its manifest has the digest that you gave")
+        found.append("trust: the manifest has the given digest")
     else:
         found.append(
-            "trust: only accidents are caught; who can change this bundle can change its list. Against that, compare "
+            "trust: only accidental damage is detected: an attacker could change the list too. Against that, compare "
             "the digest that `bundle create` printed (--manifest-sha256) or check a signature (--allowed-signers)"
         )
     found.append("verified: {}, {}".format(_count(len(report.verified), "file"), show_bytes(report.bytes)))
@@ -101,7 +101,7 @@ def lines(report: Report) -> list[str]:
 
 
 def _few(warnings: list[Problem]) -> list[str]:
-    """Of each kind of warning the first ones, and how many more there are."""
+    """The first warnings of each kind, and the number of the others."""
     texts: list[str] = []
     kinds: dict[str, int] = {}
     for warning in warnings:

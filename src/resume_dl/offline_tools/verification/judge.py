@@ -1,4 +1,4 @@
-"""Hold files against what they should be."""
+"""Comparison of files with their expected size and digest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import BinaryIO
 
 from resume_dl.byte_units import show_bytes
-from resume_dl.offline_tools.console import Told, shown
+from resume_dl.offline_tools.console import Log, shown
 from resume_dl.offline_tools.file_pieces import blocks
 from resume_dl.offline_tools.verification.bundle_source import Expected, Source
 from resume_dl.offline_tools.verification.findings import Report
@@ -18,21 +18,19 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Judge:
-    """Holds files against what they should be. A file with another's size and digest was swapped with it."""
+    """Compares files with the expected ones. A file with another's size and digest counts as swapped."""
 
-    def __init__(self, expected: list[Expected], source: Source, report: Report, told: Told | None) -> None:
+    def __init__(self, expected: list[Expected], source: Source, report: Report, log: Log | None) -> None:
         self._sizes = {each.size for each in expected}
         self._owner = {each.sha256: each.path for each in expected}
         self._report = report
-        self._progress = _Progress(
-            [source.entries[each.path] for each in expected if each.path in source.entries], told
-        )
+        self._progress = _Progress([source.entries[each.path] for each in expected if each.path in source.entries], log)
 
     def is_right(self, each: Expected, file: BinaryIO, size: int) -> bool:
-        """Whether the bytes are right; what is wrong is reported. Raises OSError."""
+        """Whether the bytes are right; a problem is reported. Raises OSError."""
         right_size = each.size is None or each.size == size
         digest = ""
-        # another size is wrong already, and worth reading only where it may be another file's
+        # a wrong size is conclusive: hash only if another file has that size
         if right_size or size in self._sizes:
             digest = self.hash(file)
         if right_size and digest == each.sha256:
@@ -40,7 +38,7 @@ class Judge:
             return True
         self._progress.file()
         if each.path == SIGNATURE and is_damaged_copy(digest, each.sha256):
-            self._report.add(SUMS, "damaged", f"its line for {SIGNATURE} is not what it was made as", COPY_AGAIN)
+            self._report.add(SUMS, "damaged", f"its line for {SIGNATURE} is damaged", COPY_AGAIN)
             return False
         what, text = self._what_is_wrong(each, size, digest)
         hint = COPY_AGAIN
@@ -50,13 +48,13 @@ class Judge:
         return False
 
     def passed(self, each: Expected, size: int) -> None:
-        """Enter a file that is right."""
+        """Record a verified file."""
         self._report.verified.add(each.path)
         self._report.bytes += size
         self._progress.file()
 
     def hash(self, file: BinaryIO) -> str:
-        """The SHA-256 of what is left of it. Raises OSError."""
+        """The SHA-256 of the rest of the file. Raises OSError."""
         digest = hashlib.sha256()
         for block in blocks(file):
             digest.update(block)
@@ -66,35 +64,35 @@ class Judge:
     def _what_is_wrong(self, each: Expected, size: int, digest: str) -> tuple[str, str]:
         owner = self._owner.get(digest, "")
         if owner and owner != each.path:
-            return "swapped", f"holds what belongs to {shown(owner)}"
+            return "swapped", f"has the content of {shown(owner)}"
         if size == 0:
             return "truncated", "is empty"
         if each.size is None or size == each.size:
-            return "damaged", "its bytes are not those that the bundle was made with"
+            return "damaged", "has the wrong digest"
         if size < each.size:
             return "truncated", f"has {size:,} of {each.size:,} bytes"
         return "damaged", f"has {size:,} bytes instead of {each.size:,}"
 
 
 class _Progress:
-    """A line every few seconds."""
+    """A progress line every few seconds."""
 
-    def __init__(self, sizes: list[int], told: Told | None) -> None:
-        self._told = told
+    def __init__(self, sizes: list[int], log: Log | None) -> None:
+        self._log = log
         self._last = time.monotonic()
         self._all_files = len(sizes)
         self._all_bytes = sum(sizes)
         self._files = self._bytes = 0
 
     def file(self) -> None:
-        """One more was looked at."""
+        """Count a file."""
         self._files += 1
 
     def bytes(self, count: int) -> None:
-        """So many more were read."""
+        """Count bytes read."""
         self._bytes += count
         now = time.monotonic()
-        if self._told is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
+        if self._log is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
             read, size = show_bytes(self._bytes), show_bytes(self._all_bytes)
-            self._told(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")
+            self._log(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")

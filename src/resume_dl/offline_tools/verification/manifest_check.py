@@ -1,4 +1,4 @@
-"""manifest.json: parsed, and everything that is wrong with it."""
+"""Parser and checks of manifest.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Wrong = List[Tuple[str, str]]
 
 
 def parse_manifest(text: bytes) -> tuple[dict[str, Any] | None, _Wrong]:
-    """The manifest, or None and all that is wrong with it: what, and the sentence."""
+    """The manifest, or None and its problems: kind and sentence."""
     try:
         data = json.loads(
             text.decode("utf-8"),
@@ -31,12 +31,12 @@ def parse_manifest(text: bytes) -> tuple[dict[str, Any] | None, _Wrong]:
         )
     except (ValueError, RecursionError, MemoryError) as error:
         why = "it nests too deeply" if isinstance(error, RecursionError) else shown(str(error))
-        return None, [("damaged", f"is no JSON of a bundle: {why}")]
+        return None, [("damaged", f"is not valid JSON of a bundle: {why}")]
     if not isinstance(data, dict) or data.get("kind") != KIND:
         return None, [("damaged", "is not the manifest of a resume-dl bundle")]
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        return None, [("damaged", "says no schema")]
+        return None, [("damaged", "states no schema")]
     if schema > SCHEMA:
         return None, [("newer", f"was made by a newer resume-dl (schema {schema}; this reads {SCHEMA})")]
     wrong: _Wrong = []
@@ -47,7 +47,7 @@ def parse_manifest(text: bytes) -> tuple[dict[str, Any] | None, _Wrong]:
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a key occurs twice in one object")
     return found
 
 
@@ -63,7 +63,7 @@ def _check_manifest(data: dict[str, Any], wrong: _Wrong) -> None:
         wrong.append(("damaged", "lacks packages, files or platforms"))
         return
     if not isinstance(data.get("created_by"), str) or not isinstance(data.get("request"), dict):
-        wrong.append(("damaged", "does not say what made it, or for which request"))
+        wrong.append(("damaged", "lacks created_by or request"))
     kinds: dict[str, str] = {}
     for noun, entries, misplaced in (("package", packages, _package_is_wrong), ("file", files, _file_is_wrong)):
         for number, each in enumerate(entries, 1):
@@ -82,7 +82,7 @@ def _check_manifest(data: dict[str, Any], wrong: _Wrong) -> None:
 
 
 def _check_collisions(paths: dict[str, str], wrong: _Wrong) -> None:
-    """Two paths that are one file on a disk that does not tell case apart, or a file that is a folder too."""
+    """Report paths that are one file on a case-insensitive disk, and files that are folders too."""
     seen: dict[str, str] = {}
     for path in paths:
         other = seen.setdefault(folded(path), path)
@@ -100,12 +100,12 @@ def _package_is_wrong(each: dict[str, Any]) -> str:
     path: str = each["path"]
     for name in ("kind", "name", "version", "url", "build", "subdir", "channel", "license"):
         if not isinstance(each.get(name), str):
-            return f"{shown(path)}: {name} is no text"
+            return f"{shown(path)}: {name} is not a string"
     if not isinstance(each.get("included"), bool) or not _is_texts(each.get("requested_by")):
-        return f"{shown(path)}: does not say whether it is included, or who asked for it"
+        return f"{shown(path)}: lacks included or requested_by"
     md5 = each.get("md5")
     if md5 is not None and not (isinstance(md5, str) and _MD5.fullmatch(md5)):
-        return f"{shown(path)}: its md5 is none"
+        return f"{shown(path)}: its md5 is invalid"
     parts = path.split("/")
     if each["kind"] == "conda":
         fits = len(parts) == 3 and parts[0] == "channel" and _SUBDIR.fullmatch(parts[1]) is not None
@@ -113,7 +113,7 @@ def _package_is_wrong(each: dict[str, Any]) -> str:
     else:
         fits = each["kind"] in ("wheel", "sdist") and len(parts) == 2 and parts[0] == "wheels"
         fits = fits and parts[1].endswith(".whl") == (each["kind"] == "wheel")
-    return "" if fits else "{} is no place for a {}".format(shown(path), shown(each["kind"]))
+    return "" if fits else "{} is the wrong path for a {}".format(shown(path), shown(each["kind"]))
 
 
 def _file_is_wrong(each: dict[str, Any]) -> str:
@@ -125,49 +125,49 @@ def _file_is_wrong(each: dict[str, Any]) -> str:
 
 
 def _entry_is_wrong(each: Any) -> str:
-    """What holds for packages and other files alike."""
+    """Check the fields that packages and other files share."""
     if not isinstance(each, dict):
-        return "is no object"
+        return "is not an object"
     path = each.get("path")
     if not isinstance(path, str):
-        return "its path is no text"
+        return "its path is not a string"
     complaint = unsafe_path(path)
     if complaint:
         return f"{shown(path)} {complaint}"
     if path in OWN_FILES or folded(path).partition("/")[0] in {folded(own) for own in (*OWN_FILES, UNFINISHED)}:
         return f"{shown(path)} cannot be listed in it"
     if not _is_count(each.get("size")):
-        return f"{shown(path)}: its size is no count of bytes"
+        return f"{shown(path)}: its size is not a number of bytes"
     sha256 = each.get("sha256")
     if not isinstance(sha256, str) or not SHA256_HEX.fullmatch(sha256):
-        return f"{shown(path)}: its sha256 is none"
+        return f"{shown(path)}: its sha256 is invalid"
     return ""
 
 
 def _platform_is_wrong(name: str, platform: Any, kinds: dict[str, str]) -> str:
-    """``install`` hands these paths to conda and pip: each must be one of the bundle's own."""
+    """Check a platform: ``install`` passes its paths to conda and pip, so each must be in the bundle."""
     if not _SUBDIR.fullmatch(name) or not isinstance(platform, dict):
-        return "is none of conda's"
+        return "is not a conda platform"
     python, virtual = platform.get("python"), platform.get("virtual_packages")
     if not isinstance(python, str) or not isinstance(virtual, list) or not _is_texts(virtual):
-        return "its python or virtual_packages are no text"
+        return "its python or virtual_packages are not strings"
     if python and not _PYTHON_VERSION.fullmatch(python):
-        return "its python is no version of Python"
+        return "its python is not a Python version"
     if not all(_VIRTUAL_PACKAGE.fullmatch(each) for each in virtual):
-        return "one of its virtual_packages is none"
+        return "one of its virtual_packages is invalid"
     for part, allowed in (("conda", ("conda",)), ("pip", ("wheel", "sdist"))):
         paths = platform.get(part)
         if not isinstance(paths, list) or not _is_texts(paths):
-            return f"{part} is no list of paths"
+            return f"{part} is not a list of paths"
         lost = [path for path in paths if kinds.get(path) not in allowed]
         if lost:
-            return f"{part} names {shown(lost[0])}, which is no such package of this bundle"
+            return f"{part} names {shown(lost[0])}, which is not such a package of this bundle"
         if len(set(paths)) != len(paths):
             return f"{part} names a package twice"
     for part in ("explicit", "requirements"):
         path = platform.get(part)
         if not isinstance(path, str) or (path and kinds.get(path) != "file"):
-            return f"{part} names no file of this bundle"
+            return f"{part} does not name a file of this bundle"
     return ""
 
 

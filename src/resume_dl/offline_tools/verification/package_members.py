@@ -1,4 +1,4 @@
-"""Members of a package that would be written outside of the folder that it is unpacked into."""
+"""Members of a package that would be written outside the folder it is unpacked into."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from resume_dl.offline_tools.verification.findings import Report
 from resume_dl.offline_tools.verification.layout import REMAKE
 
 _LARGEST_MEMBER = 1 << 40
-"""No package has one of a terabyte; zeros of any number pack well."""
+"""Largest member in bytes: a terabyte of zeros packs well, but is in no package."""
 
 
 def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -> bool:
-    """Whether the members of an archive stay in the folder it is unpacked to; what is wrong is reported.
+    """Whether all members of an archive stay in the folder it is unpacked to; a problem is reported.
 
-    Its bytes are those that the bundle was made with. Conda itself writes through a hard link that leads elsewhere
-    (24.7.1). Raises OSError.
+    conda 24.7.1, for one, writes through a hard link that leads elsewhere. Raises OSError.
     """
     lower = each.path.lower()
     wrong = ""
@@ -43,16 +42,16 @@ def look_inside(each: Expected, file: BinaryIO, report: Report, *, deep: bool) -
                 wrong = _wrong_in_conda(file, unpacked)
         elif deep and lower.endswith((".tar.bz2", ".tar.gz", ".tgz")):
             wrong = _wrong_in_tar(file)
-    except Exception as error:  # noqa: BLE001 - what zipfile and tarfile raise for hostile archives is in no list
+    except Exception as error:  # noqa: BLE001 - zipfile's and tarfile's errors for hostile archives are unknown
         why = shown(str(error)) or type(error).__name__
-        wrong = f"is no archive that can be unpacked ({why})"
+        wrong = f"is not a readable archive ({why})"
     if wrong:
         report.add(each.path, "unsafe", wrong, REMAKE)
     return not wrong
 
 
 def look_into(folder: Path, paths: list[str], report: Report) -> None:
-    """Look into these packages of a folder whose files are verified already; for a Python that can unpack them."""
+    """Inspect these packages of a verified folder; for a Python that can unpack them."""
     for path in paths:
         try:
             with Path(folder, path).open("rb") as file:
@@ -62,7 +61,7 @@ def look_into(folder: Path, paths: list[str], report: Report) -> None:
 
 
 def _zstd() -> Callable[[BinaryIO], Any] | None:
-    """What reads a zstd stream: of Python 3.14, or of every conda's own Python; None without either."""
+    """A zstd reader: that of Python 3.14 or of conda's own Python; None without either."""
     with suppress(ImportError):
         opened: Callable[[BinaryIO], Any] = import_module("compression.zstd").ZstdFile
         return opened
@@ -73,7 +72,7 @@ def _zstd() -> Callable[[BinaryIO], Any] | None:
 
 
 def _wrong_in_conda(file: BinaryIO, unpacked: Callable[[BinaryIO], Any]) -> str:
-    """By unpacking its tars to nowhere (conda-package-handling's format 2: pkg-*.tar.zst, info-*.tar.zst)."""
+    """Inspect a .conda by unpacking its tars to nowhere (format 2: pkg-*.tar.zst, info-*.tar.zst)."""
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".tar.zst"):
@@ -85,7 +84,7 @@ def _wrong_in_conda(file: BinaryIO, unpacked: Callable[[BinaryIO], Any]) -> str:
 
 
 def _wrong_in_zip(file: BinaryIO) -> str:
-    """By its directory alone: cheap for any size."""
+    """Inspect a ZIP by its directory alone, which is cheap at any size."""
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if stat.S_ISLNK(member.external_attr >> 16):
@@ -96,7 +95,7 @@ def _wrong_in_zip(file: BinaryIO) -> str:
 
 
 def _wrong_in_tar(file: BinaryIO) -> str:
-    """By unpacking it to nowhere. Sparse files are refused: a few bytes of those fill any disk."""
+    """Inspect a tar by unpacking it to nowhere. Sparse files are refused: a few bytes fill any disk."""
     import bz2
     import gzip
 
@@ -107,7 +106,7 @@ def _wrong_in_tar(file: BinaryIO) -> str:
 
 
 def _wrong_in_plain_tar(plain: Any) -> str:
-    # through a window, because a header of it may ask for any number of bytes at once
+    # through a window: a header may claim any number of bytes
     window = LastRead(plain, 0, sys.maxsize, own=False)
     links: set[str] = set()
     with tarfile.open(fileobj=window, mode="r:") as archive:
@@ -117,20 +116,20 @@ def _wrong_in_plain_tar(plain: Any) -> str:
                 return f"its member {name} leaves the folder"
             if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                 return f"its member {name} is a device, pipe or sparse file"
-            if member.size < 0:  # an older tarfile goes back by it, and meets the same header for ever (CVE-2025-8194)
+            if member.size < 0:  # an older tarfile seeks back and reads the same header forever (CVE-2025-8194)
                 return f"its member {name} has a size below zero"
             if member.size > _LARGEST_MEMBER:
                 return f"its member {name} has {show_bytes(member.size)}"
             base = member.name.rpartition("/")[0] if member.issym() else ""
             if (member.issym() or member.islnk()) and _leaves(member.linkname, base):
                 return f"its link {name} leads out of the folder, to {shown(member.linkname)}"
-            # where links lead together is not known: what no real package does is refused
+            # chains of links are refused: no real package has them
             if _goes_through(member.name, links) or (member.islnk() and _goes_through(member.linkname, links)):
                 return f"its member {name} goes through a link"
             if member.issym():
                 links.add("/".join(_parts(member.name)).casefold())
             archive.members = []  # type: ignore[attr-defined]  # else it keeps every member
-    # tarfile takes a damaged header for the end, and other programs go on behind it
+    # tarfile takes a damaged header for the end; other programs continue after it
     return "its tar is damaged between two members" if any(window.last) else ""
 
 

@@ -1,4 +1,4 @@
-"""Which program would read a file that lies in a bundle, by its name."""
+"""Programs that would read a file in a bundle because of its name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEFTOVER_FOLDERS = re.compile(
 
 
 def read_by(path: str) -> str:
-    """Which program would read a file of this name in a bundle, or below its root as the current folder; empty: none.
+    """The program that would read a file of this name in a bundle; empty if none.
 
     Python imports from the current folder (``python -m pip``), Windows starts programs from it.
     """
@@ -53,5 +53,5 @@ def read_by(path: str) -> str:
 
 
 def is_leftover(parts: list[str]) -> bool:
-    """What file managers and file systems leave on every disk that they see."""
+    """Whether a file manager or file system leaves such files on every disk."""
     return bool(_LEFTOVERS.fullmatch(parts[-1]) or any(LEFTOVER_FOLDERS.fullmatch(part) for part in parts[:-1]))

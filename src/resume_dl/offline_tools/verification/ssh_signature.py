@@ -17,16 +17,16 @@ _SECONDS_FOR_SSH = 60.0
 
 
 def check_signature(manifest: bytes, signature: bytes, wanted: Wanted, report: Report) -> bool:
-    """Whether somebody who is allowed signed it. Without a list of them it is only held against the manifest."""
+    """Whether an allowed signer signed it. Without a list of signers only the signature itself is checked."""
     program = _find_ssh_keygen(wanted.folder)
     if program is None:
         if wanted.allowed_signers is None:
-            report.warn(SIGNATURE, "cannot be checked: there is no ssh-keygen here")
+            report.warn(SIGNATURE, "cannot be checked: ssh-keygen was not found")
         else:
             report.add(
                 SIGNATURE,
                 "machine",
-                "cannot be checked: there is no ssh-keygen here",
+                "cannot be checked: ssh-keygen was not found",
                 "install OpenSSH (on Windows an optional feature), or use --manifest-sha256 instead",
             )
         return False
@@ -43,7 +43,7 @@ def check_signature(manifest: bytes, signature: bytes, wanted: Wanted, report: R
         else:
             code, said = ssh.run("find-principals", "-f", str(wanted.allowed_signers))
             principals = said.splitlines() if code == 0 else []
-            wrong = f"does not fit {MANIFEST}" if principals else f"was made by a key that {allowed} does not allow"
+            wrong = f"does not match {MANIFEST}" if principals else f"was made by a key that {allowed} does not allow"
         for principal in principals:
             code, said = ssh.run("verify", "-f", str(wanted.allowed_signers), "-I", principal, "-n", NAMESPACE)
             if code == 0:
@@ -64,16 +64,16 @@ def _because(said: str) -> str:
 
 
 def _hold_against(ssh: _SSH, report: Report) -> bool:
-    """Nobody said whose key to trust: the signature must fit, and its key is named."""
+    """Check that the signature matches, and name its key; no signers were given."""
     code, said = ssh.run("check-novalidate", "-n", NAMESPACE)
     if code == 0:
         key = re.search(r"SHA256:[A-Za-z0-9+/=]+", said)
         made = f" by the key {key.group()}" if key else ""
-        report.warn(SIGNATURE, f"was made{made}; without --allowed-signers nobody says whose key that is")
+        report.warn(SIGNATURE, f"was made{made}; without --allowed-signers the key's owner is unknown")
     elif ssh.too_old:
         report.warn(SIGNATURE, "cannot be checked: this ssh-keygen is older than signatures")
     else:
-        report.add(SIGNATURE, "damaged", f"does not fit {MANIFEST}{_because(said)}", COPY_AGAIN)
+        report.add(SIGNATURE, "damaged", f"does not match {MANIFEST}{_because(said)}", COPY_AGAIN)
     return False
 
 
@@ -81,7 +81,7 @@ _NO_SUCH_OPTION = re.compile(r"(unknown|illegal|invalid) option|Unsupported oper
 
 
 class _SSH:
-    """``ssh-keygen -Y``, in a folder where nothing else lies."""
+    """``ssh-keygen -Y``, run in an otherwise empty folder."""
 
     def __init__(self, program: str, signature: Path, manifest: bytes) -> None:
         self._program = program
@@ -90,7 +90,7 @@ class _SSH:
         self.too_old = False
 
     def run(self, *words: str) -> tuple[int, str]:
-        """Its exit code, and what it said: on stdout if all went well, else on stderr."""
+        """The exit code and the output: stdout on success, else stderr."""
         try:
             done = subprocess.run(
                 [self._program, "-Y", *words, "-s", str(self._signature)],
@@ -108,7 +108,7 @@ class _SSH:
 
 
 def _find_ssh_keygen(folder: Path | None) -> str | None:
-    """The first on PATH; not from the current folder, where Windows looks first, nor from the bundle."""
+    """The first ssh-keygen on PATH; never in the current folder, where Windows looks first, nor in the bundle."""
     name = "ssh-keygen.exe" if os.name == "nt" else "ssh-keygen"
     for entry in os.environ.get("PATH", "").split(os.pathsep):
         place = Path(entry.strip('"'))

@@ -1,4 +1,4 @@
-"""The options that say by what a bundle is trusted, and the report and exit code of a command."""
+"""Options for the trust in a bundle, and the report and exit code of a command."""
 
 import argparse
 import io
@@ -10,7 +10,7 @@ from typing import Callable
 from resume_dl.offline_tools.console import tell
 from resume_dl.offline_tools.verification.findings import EMPTY, Report, UsageError, lines
 
-EXIT_CODES = "Exit codes: 0 whole, 2 wrong usage, 4 not to be used, 5 this machine (disk, no ssh-keygen)."
+EXIT_CODES = "Exit codes: 0 valid, 2 wrong usage, 4 must not be used, 5 this machine (disk, no ssh-keygen)."
 CHECK_FIRST = (
     "This script is a file of the bundle too. To check it and the others first, in the bundle's folder: "
     "grep '\\.py$' SHA256SUMS | sha256sum -c (macOS: shasum -a 256 -c). "
@@ -18,16 +18,16 @@ CHECK_FIRST = (
 
 
 def add_trust_options(parser: argparse.ArgumentParser) -> None:
-    """By what the manifest is to be trusted: the keywords of ``check``, None where they are not given."""
+    """Add the options for trust in the manifest: the keywords of ``check``, None by default."""
     parser.add_argument("--manifest-sha256", metavar="HEX", type=_some, help="as `bundle create` printed it")
     parser.add_argument(
-        "--allowed-signers", metavar="FILE", type=_some_path, help="whose signature is taken; ssh-keygen(1)"
+        "--allowed-signers", metavar="FILE", type=_some_path, help="signers whose signature is accepted; ssh-keygen(1)"
     )
-    parser.add_argument("--signer", metavar="IDENTITY", type=_some, help="the only one of them that is taken")
+    parser.add_argument("--signer", metavar="IDENTITY", type=_some, help="accept only this one of them")
 
 
 def _some(text: str) -> str:
-    """The text as it is; an empty one asks for less than whoever typed the option wanted."""
+    """The text; refuses an empty one, which would silently check less."""
     if not text.strip():
         raise argparse.ArgumentTypeError(EMPTY)
     return text
@@ -38,10 +38,10 @@ def _some_path(text: str) -> Path:
 
 
 def run_check(work: Callable[[], Report], *, if_stopped: str) -> int:
-    """Do it, and print what came of it. Returns the exit code: 0, 2 wrong usage, 4 not to be trusted, 5, 130."""
+    """Run ``work`` and print its report. Returns the exit code: 0, 2 wrong usage, 4 invalid, 5, 130."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console of another language shows what it can
+            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     try:
         report = work()
     except UsageError as error:
@@ -53,6 +53,6 @@ def run_check(work: Callable[[], Report], *, if_stopped: str) -> int:
     except KeyboardInterrupt:
         tell(f"stopped; {if_stopped}")
         return 130
-    with suppress(OSError):  # a reader that has gone away does not change what was found
+    with suppress(OSError):  # a closed pipe does not change the result
         print("\n".join(lines(report)), file=sys.stderr if report.problems else sys.stdout, flush=True)
     return report.exit_code

@@ -1,4 +1,4 @@
-"""By what a manifest is trusted: a digest, a signature, or neither, which finds accidents alone."""
+"""Trust in a manifest: a digest, a signature, or neither, which detects only accidents."""
 
 from resume_dl.offline_tools.verification.bundle_source import Source, read_whole
 from resume_dl.offline_tools.verification.findings import Report
@@ -19,7 +19,7 @@ def settle_trust(source: Source, manifest: bytes, wanted: Wanted, report: Report
             report.add(
                 MANIFEST,
                 "untrusted",
-                f"has the digest {report.manifest_sha256}, and not the one that you gave",
+                f"has the digest {report.manifest_sha256}, not the given one",
                 "compare all 64 digits with those that `bundle create` printed; if they differ, do not use this bundle",
             )
     if SIGNATURE in source.entries:
@@ -30,7 +30,7 @@ def settle_trust(source: Source, manifest: bytes, wanted: Wanted, report: Report
         report.add(
             SIGNATURE,
             "untrusted",
-            "is not there: this bundle has no signature, and one was asked for",
+            "is missing: this bundle has no signature, and --allowed-signers needs one",
             "ask for a bundle made with --sign, or verify it with --manifest-sha256 instead of --allowed-signers",
         )
     if sound and held:

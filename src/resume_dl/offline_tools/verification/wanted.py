@@ -1,4 +1,4 @@
-"""The digest and signers that a manifest is compared with, as the caller gave them."""
+"""The digest and signers that the caller expects of a manifest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resume_dl.offline_tools.verification.layout import SHA256_HEX
 
 
 class Wanted:
-    """By what the manifest is to be trusted. Raises UsageError where the options do not go together."""
+    """Expected digest and signers of a manifest. Raises UsageError for conflicting options."""
 
     def __init__(
         self, sha256: str | None, allowed_signers: Path | None, signer: str | None, folder: Path | None
@@ -20,7 +20,7 @@ class Wanted:
         if given and not SHA256_HEX.fullmatch(self.sha256):
             raise UsageError("--manifest-sha256 takes 64 hex digits, as `bundle create` printed them")
         if signer and allowed_signers is None:
-            raise UsageError("--signer needs --allowed-signers, the file that says whose key is whose")
+            raise UsageError("--signer needs --allowed-signers, the file of signers and keys")
         self.signer = signer or ""
         self.folder = None if folder is None else folder.resolve()
         self.allowed_signers: Path | None = None
@@ -30,6 +30,6 @@ class Wanted:
                 raise UsageError(f"{shown(str(allowed_signers))}: no such file of allowed signers")
             if self.folder is not None and self.folder in self.allowed_signers.parents:
                 raise UsageError(
-                    f"{shown(str(allowed_signers))} lies in the bundle: who can change the one can change the "
-                    "other. Name a file that came another way"
+                    f"{shown(str(allowed_signers))} is in the bundle: a changed bundle can bring its own "
+                    "list. Name a file that came another way"
                 )

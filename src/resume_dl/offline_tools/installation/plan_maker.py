@@ -1,4 +1,4 @@
-"""Decide what is installed where and by which client; nothing is written."""
+"""The decision what is installed where and by which client; nothing is written."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.package_bytes import find_packages, refuse_same_names
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.prefix import find_prefix, refuse_prefix
-from resume_dl.offline_tools.installation.rest import is_complete, marked_stage, refuse_strangers
 from resume_dl.offline_tools.installation.target_machine import compare_machine
+from resume_dl.offline_tools.installation.unfinished_environment import is_complete, marked_stage, refuse_foreign_files
 from resume_dl.offline_tools.machine.virtual_packages import current_platform
 
 
 def make_plan(run: Run, folder: Path, manifest: dict[str, Any]) -> Plan:
-    """Decide all of it from a verified manifest. Raises InstallError where it cannot be installed here."""
+    """Make the plan from a verified manifest. Raises InstallError if the bundle cannot be installed here."""
     client, info = choose_client(run)
     here = (info.platform if info is not None else "") or current_platform()
     name = run.options.platform or here
@@ -57,21 +57,21 @@ def make_plan(run: Run, folder: Path, manifest: dict[str, Any]) -> Plan:
 
 
 def with_state(run: Run, plan: Plan) -> Plan:
-    """The plan with what is in its prefix now."""
+    """The plan with the current state of its prefix."""
     rest = marked_stage(plan) is not None and not is_complete(plan, run.env)
     return plan._replace(existed=is_environment(plan.prefix) and not rest, rest=rest)
 
 
-def tell_plan(run: Run, plan: Plan) -> None:
-    """Say what a dry run would do."""
-    where = "into the environment that is there" if plan.existed else "as a new environment"
-    run.told(f"{plan.platform}, {where}: {plan.prefix}")
+def show_plan(run: Run, plan: Plan) -> None:
+    """Log what a run would do."""
+    where = "into the existing environment" if plan.existed else "as a new environment"
+    run.log(f"{plan.platform}, {where}: {plan.prefix}")
     if plan.rest:
-        refuse_strangers(plan)
-        how = "everything in it would be removed first" if plan.conda else "it would be made over what is there"
-        run.told(f"an earlier run was ended while it made this environment: {how}")
+        refuse_foreign_files(plan)
+        how = "everything in it would be removed first" if plan.conda else "it would be completed in place"
+        run.log(f"an earlier run stopped while it made this environment: {how}")
     for packages, who in ((plan.conda, plan.client.name if plan.client is not None else ""), (plan.pip, "pip")):
         if packages:
             size = sum(each.entry["size"] for each in packages)
-            run.told(f"by {who}: {len(packages)} packages, {show_bytes(size)}")
-    run.told("dry run: nothing was started, nothing was written")
+            run.log(f"by {who}: {len(packages)} packages, {show_bytes(size)}")
+    run.log("dry run: nothing was started, nothing was written")

@@ -1,4 +1,4 @@
-"""What a killed run has left of an environment, told apart from files of other origin."""
+"""The unfinished environment of a killed run, distinguished from files of other origin."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
 
 MAKING = "making"
-"""In the stage as long as an environment is made that was not there before: the mark, which holds a token."""
+"""File in the stage, with a token, while a new environment is being made."""
 BEGUN = ".resume-dl-making"
-"""In that environment, with the same token: only where both agree is it a killed run's rest, which may be removed."""
+"""File in that environment, with the same token: only if both agree may the environment be removed."""
 _OF_A_VENV = re.compile(
     r"pyvenv\.cfg|\.gitignore|lib64|(bin|Scripts)/(activate|deactivate|python|pip|easy_install|\U0001d70bthon)[^/]*"
     r"|(bin|Scripts)/[^/]*\.dll|[Ll]ib(64)?/([^/]*/)?site-packages/(pip|setuptools|pkg_resources|wheel|_distutils_hack"
     r"|distutils-precedence\.pth|__pycache__)(-[^/]*)?(/.*)?",
     re.IGNORECASE,
 )
-"""What ``python -m venv`` lays into a folder, as paths in it."""
+"""Paths that ``python -m venv`` makes in a folder."""
 
 
 def remove_environment(prefix: Path) -> None:
-    """Remove what we made; a link that leads there, and a disk that is mounted there, are the user's."""
+    """Remove the environment's files; a link to it, or a mount point, stays."""
     if prefix.is_dir():
-        for each in sorted(prefix.iterdir(), key=lambda each: each.name == BEGUN):  # last: until then it is ours
+        for each in sorted(prefix.iterdir(), key=lambda each: each.name == BEGUN):  # last: until then it is marked
             fs.remove(each)
         with suppress(OSError):
             prefix.rmdir()
 
 
 def token_in(place: Path) -> str:
-    """Empty where there is none."""
+    """The token in ``place``; empty if it is missing."""
     try:
         data = fs.read_regular(place, 64)
     except OSError:
@@ -55,7 +55,7 @@ def token_in(place: Path) -> str:
 
 
 def marked_stage(plan: Plan) -> Path | None:
-    """The stage whose mark agrees with the token in the prefix: a run that has not ended well made it."""
+    """The stage of an interrupted run: its mark agrees with the token in the prefix."""
     token = token_in(plan.prefix / BEGUN)
     if not token:
         return None
@@ -63,19 +63,19 @@ def marked_stage(plan: Plan) -> Path | None:
     return next((stage for stage in left if token_in(stage / MAKING) == token), None)
 
 
-def refuse_strangers(plan: Plan) -> None:
-    """A killed run's rest, and somebody has put something of their own into it since: nobody removes that."""
+def refuse_foreign_files(plan: Plan) -> None:
+    """Raise InstallError if a killed run's environment also holds files of other origin, which are never removed."""
     stage = marked_stage(plan) if plan.rest else None
-    stranger = stranger_in(plan, stage) if stage is not None else ""
+    stranger = foreign_file(plan, stage) if stage is not None else ""
     if stranger:
-        text = f"{plan.prefix} is there, and is no environment: an earlier run was ended while it made it"
+        text = f"{plan.prefix} exists and is not an environment: an earlier run stopped while it made it"
         name = shown(stranger)
-        hint = f"{name} in it is not known to come from that run: take it out, or choose another place with -p or -n"
+        hint = f"{name} in it does not come from that run: move it away, or choose another place with -p or -n"
         raise InstallError(text, hint, 2)
 
 
-def stranger_in(plan: Plan, stage: Path) -> str:
-    """A file in the prefix that conda or venv is not known to have put there; empty where all are. Raises OSError."""
+def foreign_file(plan: Plan, stage: Path) -> str:
+    """A file in the prefix that neither conda nor venv is known to have made; else empty. Raises OSError."""
 
     def raised(error: OSError) -> None:
         raise error
@@ -91,10 +91,14 @@ def stranger_in(plan: Plan, stage: Path) -> str:
 
 
 class _Ours:
-    """What a run of conda makes: the files of the packages that it has unpacked, their bytecode, and its records."""
+    """Files that conda makes: those of the unpacked packages, their bytecode, and its records."""
 
     def __init__(self, plan: Plan, stage: Path) -> None:
-        self._files = {"conda-meta/history", "conda-meta/created_at", ".messages.txt"}  # created_at: by newer condas
+        self._files = {
+            "conda-meta/history",
+            "conda-meta/created_at",
+            ".messages.txt",
+        }  # created_at: newer versions of conda
         self._scripts: list[str] = []
         for each in plan.conda:
             self._files.add(f"conda-meta/{each.stem}.json")
@@ -112,7 +116,7 @@ class _Ours:
                 self._files.update(map(str, json.loads(read_text(record))["files"]))
 
     def has(self, path: str) -> bool:
-        path = re.sub(r"(\.c~|\.conda_trash)$", "", path)  # what conda is about to replace or remove
+        path = re.sub(r"(\.c~|\.conda_trash)$", "", path)  # files that conda is about to replace or remove
         if path in self._files:
             return True
         folder, _, name = path.rpartition("/")
@@ -127,9 +131,9 @@ class _Ours:
 
 
 def is_complete(plan: Plan, env: Mapping[str, str]) -> bool:
-    """Whether what a killed run has left can be gone on with: conda writes its history last, a venv gets pip last.
+    """Whether a killed run's environment is usable: conda writes its history last, a venv gets pip last.
 
-    Always, where it holds another package than those that we were installing: somebody else has made it since.
+    Always true if it holds a package that we were not installing: another program has worked on it since.
     """
     if not is_conda_environment(plan.prefix):
         command = (str(python_of(plan.prefix)), "-I", "-m", "pip", "--version")

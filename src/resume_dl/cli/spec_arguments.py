@@ -1,4 +1,4 @@
-"""The options that say what is wanted, of fetch and of bundle create; and the request that they come to."""
+"""Arguments and options that name the packages, for fetch and bundle create, and the request made of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from resume_dl.cli.help_sections import WHAT, WHERE_FROM
 from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
 
@@ -21,67 +22,118 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 _SPECS = (
     click.argument("specs", nargs=-1, metavar="[SPEC]..."),
-    option("-c", "--channel", "channel", multiple=True, metavar="NAME|URL", help="A channel; repeatable."),
-    option("--override-channels", "override_channels", is_flag=True, help="Only the channels given by -c."),
     option(
-        "--platform", multiple=True, metavar="SUBDIR", help="As linux-64 or win-64; repeatable.  [default: this one]"
+        "-c",
+        "--channel",
+        "channel",
+        multiple=True,
+        metavar="NAME|URL",
+        help="A channel; repeatable.",
+        section=WHERE_FROM,
     ),
-    option("--no-deps", "no_deps", is_flag=True, help="Only what is named."),
-    option("--only-deps", "only_deps", is_flag=True, help="Only what the named ones need."),
+    option(
+        "--override-channels",
+        "override_channels",
+        is_flag=True,
+        help="Use only the channels given by -c.",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--platform",
+        multiple=True,
+        metavar="SUBDIR",
+        help="Such as linux-64 or win-64; repeatable.  [default: this machine's]",
+        section=WHAT,
+    ),
+    option("--no-deps", "no_deps", is_flag=True, help="Without dependencies.", section=WHAT),
+    option("--only-deps", "only_deps", is_flag=True, help="Only the dependencies.", section=WHAT),
     option(
         "--file",
         "file",
         multiple=True,
         type=_FILE,
         help="environment.yml, @EXPLICIT list, requirements.txt, pyproject.toml, pylock.toml; repeatable.",
+        section=WHAT,
     ),
     option(
         "--pip",
         "pip",
         multiple=True,
         metavar="REQUIREMENT",
-        help="As 'torch==1.6.0+cu101', by pip's rules; repeatable.",
+        help="A pip requirement, such as 'torch==1.6.0+cu101'; repeatable.",
+        section=WHAT,
     ),
-    option("--index-url", "index_url", metavar="URL", help="The package index.  [default: pip's own]"),
-    option("--extra-index-url", "extra_index_url", multiple=True, metavar="URL", help="Asked before it; repeatable."),
     option(
-        "--find-links", "find_links", multiple=True, metavar="URL|DIR", help="A page or folder of wheels; repeatable."
+        "--index-url", "index_url", metavar="URL", help="The package index.  [default: pip's own]", section=WHERE_FROM
     ),
-    option("--python", "python", metavar="VERSION", help="The Python that the wheels are for, as 3.10."),
-    option("--allow-sdist", "allow_sdist", is_flag=True, help="Source archives too, where there is no wheel."),
-    option("--pre", "pre", is_flag=True, help="Pre-releases of pip packages too."),
-    option("--virtual-package", "virtual_package", multiple=True, metavar="NAME=VERSION", help="As __glibc=2.17."),
-    option("--cuda", metavar="VERSION|none", help="The CUDA of the machine that will run it."),
+    option(
+        "--extra-index-url",
+        "extra_index_url",
+        multiple=True,
+        metavar="URL",
+        help="Extra index, tried before --index-url; repeatable.",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--find-links",
+        "find_links",
+        multiple=True,
+        metavar="URL|DIR",
+        help="A page or folder of wheels; repeatable.",
+        section=WHERE_FROM,
+    ),
+    option("--python", "python", metavar="VERSION", help="The Python of the wheels, such as 3.10.", section=WHAT),
+    option(
+        "--allow-sdist", "allow_sdist", is_flag=True, help="Allow source archives if there is no wheel.", section=WHAT
+    ),
+    option("--pre", "pre", is_flag=True, help="Allow pre-releases of pip packages.", section=WHAT),
+    option(
+        "--virtual-package",
+        "virtual_package",
+        multiple=True,
+        metavar="NAME=VERSION",
+        help="A property of the target, such as __glibc=2.17; repeatable.",
+        section=WHAT,
+    ),
+    option("--cuda", metavar="VERSION|none", help="The CUDA version of the target's driver.", section=WHAT),
     option(
         "--channel-priority",
         "channel_priority",
         type=click.Choice(["strict", "flexible", "disabled"]),
-        help="[default: condarc's]",
+        help="How channels rank.  [default: condarc's]",
+        section=WHERE_FROM,
     ),
-    option("--no-shards", "no_shards", is_flag=True, help="Always fetch whole channel indexes."),
     option(
-        "--solver", type=click.Choice(["rattler", "conda"]), default="rattler", show_default=True, help="Who solves."
+        "--no-shards", "no_shards", is_flag=True, help="Fetch whole channel indexes, not shards.", section=WHERE_FROM
+    ),
+    option(
+        "--solver",
+        type=click.Choice(["rattler", "conda"]),
+        default="rattler",
+        show_default=True,
+        help="The solver.",
+        section=WHAT,
     ),
 )
 
 
 def spec_options(command: _Command) -> _Command:
-    """Specs, channels, platforms, pip's requirements and indexes."""
+    """Add specs, channels, platforms, pip's requirements and indexes."""
     for add in reversed(_SPECS):
         command = add(command)
     return command
 
 
 def check_specs(options: Mapping[str, Any], specs: tuple[str, ...], *, hint: str) -> None:
-    """Raise UsageError where nothing is asked for, or nothing is left of it."""
+    """Raise UsageError for an empty or contradictory request."""
     if options["no_deps"] and options["only_deps"]:
-        raise click.UsageError("--no-deps and --only-deps leave nothing together: give one of them")
+        raise click.UsageError("--no-deps and --only-deps exclude each other")
     if not specs and not options["file"] and not options["pip"]:
         raise click.UsageError(f"nothing to fetch: name a package, as in {hint}")
 
 
 def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchRequest:
-    """What they ask for; where it goes is said by other options. Raises ConfigurationError."""
+    """The request made by these options. Raises ConfigurationError."""
     from resume_dl.resolution.fetch_request import FetchRequest
 
     return FetchRequest(
@@ -102,7 +154,7 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
 
 
 def _pip_options(options: Mapping[str, Any]) -> PipOptions:
-    """What they say of pip; paths are from the current folder. Raises ConfigurationError."""
+    """The options for pip; paths start from the current folder. Raises ConfigurationError."""
     from resume_dl.model.pip import PipIndexes, index_from, place_from
     from resume_dl.resolution.fetch_request import PipOptions
 
@@ -116,11 +168,11 @@ def _pip_options(options: Mapping[str, Any]) -> PipOptions:
             pre=options["pre"],
         )
     except ValueError:  # its own text may quote a password
-        what = "--index-url, --extra-index-url or --find-links is no address"
+        what = "--index-url, --extra-index-url or --find-links is not a URL"
         raise ConfigurationError(what, hint="as https://host/simple, or a folder") from None
     python = options["python"]
     if python is not None and not _VERSION.fullmatch(python):
-        raise ConfigurationError(f"--python {python!r} is no version of Python", hint="write it as 3.10 or 3.10.4")
+        raise ConfigurationError(f"--python {python!r} is not a Python version", hint="write it as 3.10 or 3.10.4")
     return PipOptions(
         requirements=tuple(options["pip"]),
         indexes=indexes,

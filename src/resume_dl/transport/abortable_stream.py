@@ -1,4 +1,4 @@
-"""Sockets that another thread can wake their reader from, at any moment after the TCP connect.
+"""Connections whose reader another thread can wake at any moment after the TCP connect.
 
 ``close()`` from another thread does not wake a thread that waits in ``recv``; ``shutdown`` does, but
 ``SSLSocket.shutdown`` also takes the TLS layer off, and its reader is then handed ciphertext as body bytes. So each
@@ -13,125 +13,85 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import httpcore
 
 from resume_dl.model.private_address import is_private_address
+from resume_dl.transport.announced_body import AnnouncedBody
+from resume_dl.transport.cancel_handle import CancelHandle, current_handle
 
 
-class Grip:
-    """One exchange's hold on the connection that it uses now; ``release`` works from any thread."""
-
-    __slots__ = ("aborted", "met_private", "public_only", "wire")
-
-    def __init__(self) -> None:
-        self.aborted = False
-        """Set once, never cleared. The reader looks at it after each read."""
-        self.wire: Wire | None = None
-        self.public_only = False
-        """Nothing may be sent to an address in a private network: a public server has led here."""
-        self.met_private = False
-        """``public_only`` was set, and the connection leads to such an address."""
-
-    def release(self) -> None:
-        """Mark, then wake whoever waits on this exchange's connection. Never raises."""
-        # In this order: a worker that takes a connection sets ``wire`` first and looks at the mark then.
-        self.aborted = True
-        wire = self.wire
-        if wire is not None:
-            wire.shut_down(self)
-
-    def let_go(self) -> None:
-        """The answer is over: its connection may already serve others, and is left alone from now on."""
-        self.wire = None
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Connections that this thread opens or writes to inside the block belong to this exchange."""
-        _here.grip = self
-        try:
-            yield
-        finally:
-            _here.grip = None
-
-    @property
-    def went_stale(self) -> bool:
-        """Whether the connection had served before and closed without a byte of this answer.
-
-        A server may close an idle connection while a request is on its way; a GET is sent again then (RFC 9112 9.3.1).
-        """
-        return self.wire is not None and self.wire.reused and not self.wire.answered
-
-
-class _Here(threading.local):
-    grip: Grip | None = None
-
-
-_here = _Here()
-
-
-class Wire(httpcore.NetworkStream):
-    """A network stream of httpcore's that knows for whom it works and can be shut down by anyone."""
+class AbortableStream(httpcore.NetworkStream):
+    """A network stream that knows which exchange uses it; ``shut_down`` ends that exchange's wait."""
 
     def __init__(self, stream: httpcore.NetworkStream, handle: socket.socket, patience: float) -> None:
         self._stream = stream
         self._handle = handle
         self._patience = patience
         self._lock = threading.Lock()
-        self._holder: Grip | None = None
-        self._trouble: Exception | None = None
+        self._user: CancelHandle | None = None
         self.reused = False
         self.answered = False
         self.is_private = _is_private(handle)
         """Whether its other end is in a private network; of a connection through a proxy that is the proxy's."""
-        self._take()
+        self.body = AnnouncedBody()
+        self._attach()
 
-    def _take(self) -> None:
-        grip = _here.grip
-        if grip is None:
+    def _attach(self) -> None:
+        handle = current_handle()
+        if handle is None:
             return
         with self._lock:
-            if self._holder is not grip:
-                self.reused = self._holder is not None
+            if self._user is not handle:
+                self.reused = self._user is not None
                 self.answered = False
-                self._holder = grip
-        grip.wire = self
-        if grip.aborted:
+                self._user = handle
+        handle.stream = self
+        if handle.cancelled:
             raise httpcore.ReadError("stopped")
-        if grip.public_only and self.is_private:
-            grip.met_private = True
+        if handle.public_only and self.is_private:
+            handle.met_private = True
             raise httpcore.ConnectError("it leads into a private network")
 
-    def shut_down(self, grip: Grip) -> None:
-        """Wake the reader, if it still works for this exchange. Never raises."""
+    def shut_down(self, handle: CancelHandle) -> None:
+        """Wake the reader if it still works for ``handle``. Never raises."""
         with self._lock:  # so that the descriptor cannot be closed, and given to another file, in between
-            if self._holder is grip:
-                with contextlib.suppress(OSError):  # not connected any more: nobody waits
+            if self._user is handle:
+                with contextlib.suppress(OSError):  # not connected any more: no thread waits
                     self._handle.shutdown(socket.SHUT_RDWR)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """At most ``max_bytes``; b"" at the end, and after ``shut_down`` once the kernel's buffer is empty."""
-        if self._trouble is not None:
-            raise self._trouble
+        """What httpcore reads: the connection's bytes but for announced bodies; b"" at the end.
+
+        ``timeout`` in seconds, for each read from the connection.
+        """
+        if self.body.awaits_head:
+            return self.body.head(lambda: self._receive(max_bytes, timeout))
+        return self._receive(max_bytes, timeout)
+
+    def read_body(self, timeout: float | None) -> bytes:
+        """The next bytes of a body that httpcore does not see; b"" at its end or if there is none.
+
+        Raises httpcore.RemoteProtocolError if the connection ends before the body, ReadTimeout and ReadError.
+        """
+        data = self.body.read(lambda most: self._receive(most, timeout))
+        if not data and self.body.left:
+            raise httpcore.RemoteProtocolError(ENDED_IN_BODY)
+        return data
+
+    def _receive(self, max_bytes: int, timeout: float | None) -> bytes:
         # httpcore reads a SOCKS proxy's greeting without any time-out.
         data = self._stream.read(max_bytes, self._patience if timeout is None else timeout)
         if data:
             self.answered = True
         return data
 
-    def read_or_keep_trouble(self, max_bytes: int, timeout: float) -> bytes:
-        """``read`` for who reads past httpcore: trouble is b"" here, and raised at httpcore's own next read."""
-        try:
-            return self.read(max_bytes, timeout)
-        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-            self._trouble = error
-            return b""
-
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send; whoever sends on a kept-alive connection holds it from then on."""
-        self._take()
+        """Send; an exchange that sends on a kept-alive connection uses it from then on."""
+        self._attach()
+        self.body.sent(buffer)
         self._stream.write(buffer, self._patience if timeout is None else timeout)
 
     def close(self) -> None:
@@ -143,7 +103,7 @@ class Wire(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Put TLS on this connection; the same object goes on, so that a reader in it can be woken."""
+        """Put TLS on this connection. Returns this same object, so that its reader can still be woken."""
         try:
             self._stream = self._stream.start_tls(ssl_context, server_hostname, timeout)
         except BaseException:
@@ -152,8 +112,13 @@ class Wire(httpcore.NetworkStream):
         return self
 
     def get_extra_info(self, info: str) -> Any:
-        """See httpcore."""
+        """See httpcore; an idle connection that ``is_readable`` is closed by its pool and not used again."""
+        if info == "is_readable" and self.body.has_surplus:
+            return True
         return self._stream.get_extra_info(info)
+
+
+ENDED_IN_BODY = "the connection ended before the body did"
 
 
 def _is_private(handle: socket.socket) -> bool:
@@ -164,8 +129,11 @@ def _is_private(handle: socket.socket) -> bool:
     return is_private_address(str(peer[0]))
 
 
-class WireBackend(httpcore.NetworkBackend):
-    """Opens connections as httpcore does, each as a ``Wire``; ``patience`` in seconds where httpcore names none."""
+class AbortableBackend(httpcore.NetworkBackend):
+    """Opens connections as httpcore does, each as an AbortableStream.
+
+    ``patience``: the time-out in seconds of reads and writes for which httpcore states none.
+    """
 
     def __init__(self, patience: float) -> None:
         self._inner = httpcore.SyncBackend()
@@ -190,7 +158,7 @@ class WireBackend(httpcore.NetworkBackend):
             stream.close()
             raise httpcore.ConnectError(error) from error
         try:
-            return Wire(stream, handle, self._patience)
+            return AbortableStream(stream, handle, self._patience)
         except BaseException:
             handle.close()
             stream.close()

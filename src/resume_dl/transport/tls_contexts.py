@@ -1,4 +1,4 @@
-"""Whom a TLS connection trusts, and how we show who we are."""
+"""TLS settings: which certificates are trusted, and the client certificate that is shown."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from resume_dl.model.network import NetworkSettings
 
 def tls_context(network: NetworkSettings) -> ssl.SSLContext:
     """The context of all connections. Raises ConfigurationError for certificate files that cannot be used."""
-    context = _trusting(network)
+    context = _verifying(network)
     if network.client_cert is not None:
         _load_client_cert(context, network.client_cert, network.client_cert_key)
     return context
 
 
-def trustful_context(network: NetworkSettings) -> ssl.SSLContext:
+def unverified_context(network: NetworkSettings) -> ssl.SSLContext:
     """The context for hosts whose certificates are not checked. Raises ConfigurationError as ``tls_context`` does."""
     return tls_context(replace(network, verify=False))
 
 
-def _trusting(network: NetworkSettings) -> ssl.SSLContext:
+def _verifying(network: NetworkSettings) -> ssl.SSLContext:
     if network.verify is False:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
     if isinstance(network.verify, Path):
-        return _trusting_path(network.verify)
+        return _context_of_path(network.verify)
     if network.system_store:
-        return _trusting_system()
+        return _context_of_system()
     return httpx.create_ssl_context(verify=True, trust_env=False)
 
 
-def _trusting_path(path: Path) -> ssl.SSLContext:
+def _context_of_path(path: Path) -> ssl.SSLContext:
     hint = "Correct ssl_verify (or the variable that names the certificates); it takes a PEM file or an OpenSSL folder."
     if path.is_dir():
         return ssl.create_default_context(capath=str(path))
@@ -51,8 +51,8 @@ def _trusting_path(path: Path) -> ssl.SSLContext:
         raise ConfigurationError(f"cannot read the trusted certificates {path}: {error.strerror}", hint=hint) from error
 
 
-def _trusting_system() -> ssl.SSLContext:
-    """The system's store: by truststore where it is installed (conda has it), else what OpenSSL finds by itself."""
+def _context_of_system() -> ssl.SSLContext:
+    """The system's store: by truststore if it is installed (conda has it), else by OpenSSL's own defaults."""
     try:
         truststore = importlib.import_module("truststore")
     except ImportError:
@@ -62,7 +62,7 @@ def _trusting_system() -> ssl.SSLContext:
 
 
 def _load_client_cert(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
-    def no_password() -> str:  # without it OpenSSL would ask at the terminal, in the middle of a run
+    def no_password() -> str:  # else OpenSSL would ask at the terminal, in the middle of a run
         return ""
 
     try:

@@ -1,0 +1,139 @@
+"""Where conda packages go: conda's cache, rattler's cache, or plain files in a folder or a bundle's channel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from resume_dl.caches.package_caches import Cache, RattlerCache
+from resume_dl.model.artifact import Artifact
+from resume_dl.ports import PlannedFile, Reporter
+from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.store.part import FOLDER, PartStore
+from resume_dl.transfer.cache_plan import plan_cache, plan_rattler
+from resume_dl.transfer.package_transfer import Transfer
+from resume_dl.transfer.plan import ANY_FOLDER, Planned, Space, plan_folder, planned_files, space_for
+from resume_dl.transfer.report import ArtifactResult
+from resume_dl.transfer.watched_engine import WatchedEngine
+
+
+@dataclass(kw_only=True)
+class PackageDestination(ABC):
+    """One folder of packages; subclasses know what is there already.
+
+    ``unpack``: archives become complete entries; ``worker`` is then as for ``Transfer.run``.
+    """
+
+    folder: Path
+    reporter: Reporter
+    cancelled: Callable[[], bool]
+    unpack: bool = False
+    offline: bool = False
+    worker: RattlerWorker | None = None
+
+    in_cache: ClassVar[bool] = True
+    is_condas: ClassVar[bool] = False
+    """Whether conda finds the packages by itself."""
+
+    @abstractmethod
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """What is there already. Raises StoreError or OSError."""
+
+    def spaces(self, planned: Sequence[Planned]) -> list[Space]:
+        """Of the one folder."""
+        return [space_for(planned, self.folder, unpack=self.unpack)]
+
+    def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
+        """With the bytes that unfinished downloads in the folder have."""
+        return planned_files(planned, self.folder)
+
+    def fetch(
+        self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
+    ) -> list[ArtifactResult]:
+        """As ``Transfer.run``."""
+        return self._transfer(engine).run(planned, unpack=self.unpack, thorough=thorough, worker=self.worker)
+
+    def take_over(self, old: Artifact, new: Artifact) -> bool:
+        """Whether the unfinished file of ``old`` is one of ``new`` from now on. Raises StoreError."""
+        return PartStore(self.folder / FOLDER).rekey(old, new)
+
+    def tidy(self) -> None:
+        """Leave no empty folder of ours among the user's plain files, or rattler's."""
+        if not self.is_condas:
+            with suppress(OSError):  # not there, or not empty: something is unfinished
+                (self.folder / FOLDER).rmdir()
+
+    def _transfer(
+        self,
+        engine: WatchedEngine,
+        *,
+        cache: Cache | None = None,
+        place: Callable[[Artifact], Path] | None = None,
+    ) -> Transfer:
+        return Transfer(
+            self.folder,
+            engine,
+            self.reporter,
+            self.cancelled,
+            in_cache=self.in_cache,
+            offline=self.offline,
+            cache=cache,
+            place=place,
+        )
+
+
+@dataclass(kw_only=True)
+class CondaPackages(PackageDestination):
+    """A package cache of conda."""
+
+    others: Sequence[Path] = ()
+    """Further package caches of the same conda."""
+
+    is_condas: ClassVar[bool] = True
+
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """What any of the caches has; with ``touch`` under the address that conda knows it by."""
+        return plan_cache(artifacts, self.folder, self.others, touch=touch)
+
+
+@dataclass(kw_only=True)
+class RattlerPackages(PackageDestination):
+    """The package cache of pixi and rattler."""
+
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """What is there, whole."""
+        del touch  # nothing is taken from elsewhere
+        return plan_rattler(artifacts, self.folder)
+
+    def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:
+        return super()._transfer(engine, cache=RattlerCache(self.folder, self.cancelled))
+
+
+@dataclass(kw_only=True)
+class PlainPackages(PackageDestination):
+    """Archives, under their own names or where ``place`` says."""
+
+    place: Callable[[Artifact], Path] | None = None
+    near: Sequence[Path] = ()
+    """Folders whose files are linked or copied."""
+    pack: bool = False
+    """All files go into a tar in the end."""
+    options: str = ANY_FOLDER
+    """Those that choose another folder."""
+
+    in_cache: ClassVar[bool] = False
+
+    def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
+        """What lies there, or near and with ``touch`` is put there."""
+        return plan_folder(artifacts, self.folder, place=self.place, near=self.near, touch=touch)
+
+    def spaces(self, planned: Sequence[Planned]) -> list[Space]:
+        """Of the one folder, and of the tar beside it."""
+        return [space_for(planned, self.folder, unpack=False, pack=self.pack, options=self.options)]
+
+    def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:
+        return super()._transfer(engine, place=self.place)
