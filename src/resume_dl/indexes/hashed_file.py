@@ -49,7 +49,7 @@ class HashedFile:
     def _body(
         self, exchanges: Exchanges, response: Response, begun: Beginning, end: int | None
     ) -> bytes | Refused[bytes]:
-        parts, length, failure = [begun.data], len(begun.data), None
+        parts, length = [begun.data], len(begun.data)
         try:
             for chunk in exchanges.chunks(response):
                 parts.append(chunk)
@@ -57,24 +57,29 @@ class HashedFile:
                 if too_long := check_length(length, self._largest):
                     return self._wrong(begun, too_long)
         except SourceError as error:
-            failure = failure_of(error)
+            progressed = self._broke(begun, b"".join(parts))
+            exchanges.check()
+            if not progressed:
+                raise
+            return Refused(failure_of(error), progressed=True)
         finally:
             with self._lock:
                 self.received += length - len(begun.data)
         data = b"".join(parts)
-        if failure is None and end is not None and length != end:
-            failure = Failure(FailureKind.BROKEN, "the body ended early")
-        if failure is not None:
-            with self._lock:
-                progressed = self._prefix.broke(begun, data)
-            exchanges.check()
-            return Refused(failure, progressed=progressed)
+        if end is not None and length != end:
+            progressed = self._broke(begun, data)
+            exchanges.check()  # a body that was stopped ends as if it were whole
+            return Refused(Failure(FailureKind.BROKEN, "the body ended early"), progressed=progressed)
         if hashlib.sha256(data).hexdigest() == self._sha256:
             return data
         exchanges.check()  # a body that was stopped ends as if it were whole
         return self._wrong(
             begun, Failure(FailureKind.CONTENT, f"gave other bytes than those of the hash {self._sha256}")
         )
+
+    def _broke(self, begun: Beginning, data: bytes) -> bool:
+        with self._lock:
+            return self._prefix.broke(begun, data)
 
     def _wrong(self, begun: Beginning, failure: Failure) -> Refused[bytes]:
         with self._lock:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from resume_dl.core.failures import FailureKind
 from resume_dl.core.reachability import Reachability
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import SourceError
@@ -172,7 +173,7 @@ class ShardFetcher:
             began = time.monotonic()
             answer = self._reader.hashed(source, file)
             if isinstance(answer, Refused):
-                if not answer.progressed:
+                if not answer.progressed and answer.failure.kind is not FailureKind.CHANGED:  # it is asked again
                     self._carriers.failed(title, source)
                 return Refused(answer.failure, progressed=answer.progressed)
             self._carriers.answered(title, source, time.monotonic() - began)
