@@ -34,6 +34,10 @@ _INTEGERS = ("build_number", "size", "timestamp")
 _ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$", max_length=255)]
 _MOST_OBJECTS = 2_000_000
 """In one section: its records, and objects within them; the largest real one has 700,000."""
+_FEW_OBJECTS = 10_000
+_SMALLEST_RECORD = 100
+"""Bytes. One with a name, a version, a build, a digest and its file's name has more: smaller ones are junk, of which a
+small file could hold enough to fill the memory."""
 _LARGEST_RECORD = 1 << 20
 _PIECE = 1 << 20
 _ASK_EVERY = 1000
@@ -200,8 +204,11 @@ def _records(section: msgspec.Raw) -> _Table:
     decoding ends at the first value that is no object.
     """
     text = memoryview(section)
-    if sum(bytes(text[at : at + _PIECE]).count(b"{") for at in range(0, len(text), _PIECE)) > _MOST_OBJECTS:
+    objects = sum(bytes(text[at : at + _PIECE]).count(b"{") for at in range(0, len(text), _PIECE))
+    if objects > _MOST_OBJECTS:
         raise ValueError(f"a section has more than {_MOST_OBJECTS:,} objects")
+    if objects > _FEW_OBJECTS and objects * _SMALLEST_RECORD > len(text):
+        raise ValueError(f"a section of {len(text):,} bytes cannot hold {objects:,} records")
     _check_records(section)
     return _as_records(section)
 

@@ -46,6 +46,8 @@ class Refused(Generic[T]):
     """What an attempt gives where the source answered, but not with what was wanted."""
 
     failure: Failure
+    progressed: bool = False
+    """Bytes of it are kept: the failures before are not counted any more."""
 
 
 class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an error of, with words for people

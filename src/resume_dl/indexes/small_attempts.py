@@ -153,7 +153,7 @@ class Attempts:
                 self._won(one, under_way)
                 answer: T = found
                 return answer
-            self._lost(one, states[one.request.source], found.failure)
+            self._lost(one, states[one.request.source], found)
 
     def _start(self, one: Attempt, attempt: Callable[[Source], Any], answers: _Answers) -> None:
         """Make one attempt in another thread: however it ends, ``answers`` gets it."""
@@ -173,8 +173,11 @@ class Attempts:
             answers.put((one, _BEGUN))
             return attempt(one.source)
 
-    def _lost(self, one: Attempt, state: SourceState, failure: Failure) -> None:
+    def _lost(self, one: Attempt, state: SourceState, refused: Refused[Any]) -> None:
         """Note a failure, of its source and of its host."""
+        failure = refused.failure
+        if refused.progressed:
+            state.progressed()
         self._heard(one.source.url.host, well=failure.kind not in OF_THE_HOST, failure=failure)
         state.failed(failure, self._clock.now(), self._policy, random.random, whole=True)
 

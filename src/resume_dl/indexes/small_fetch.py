@@ -11,6 +11,7 @@ from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import check_head, check_length
 from resume_dl.core.small_requests import TRIES
+from resume_dl.indexes.hashed_file import HashedFile
 from resume_dl.indexes.small_answers import Body, Part, Refused
 from resume_dl.indexes.small_attempts import Attempts
 from resume_dl.indexes.small_body import MOST, ByteCount, joined
@@ -129,6 +130,10 @@ class Reader:
                     break
             self._exchanges.check()
             return failure or (b"".join(parts), head)
+
+    def hashed(self, source: Source, file: HashedFile) -> bytes | Refused[bytes]:
+        """One request for what is missing of ``file``; all of it, verified. Raises SourceError."""
+        return file.read(self._exchanges, source)
 
     def size(self, sources: Sequence[Source], headers: Mapping[str, str] = NO_HEADERS) -> int:
         """The length of a file in bytes; a source that does not answer is not asked again.

@@ -5,18 +5,18 @@ CEP 16. Whatever fails here is a reason to fetch the whole index, and never an e
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from resume_dl.core.failures import Failure, FailureKind
+from resume_dl.core.failures import FailureKind
 from resume_dl.core.reachability import Reachability
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import SourceError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
+from resume_dl.indexes.hashed_file import HashedFile
 from resume_dl.indexes.shards.answers import Answers, Unavailable, named_error
 from resume_dl.indexes.shards.carriers import Carriers
 from resume_dl.indexes.shards.closure import Closure
@@ -167,21 +167,17 @@ class ShardFetcher:
             raise Unavailable("it is not kept, and this is offline")
         if each.broken:
             raise Unavailable("another one failed before")
-        title, lengths = each.sources.title, list[int]()
+        title, file = each.sources.title, HashedFile(digest, LARGEST_SHARD)
 
         def attempt(source: Source) -> tuple[Source, bytes] | Refused[tuple[Source, bytes]]:
             began = time.monotonic()
-            answer = self._reader.file(source, largest=LARGEST_SHARD)
-            if isinstance(answer, Failure):
-                failure = answer
-            else:
-                lengths.append(len(answer[0]))
-                if hashlib.sha256(answer[0]).hexdigest() == digest:
-                    self._carriers.answered(title, source, time.monotonic() - began)
-                    return source, answer[0]
-                failure = Failure(FailureKind.CONTENT, f"gave other bytes than those of the hash {digest}")
-            self._carriers.failed(title, source)
-            return Refused(failure)
+            answer = self._reader.hashed(source, file)
+            if isinstance(answer, Refused):
+                if not answer.progressed and answer.failure.kind is not FailureKind.CHANGED:  # it is asked again
+                    self._carriers.failed(title, source)
+                return Refused(answer.failure, progressed=answer.progressed)
+            self._carriers.answered(title, source, time.monotonic() - began)
+            return source, answer
 
         own, carriers = each.own.shard(digest), [folder.shard(digest) for folder in each.carriers]
         with self._carriers.turn(title, own, carriers) as sources:
@@ -196,7 +192,7 @@ class ShardFetcher:
                 except Unanswered as more:
                     raise Unanswered((*unanswered.failures, *more.failures)) from more
         self._store.keep(digest, data)
-        return [_Came(data, sum(lengths), source.mirror)]
+        return [_Came(data, file.received, source.mirror)]
 
 
 @dataclass(frozen=True, slots=True)

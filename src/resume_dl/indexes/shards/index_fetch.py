@@ -1,6 +1,8 @@
 """Shard indexes from their authorities: a kept one while it is fresh, else a conditional request.
 
 CEP 16. Whatever fails here is a reason to fetch the whole index, and never an error of its own.
+An index has no digest, so an answer that breaks off is asked for from its first byte again; on a line that never brings
+all of it the whole index is fetched, which continues under If-Range.
 """
 
 from __future__ import annotations
