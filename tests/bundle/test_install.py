@@ -442,7 +442,7 @@ def test_a_folder_that_is_no_environment(target: Target, channel: ChannelInfo, t
     (tmp_path / "photos" / "1.jpg").write_bytes(b"1")
     done = target.install(tmp_path / "bundle", "-p", tmp_path / "photos")
     assert done.returncode == 2
-    assert "is no environment" in done.stderr
+    assert "is not an environment" in done.stderr
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["1.jpg"]
 
 

@@ -270,7 +270,7 @@ def test_install_py_refuses_before_anything_is_started(machine: Machine, harm: H
     assert any(path in done.stderr for path in (TIES if damaged & TIES else damaged)), done.stderr
     assert "copy" in done.stderr
     assert "again" in done.stderr
-    assert "nothing was started" in done.stderr
+    assert "nothing was installed" in done.stderr
     assert "Traceback" not in done.stderr
     assert machine.started == ""
 
@@ -284,7 +284,7 @@ def test_no_other_script_is_run_where_it_is_damaged(machine: Machine, harm: Harm
     done = machine.install(bundle)
     assert (done.returncode, done.stdout) == (4, "")
     assert f"error: {script}: " in done.stderr
-    assert "nothing was started" in done.stderr
+    assert "nothing was installed" in done.stderr
     harm.remove(script)
     gone = machine.install(bundle)
     assert gone.returncode == 4

@@ -171,7 +171,7 @@ def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> N
 
 
 def test_a_name_that_is_a_key_very_often_takes_no_longer(tmp_path: Path) -> None:
-    many = b'{"packages.conda":{' + b",".join([b'"%s":{}' % FILE.encode()] * 200_000) + b"}}"
+    many = b'{"packages.conda":{' + b",".join([b'"%s":{"a":"%s"}' % (FILE.encode(), b"x" * 80)] * 200_000) + b"}}"
     assert merge(tmp_path, many, {FILE: BASE})[0] == {}
 
 
@@ -254,6 +254,14 @@ def test_too_many_records_are_refused_before_they_take_memory(tmp_path: Path) ->
         most, said = peak(tmp_path, b'{"packages.conda":{' + inside[:-1] + b"}}")
         assert "2,000,000" in said
         assert most < 8 << 20
+
+
+def test_more_records_than_the_bytes_can_hold_are_refused_before_they_take_memory(tmp_path: Path) -> None:
+    """A megabyte of empty objects would take twelve times as much."""
+    inside = b",".join(b'"a%d.conda":{}' % number for number in range(300_000))
+    most, said = peak(tmp_path, b'{"packages.conda":{' + inside + b"}}")
+    assert "cannot hold 300,001 records" in said
+    assert most < 8 << 20
 
 
 def test_a_record_that_is_too_large_is_not_read(tmp_path: Path) -> None:
