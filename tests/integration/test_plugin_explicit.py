@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import sys
+from base64 import b64encode
+from random import Random
 
 import pytest
 import zstandard
@@ -343,9 +345,12 @@ def lab(tmp_path):
 
 
 def grow(lab, size):
-    """Make the index so many bytes larger, packed or not."""
+    """Make the index at least so many bytes larger, packed or not."""
     path = lab.root / "noarch" / "repodata.json"
-    document = {**json.loads(path.read_text(encoding="utf-8")), "padding": "0" * size}
+    document = {
+        **json.loads(path.read_text(encoding="utf-8")),
+        "padding": b64encode(Random(0).randbytes(size)).decode(),
+    }
     data = json.dumps(document).encode()
     path.write_bytes(data)
     path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(data))
