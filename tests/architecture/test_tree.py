@@ -11,10 +11,6 @@ import resume_dl
 ROOT = Path(resume_dl.__file__).parent
 LONGEST = 400
 MEDIAN = 120
-STILL_LONGER = {"core/download.py", "engine/engine.py", "indexes/shards/fetch.py"}
-"""Being split; nothing is to be added here."""
-STILL_THRICE = {"fetch.py"}
-"""One of them goes with the split of ``indexes/shards/fetch.py``."""
 
 
 def modules() -> dict[str, int]:
@@ -27,11 +23,11 @@ def modules() -> dict[str, int]:
 
 def test_modules_are_short():
     lines = modules()
-    assert {name: count for name, count in lines.items() if count > LONGEST and name not in STILL_LONGER} == {}
+    assert {name: count for name, count in lines.items() if count > LONGEST} == {}
     assert statistics.median(lines.values()) <= MEDIAN
 
 
 def test_no_basename_stands_thrice():
     """What every room has (``__init__``, ``__main__``) is left out."""
     counted = Counter(Path(name).name for name in modules() if not Path(name).stem.startswith("__"))
-    assert {name: count for name, count in counted.items() if count > 2 and name not in STILL_THRICE} == {}
+    assert {name: count for name, count in counted.items() if count > 2} == {}

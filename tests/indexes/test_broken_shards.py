@@ -15,8 +15,8 @@ from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.indexes.hashed_file import HashedFile
 from resume_dl.indexes.shards.closure import Closure
-from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.open_index import OpenIndex, ShardSources
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader

@@ -11,9 +11,9 @@ import pytest
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.reachability import Reachability
-from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
 from resume_dl.indexes.shards.open_index import NoIndex, ShardSources
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.model.artifact import Source

@@ -19,8 +19,8 @@ import pytest
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import Note
 from resume_dl.indexes.shards.channels import ChannelShards
-from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source

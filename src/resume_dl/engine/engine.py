@@ -26,9 +26,9 @@ from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.progress_notifier import ProgressNotifier
 from resume_dl.engine.running import Running
+from resume_dl.engine.store_calls import advance, check, prepare, publish
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
-from resume_dl.errors import LockedError
 from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
 STOP_SECONDS = 10.0
@@ -45,13 +45,8 @@ _Told = tuple[str, ev.Event]
 """What happened to the job of which key."""
 
 
-def _advanced(part: PartFile, upto: int) -> ev.DigestAdvanced:
-    progress = part.advance_digest(upto)
-    return ev.DigestAdvanced(progress.position, progress.damaged)
-
-
 def _latest(happened: list[_Told]) -> list[_Told]:
-    """``happened`` without counts that a later one of the same connection includes: none of them is news any more."""
+    """``happened`` without counts that a later event of the same connection supersedes."""
     if len(happened) == 1:
         return happened
     last: dict[tuple[str, int], ev.Event] = {}
@@ -237,7 +232,7 @@ class Engine:
             self._notifier.failure(running, action)
         elif isinstance(action, act.Prepare):
             journaled = action.journaled
-            self._in_pool(self._storing, key, lambda: self._prepare(running, journaled=journaled))
+            self._in_pool(self._storing, key, lambda: prepare(running, journaled=journaled))
         elif running.part is None:
             raise AssertionError(f"{action} without a part file")
         else:
@@ -260,13 +255,13 @@ class Engine:
             part.forget(action.ranges)
         elif isinstance(action, act.AdvanceDigest):
             upto = action.upto
-            self._in_pool(self._hashing, key, lambda: _advanced(part, upto))
+            self._in_pool(self._hashing, key, lambda: advance(part, upto))
         elif isinstance(action, act.CheckDigest):
-            self._in_pool(self._hashing, key, lambda: self._check(running, part))
+            self._in_pool(self._hashing, key, lambda: check(running, part))
         elif isinstance(action, act.LocateDamage):
             self._in_pool(self._hashing, key, lambda: ev.DamageLocated(part.locate_damage()))
         elif isinstance(action, act.Publish):
-            self._in_pool(self._storing, key, lambda: self._publish(running, part), publish=True)
+            self._in_pool(self._storing, key, lambda: publish(running, part), publish=True)
         else:
             raise TypeError(f"unknown action: {action}")
 
@@ -306,36 +301,6 @@ class Engine:
             self._events.put((key, ev.LocalFailed(error, sync, digest=pool is self._hashing, publish=publish)))
 
         pool.submit(lambda: self._events.put((key, call())), failed)
-
-    @staticmethod
-    def _prepare(running: Running, *, journaled: bool) -> ev.Event:
-        job = running.job
-        try:
-            part = job.store.open(job.artifact, journaled=journaled)
-        except LockedError as error:
-            return ev.LockBusy(error.owner)
-        running.part = part
-        if job.is_published():
-            return ev.FoundPublished()
-        resumed = part.resume()
-        return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source, resumed.owners)
-
-    @staticmethod
-    def _check(running: Running, part: PartFile) -> ev.Event:
-        expected = running.job.artifact.digest
-        if expected is None:
-            raise AssertionError("nothing to check against")
-        advanced = _advanced(part, running.download.size or 0)
-        if advanced.damaged:
-            return advanced
-        actual = part.digest()[expected.algorithm]
-        return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
-
-    @staticmethod
-    def _publish(running: Running, part: PartFile) -> ev.Event:
-        running.recorded.wait()
-        part.publish(running.job.destination)
-        return ev.Published()
 
     def _open_range(self, key: str, running: Running, action: act.OpenRange) -> None:
         if running.part is None:

@@ -7,7 +7,7 @@ from dataclasses import replace as changed
 
 from resume_dl.indexes.copies import Freshness
 from resume_dl.indexes.shards.channels import ChannelShards
-from resume_dl.indexes.shards.fetch import ShardFetcher
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.ports import Reporter

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
-from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.open_index import OpenIndex, ShardSources
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore
 from resume_dl.indexes.shards.subsets import Subsets
 from resume_dl.model.artifact import Source

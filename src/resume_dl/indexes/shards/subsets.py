@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from resume_dl.indexes.shards.closure import Closure
-from resume_dl.indexes.shards.fetch import ShardFetcher
 from resume_dl.indexes.shards.open_index import NoIndex, OpenIndex, ShardSources
+from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.subset import write_names, write_subset
 
 K = TypeVar("K", bound=Hashable)
