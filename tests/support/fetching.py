@@ -104,7 +104,9 @@ class User:
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The whole environment of a run."""
         if self.given is None:
-            (self.home / ".condarc").write_text(json.dumps(self.condarc), encoding="utf-8")
+            text, condarc = json.dumps(self.condarc), self.home / ".condarc"
+            if not condarc.exists() or condarc.read_text(encoding="utf-8") != text:  # another run may read it just now
+                condarc.write_text(text, encoding="utf-8")
             kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "TMPDIR") if name in os.environ}
             base = {**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), "RESUME_DL_CONDA": "none"}
         else:
