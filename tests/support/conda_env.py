@@ -235,8 +235,9 @@ class TestConda:
 
     def environment(self, extra: Mapping[str, str] | None = None, *, plugin: bool = True) -> dict[str, str]:
         """The whole environment of a run: nothing of this machine's conda or proxies is in it."""
-        condarc = self.folder / "condarc"
-        condarc.write_text(json.dumps(self.settings), encoding="utf-8")
+        text, condarc = json.dumps(self.settings), self.folder / "condarc"
+        if not condarc.exists() or condarc.read_text(encoding="utf-8") != text:  # another run may read it just now
+            condarc.write_text(text, encoding="utf-8")
         path = [str(self._extra_path)] if plugin else [str(self._stub), str(self._extra_path)]
         if self.conda.python is not None:
             path.append(str(PROJECT / "src"))

@@ -42,8 +42,8 @@ def _head(manifest: Manifest) -> str:
         "Offline bundle",
         f"""
         This folder holds {what} for offline machines. {all_of_it} is in it.
-        It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and the conda (or
-        mamba, or micromamba) or pip that is to install it. Write python3 for python where there is no python.
+        It was made by {manifest.created_by}, which is not needed here: Python 3.8 or newer is, and what installs it
+        (conda, mamba, micromamba or pip). Write python3 for python where there is no python.
         """,
         "All commands below are for a terminal in this folder:",
         (
@@ -110,7 +110,8 @@ def _check(*, signed: bool) -> str:
         "Check it",
         """
         A copy can be damaged on the way, and so can the scripts: check these first, with programs that were here
-        before. """,
+        before.
+        """,
         (
             f"Linux:    grep '\\.py$' {SUMS} | sha256sum -c",
             f"macOS:    grep '\\.py$' {SUMS} | shasum -a 256 -c",
