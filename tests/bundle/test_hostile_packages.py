@@ -117,7 +117,7 @@ def test_condas_python_looks_where_this_one_cannot(test_conda: TestConda, tmp_pa
     for name, code in (("hostile", 4), ("honest", 0)):
         done = target.run(bare / "bin" / "python", tmp_path / name / "install.py", "-n", "lab")
         assert done.returncode == code, done.stderr
-        assert "1 .conda package not looked into" in done.stderr
+        assert "1 .conda package not inspected" in done.stderr
         assert "inspecting them with " in done.stderr
     assert not [*outside.iterdir()]
 

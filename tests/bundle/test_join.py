@@ -102,12 +102,12 @@ def a_folder(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
-        (flip, {"X.tar.002": "its bytes"}),
-        (of_another, {"X.tar.002": "its bytes"}),
-        (swap, {"X.tar.001": "belongs in X.tar.002", "X.tar.002": "belongs in X.tar.001"}),
+        (flip, {"X.tar.002": "its digest is wrong"}),
+        (of_another, {"X.tar.002": "its digest is wrong"}),
+        (swap, {"X.tar.001": "it has the content of X.tar.002", "X.tar.002": "it has the content of X.tar.001"}),
         (shorten, {"X.tar.003": "1,000 bytes instead of 4,206,649"}),
         (lengthen, {"X.tar.003": "4,206,650 bytes instead of 4,206,649"}),
-        (a_folder, {"X.tar.001": "no file"}),
+        (a_folder, {"X.tar.001": "it is not a file"}),
     ],
 )
 def test_a_damaged_part_is_named_and_only_it_is_needed(

@@ -83,7 +83,7 @@ def test_mirrors_list_shows_the_block(user, server):
     table = ("--mirrors", user.folder / "mirrors.toml")
     rows = json.loads(user.run("mirrors", "list", *table, "--json").out)["mirrors"]
     assert {row["name"]: row["blocked"] is not None for row in rows} == {"good": False, "strict": True}
-    assert user.run("mirrors", "list", *table).out.count("has refused us since") == 1
+    assert user.run("mirrors", "list", *table).out.count("has blocked this machine since") == 1
 
 
 def test_the_user_may_ask_it_again(user, server):

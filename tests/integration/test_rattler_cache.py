@@ -270,8 +270,8 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path):
     ("arguments", "said"),
     [
         (["--rattler-cache", "numpy"], "is 'numpy' a package or a folder?"),
-        (["numpy", "--dest", "x", "--rattler-cache"], "--dest are two places"),
-        (["numpy", "--pkgs-dir", "x", "--rattler-cache"], "--pkgs-dir are two places"),
+        (["numpy", "--dest", "x", "--rattler-cache"], "--dest exclude each other"),
+        (["numpy", "--pkgs-dir", "x", "--rattler-cache"], "--pkgs-dir exclude each other"),
         (["numpy", "--no-extract", "--rattler-cache"], "unpacked packages only"),
     ],
 )
