@@ -62,10 +62,11 @@ def test_one_cut_at_a_time() -> None:
         {"ranges": False},
         {"policy": Policy(per_host=1)},
         {"policy": Policy(per_host=2, rebalance=False)},
+        {"policy": Policy(per_host=2, steal_least=30 * MIB)},
     ],
 )
 def test_where_a_second_connection_would_bring_nothing_or_mix_versions(scene: dict) -> None:
-    """Three seconds are left; no strong validator; no ranges; no room; a limit that the user set."""
+    """Three seconds left; no strong validator; no ranges; no room; a limit that the user set; too little to cut off."""
     line = begun(**scene)
     assert not line.of(act.ShortenLease, ever=True)
     assert not line.of(act.OpenRange, ever=True)
