@@ -31,7 +31,7 @@ from resume_dl.offline_tools.machine.conda_info import first_answer
 from resume_dl.offline_tools.machine.shareable import shareable_channels
 from resume_dl.offline_tools.machine.virtual_packages import current_platform, level, libc
 from support.offline_scripts import archive, scripts
-from support.processes import Run
+from support.processes import Run, has_ended
 from support.pythons import SUPPORTED
 
 POSIX = os.name == "posix"
@@ -450,7 +450,7 @@ def test_ctrl_c_ends_it_and_what_it_had_started(tmp_path):
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err == "stopped; nothing was written\n"
-    assert not alive(int(number.read_text()))
+    assert has_ended(int(number.read_text()))
 
 
 # --------------------------------------------------------------------------------------------------- condas that break
@@ -476,7 +476,7 @@ def test_a_conda_that_hangs_costs_its_time_and_no_more(tmp_path):
     later = a_program(tmp_path / "mamba", f"touch '{asked}'")
     clients = [Client("conda", (str(hangs),)), Client("mamba", (str(later),))]
     assert first_answer(clients, dict(os.environ), timeout=5) is None
-    assert not alive(int(number.read_text()))
+    assert has_ended(int(number.read_text()))
     assert not asked.exists()
 
 
@@ -613,19 +613,6 @@ def wait_for(place: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"{place} has not come")
-
-
-def alive(number: int) -> bool:
-    """Whether this process still runs; a zombie does not."""
-    for _ in range(100):
-        try:
-            os.kill(number, 0)
-            if Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
-                return False
-        except (ProcessLookupError, FileNotFoundError):
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

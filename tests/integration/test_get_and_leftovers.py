@@ -140,10 +140,13 @@ def test_clean_leaves_what_is_at_work(user, tmp_path, fault_server):
     server.mount(root)
     server.always(None, some, path="*/pytorch-1*")
     user.mirrors(one=server.base())
+    wanted = json.loads(user.fetch("pytorch=1.7", "--dry-run", "--json").out)["artifacts"]
     with user.start("fetch", *user.options, "pytorch=1.7", "--give-up-after", "600s", "--json") as process:
-        while not begun(user.pkgs):
+        others = 0
+        while others < len(wanted) - 1 or not begun(user.pkgs):  # what has just ended is listed, and busy no more
             assert process.poll() is None
             time.sleep(0.01)
+            others = sum((user.pkgs / each["filename"]).exists() for each in wanted)
         assert all(row["busy"] for row in unfinished(user))
         assert "kept" in user.run("clean").out
         rows = json.loads(user.run("clean", "--json").out)["unfinished"]

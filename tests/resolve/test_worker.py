@@ -26,26 +26,10 @@ from resume_dl.errors import (
 )
 from resume_dl.resolve import worker as worker_module
 from resume_dl.resolve.worker import RattlerWorker
+from support.processes import has_ended, is_running
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 posix = pytest.mark.skipif(os.name != "posix", reason="signals")
-
-
-def alive(pid):
-    """Whether a process runs (a zombie does not)."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def gone(pid, within=5.0):
-    """Wait until a process has ended."""
-    end = time.monotonic() + within
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.01)
-    return not alive(pid)
 
 
 def unpacked(folder):
@@ -81,9 +65,9 @@ def test_started_early():
         early.close()
         early.start()
         unused = early.pid
-        assert alive(unused)
+        assert is_running(unused)
         early.close()
-        assert not alive(unused)
+        assert not is_running(unused)
         early.request("parse_specs", {"specs": ["a"]})
 
 
@@ -101,10 +85,10 @@ def test_released_it_ends_unwaited_for(monkeypatch):
         pid = released.pid
         monkeypatch.setattr(worker_module._Child, "end", end_later)
         released.release()
-        assert alive(pid)
+        assert is_running(pid)
         assert released.pid is None
         may_end.set()
-        assert gone(pid, within=60.0)
+        assert has_ended(pid, within=60.0)
         released.request("parse_specs", {"specs": ["a"]})
         assert released.pid != pid
 
@@ -130,7 +114,7 @@ def test_started_early_it_does_not_outlive_its_parent(after):
         pid = int(parent.stdout.readline())
         time.sleep(after)
         parent.kill()
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_starts_when_first_asked_and_answers(worker):
@@ -141,14 +125,14 @@ def test_starts_when_first_asked_and_answers(worker):
         assert (parts["name"], parts["version"], parts["build"]) == ("pytorch", ">=1.7,<2", None)
         pid = fresh.pid
         assert pid is not None
-        assert alive(pid)
+        assert is_running(pid)
         with pytest.raises(InvalidSpecError) as caught:
             fresh.request("parse_specs", {"specs": ["a b c d"]})
         assert caught.value.part == "b c d"
         with pytest.raises(ConfigurationError, match="no operation"):
             fresh.request("nosuch", {})
         assert fresh.pid == pid
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_a_failure_of_its_own_is_a_bug_and_not_a_crash(worker):
@@ -184,7 +168,7 @@ def test_a_silent_worker_is_killed():
         os.kill(pid, signal.SIGSTOP)
         with pytest.raises(WorkerCrashedError, match=r"within 0\.2 s"):
             fresh.request("parse_specs", {"specs": []}, timeout=0.2)
-        assert gone(pid)
+        assert has_ended(pid)
 
 
 def test_a_python_that_cannot_start(tmp_path):
@@ -249,7 +233,7 @@ def test_it_never_outlives_its_parent(tmp_path, busy):
         while busy and unpacked(tmp_path / "out") == 0 and time.monotonic() < deadline:
             time.sleep(0.001)
         parent.kill()
-        assert gone(pid)
+        assert has_ended(pid)
         assert unpacked(tmp_path / "out") < size
 
 

@@ -19,6 +19,7 @@ from resume_dl.settings.condarc import read_settings
 from resume_dl.settings.mirrors import load_mirrors
 from settings.users_machine import Machine
 from support.conda_env import TestConda
+from support.processes import has_ended
 
 TUNA = "https://mirrors.tuna.tsinghua.edu.cn/anaconda"
 posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a broken conda is a shell script")
@@ -63,15 +64,7 @@ def test_conda_that_hangs_breaks_nothing(machine: Machine) -> None:
     assert "did not answer" in load(machine, program, timeout=60.0).problem
     assert machine.runs(program) == 2
     for pid in map(int, pids.read_text(encoding="utf-8").split()):
-        assert not alive(pid)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+        assert has_ended(pid)
 
 
 @posix

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from pathlib import Path
 
 
 class Run(subprocess.Popen[str]):
@@ -14,3 +16,22 @@ class Run(subprocess.Popen[str]):
     def __exit__(self, *error: object) -> None:
         self.kill()
         super().__exit__(*error)
+
+
+def has_ended(pid: int, *, within: float = 60.0) -> bool:
+    """Wait until this process runs no more (a zombie does not): a signal that was sent has yet to arrive. Linux."""
+    deadline = time.monotonic() + within
+    while is_running(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether this process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
