@@ -1,6 +1,6 @@
 """What users set for the plugin: condarc ``plugins:`` and ``CONDA_PLUGINS_*``.
 
-A value that is none of those known is told in one line and the default holds: no install fails for it.
+An unknown value is reported in one line, and the default applies: no install fails because of it.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def fetch_shards_ahead(
         if missing and not cancelled():
             closure.fetch(missing, setup(), reporter, cancelled)
     except Interrupted:
-        pass  # what came until now is as good as if all had come
+        pass  # the user has stopped it; what has come is inserted below
     finally:
         closure.insert()
     return closure.refused

@@ -71,7 +71,7 @@ def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, s
 
 
 def read_anaconda_tokens(env: Mapping[str, str]) -> dict[str, str]:
-    """Read URL -> token from anaconda-client's files (``anaconda login``); empty if there are none.
+    """Read URL -> token from anaconda-client's files (``anaconda login``); empty if no file exists.
 
     A token for ``https://api.anaconda.org`` is valid for ``https://conda.anaconda.org`` too.
     """

@@ -150,7 +150,7 @@ class ConnectionScheduler:
         return self._help(source, size, now) if step is None and help_out else step
 
     def _lease_to(self, source: SourceState, size: int, now: float, *, if_range: str | None = None) -> OpenRange | None:
-        """Open a connection for bytes that no connection has; None where there are none within reach."""
+        """Open a connection for the next free range; None if no free range is within reach."""
         held = [one.lease for one in self._connections.writers()]
         speed, others = self._budget.host(source.host).speed, sum(self._connections.speeds(now))
         lease = next_segment(self._coverage.done, held, size, self._policy, speed=speed, others=others)
