@@ -249,7 +249,7 @@ def test_one_mirror_alone_is_not_enough(cell: Cell) -> None:
     assert run.code == 6
     assert run.error is not None
     assert "cannot be reached" in run.error.message
-    assert "good alone" in run.error.message
+    assert "only good has answered" in run.error.message
     assert "--index-from" in run.error.hint
     assert "good" not in run.error.hint, "the only one that answered may be the liar"
     assert cell.run("newer version", authority="silent", mirrors=("good",), named=("good",)).brings(cell.world.honest)

@@ -219,7 +219,7 @@ def test_the_next_mirrors_are_asked_where_the_first_do_not_answer(world: World) 
     brought, client, _ = world.bring(NAMES["first"])
     assert client.mirrors == []
     assert [each.note for each in brought.missed] == [
-        "of its mirrors fine alone has given an index, which is not enough"
+        "only fine of its mirrors has supplied an index, which is not enough"
     ] * 2
 
 

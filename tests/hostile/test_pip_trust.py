@@ -180,7 +180,7 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
 def test_the_authority_is_silent_and_the_mirror_alone(world: World, row: str) -> None:
     """Exit 6 with the way out, until the user names the mirror: then its page counts, and this is said."""
     name = lie(world, row)
-    with pytest.raises(ChannelUnavailableError, match="only one mirror, evil, answers") as caught:
+    with pytest.raises(ChannelUnavailableError, match="only one mirror, evil, has answered") as caught:
         world.catalogue("alone", unreachable=True).project(0, name)
     assert "--index-from" in caught.value.hint
     assert "evil" not in caught.value.hint
@@ -291,7 +291,7 @@ def test_an_index_over_plain_http_is_said_once() -> None:
     for url in ("http://10.0.0.7/simple", "http://127.0.0.1:1/simple", "https://10.0.0.7/simple") * 2:
         index = RedactedUrl(url)
         notes.add(index, Source("upstream", index), Vouched.AUTHORITY)
-    assert said == ["10.0.0.7 is asked for an index over plain http: others on the way can change it"]
+    assert said == ["the index of 10.0.0.7 comes over plain http, so it can be altered on the way"]
 
 
 def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
@@ -346,7 +346,7 @@ def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
     )
     sources = WheelSources(twins(world), file)
     assert [source.mirror for source in sources.carriers()] == ["evil", "twin", "upstream"]
-    with pytest.raises(Unanswered, match="two of different operators"):
+    with pytest.raises(Unanswered, match="two mirrors of different operators"):
         read_metadata(file, sources, Reader(world.transport))
     world.server.put(f"/twin/f/{wheel.filename}", wheel.path.read_bytes())
     world.server.always(1, Ok(), path="/twin/f/*")

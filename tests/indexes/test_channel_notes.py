@@ -30,7 +30,7 @@ def said(base: str, *, offline: bool = False, vouched: Vouched = Vouched.AUTHORI
 
 def test_an_authority_over_plain_http_is_named_once():
     (line,) = said("http://10.0.0.7/lab")
-    assert line == "the index of lab comes from 10.0.0.7 over plain http, where it can be altered on the way"
+    assert line == "the index of lab comes from 10.0.0.7 over plain http, so it can be altered on the way"
 
 
 @pytest.mark.parametrize("base", ["https://10.0.0.7/lab", "http://127.0.0.1:8080/lab", "http://localhost/lab"])

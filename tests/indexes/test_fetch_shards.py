@@ -84,7 +84,7 @@ def test_offline_solves_by_what_is_kept(shard_user: ShardUser) -> None:
     assert shard_user.chosen(offline) == shard_user.chosen(online)
     missing = shard_user.fetch("other", "--offline")
     assert missing.code != 0
-    assert "fetched before" in missing.report["error"]["message"]
+    assert "lack packages" in missing.report["error"]["message"]
     assert shard_user.of.nginx.requests() == []
 
 

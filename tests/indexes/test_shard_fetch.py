@@ -244,7 +244,7 @@ def test_where_no_source_has_a_shard_the_whole_index_is_needed(shard_mirrors: Sh
     (said,) = shard_mirrors.told.at("warning")
     assert "forge/noarch" in said
     assert shard_mirrors.nginx.base(0).rpartition("/")[2] in said
-    assert "other bytes" in said
+    assert "do not match the digest" in said
 
 
 def test_a_shard_that_is_refused_is_named(shard_mirrors: ShardMirrors) -> None:
