@@ -23,10 +23,10 @@ from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
-from resume_dl.resolution.build_requirements import is_built, tools_of
+from resume_dl.resolution.build_requirements import build_requirements_of, is_built
 from resume_dl.resolution.fetch_request import FetchRequest, PipOptions
 from resume_dl.resolution.pip_arguments import read_arguments
-from resume_dl.resolution.pip_option_settings import files_said, wants_anew
+from resume_dl.resolution.pip_option_settings import files_in_settings, reinstalls
 from resume_dl.settings.pip_find import TargetPython, find_python, own_python
 from resume_dl.settings.pip_help import kept_install_help
 from resume_dl.transfer.plan import Plan
@@ -58,8 +58,8 @@ class PipInstall:
         self._setup = changed(setup, env={**setup.env, **self.arguments.variables})
         self._wheel_dir = wheel_dir
         self._allow_sdist = allow_sdist
-        self._files = (*self.arguments.files, *files_said(self._setup.env, self._python.prefix))
-        self._anew = self.arguments.anew or wants_anew(self._setup.env, self._python.prefix)
+        self._files = (*self.arguments.files, *files_in_settings(self._setup.env, self._python.prefix))
+        self._anew = self.arguments.anew or reinstalls(self._setup.env, self._python.prefix)
         self._fetched: tuple[ArtifactResult, ...] = ()
         self._lines: tuple[str, ...] = ()
         self._constraints: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class PipInstall:
                 self._constraints = wanted.constraints
                 for note in wanted.notes:
                     reporter.message(note, level="warning")
-        for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
+        for tools in build_requirements_of(self._built(), Path.cwd()) if arguments.isolated else ():
             pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes, notes=notes)
             try:
                 plans.append((pip, pip.plan(pip.resolve())))

@@ -19,7 +19,7 @@ from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
 
 if TYPE_CHECKING:
-    from resume_dl.resolution.pip_request import Asked
+    from resume_dl.resolution.pip_request import ExpandedRequest
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
 """The platform line of ``conda list --explicit``."""
@@ -58,7 +58,7 @@ def asking_of(
     *,
     native: str,
     canonical: Callable[[str], str],
-    read_pip: Callable[[Path], Asked],
+    read_pip: Callable[[Path], ExpandedRequest],
 ) -> Asking:
     """Read the request's files.
 
