@@ -104,7 +104,7 @@ def test_a_prefix_is_continued(user, server, torch, extract):
     assert done.code == 0, done.err
     assert fetched(server) <= torch.size - 4 * MIB + SPARE
     assert done.report["totals"]["resumed"] == 4 * MIB
-    assert "that conda had" in done.err
+    assert "that conda downloaded" in done.err
     assert not partial.exists()
     assert (user.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()
     assert list((user.pkgs / FOLDER).iterdir()) == []

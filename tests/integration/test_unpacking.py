@@ -24,8 +24,8 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.extraction import Extractor
 from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
-from resume_dl.transfer.unpacking import Extractor
 
 GUARD = 60.0
 """Seconds; only a test that would hang needs them."""

@@ -1,4 +1,4 @@
-"""Notes of what a run begins, for ``status`` and ``clean``: taken before its first byte, forgotten when all is done."""
+"""Notes of unfinished downloads, for ``status`` and ``clean``: written before the first byte, removed at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from resume_dl.store.begun import Begun, BegunFile, BegunNotes
 from resume_dl.store.part import PartStore
 
 
-class Remember:
-    """For one command, whose words are ``command``; secrets in them are not written. Does nothing without notes."""
+class RunNotes:
+    """Notes the downloads of one command, given as its words, without secrets. Does nothing without ``notes``."""
 
     def __init__(self, notes: BegunNotes | None = None, command: Sequence[str] = ()) -> None:
         self._notes = notes
@@ -21,7 +21,7 @@ class Remember:
 
     @contextmanager
     def during(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Note ``jobs`` while the block runs, and afterwards what is left of them."""
+        """Note ``jobs`` while the block runs; at its end keep only the notes of unfinished ones."""
         begun = [] if self._notes is None else self._begun(jobs)
         for each in begun:
             self._add(each)
@@ -43,7 +43,7 @@ class Remember:
         by_folder: dict[Path, dict[str, BegunFile]] = {}
         for job in jobs:
             if not isinstance(job.store, PartStore) or job.artifact.kind == "index":
-                continue  # an index is ours alone, in the cache, and --dry-run asks for it too: that leaves no trace
+                continue  # --dry-run fetches indexes too, and must leave nothing behind
             file = BegunFile(job.artifact.title, str(job.artifact.url), job.artifact.size)
             by_folder.setdefault(job.store.folder.absolute(), {})[job.artifact.key] = file
         try:
