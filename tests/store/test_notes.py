@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, note_ahead, read_ahead
+from resume_dl.caches.conda.prefetched import Prefetched, forget_prefetched, note_prefetched, read_prefetched
 from resume_dl.errors import NotWritableError, UntrustedFolderError
 from resume_dl.model.url import RedactedUrl
 from resume_dl.store import begun as begun_module
@@ -111,7 +111,7 @@ def ahead(pkgs, prefix, name="a-1-0", extension=".conda", *, unpacked=True):
     (pkgs / FOLDER).mkdir(mode=0o700, exist_ok=True)
     if unpacked:
         (pkgs / name).mkdir()
-    return Ahead(pkgs, name + extension, 7, prefix)
+    return Prefetched(pkgs, name + extension, 7, prefix)
 
 
 def test_packages_that_wait(tmp_path):
@@ -120,15 +120,15 @@ def test_packages_that_wait(tmp_path):
     pkgs.mkdir()
     kinds = {"waits": ".conda", "old": ".tar.bz2", "installed": ".conda", "gone": ".conda"}
     each = {name: ahead(pkgs, prefix, name, kind, unpacked=name != "gone") for name, kind in kinds.items()}
-    assert read_ahead(pkgs) == []
-    note_ahead(each.values())
+    assert read_prefetched(pkgs) == []
+    note_prefetched(each.values())
     (prefix / "conda-meta").mkdir(parents=True)
     (prefix / "conda-meta/installed.json").write_text("{}")
-    assert read_ahead(pkgs) == [each["old"], each["waits"]]
+    assert read_prefetched(pkgs) == [each["old"], each["waits"]]
     assert each["old"].note.name == "ahead-old.json"
     assert [one.note.exists() for one in each.values()] == [True, True, False, False]
-    forget_ahead(pkgs)
-    assert read_ahead(pkgs) == []
+    forget_prefetched(pkgs)
+    assert read_prefetched(pkgs) == []
     assert list((pkgs / FOLDER).iterdir()) == []
 
 
@@ -136,20 +136,20 @@ def test_packages_that_wait(tmp_path):
 def test_notes_that_are_none_of_ours_go(tmp_path, text):
     """Those that are stay, whichever comes first."""
     good = ahead(tmp_path, tmp_path / "env", "m-1-0")
-    note_ahead([good])
+    note_prefetched([good])
     for name in ("ahead-a.json", "ahead-z.json"):
         (tmp_path / FOLDER / name).write_text(text)
-    assert read_ahead(tmp_path) == [good]
+    assert read_prefetched(tmp_path) == [good]
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["ahead-m-1-0.json"]
 
 
 def test_notes_in_a_folder_that_others_write_to_are_neither_read_nor_written(tmp_path):
     good, other = ahead(tmp_path, tmp_path / "env"), ahead(tmp_path, tmp_path / "env", "b-1-0")
-    note_ahead([good])
+    note_prefetched([good])
     (tmp_path / FOLDER).chmod(0o777)
-    note_ahead([other])
-    assert read_ahead(tmp_path) == []
-    forget_ahead(tmp_path)
+    note_prefetched([other])
+    assert read_prefetched(tmp_path) == []
+    forget_prefetched(tmp_path)
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["ahead-a-1-0.json"]
 
 

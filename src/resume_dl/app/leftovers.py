@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
-from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, read_ahead
+from resume_dl.caches.conda.prefetched import Prefetched, forget_prefetched, read_prefetched
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.progress.shell_command import command_line
 from resume_dl.settings.rattler_cache import rattler_packages_dir
@@ -96,9 +96,9 @@ def _told(row: Leftover, note: tuple[Begun, BegunFile] | None) -> Leftover:
     return replace(row, size=size, filename=file.filename, url=file.url, command=line)
 
 
-def ahead(places: Sequence[Path]) -> list[Ahead]:
+def ahead(places: Sequence[Path]) -> list[Prefetched]:
     """Packages that the plugin has fetched and conda has not installed (a "no" at its question, perhaps)."""
-    return [each for folder in places if folder.name == FOLDER for each in read_ahead(folder.parent)]
+    return [each for folder in places if folder.name == FOLDER for each in read_prefetched(folder.parent)]
 
 
 def _age(part: Path) -> float:
@@ -133,7 +133,7 @@ def clean(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Lefto
     for folder in places:
         if folder.name == FOLDER:
             sweep(folder.parent)
-            forget_ahead(folder.parent)
+            forget_prefetched(folder.parent)
     removed: list[Leftover] = []
     for each in find(places, notes):
         if not any((each.folder / name).exists() for name in (each.key, f"{each.key}.part")):

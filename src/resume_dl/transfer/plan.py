@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.caches.conda.lookup import verify_file
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
@@ -68,7 +68,7 @@ def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch
         return False
     if not touch:
         return _is_verified(source, artifact)
-    return take(source, target, staged_path(folder, artifact), artifact)
+    return link_or_copy(source, target, staged_path(folder, artifact), artifact)
 
 
 def _is_verified(path: Path, artifact: Artifact) -> bool:

@@ -50,7 +50,7 @@ class UnpackedBatch:
             batch, self._ready = self._ready, []
         try:
             try:
-                self._cache.settle([each.extracted for each in batch])
+                self._cache.sync([each.extracted for each in batch])
             except StoreError as error:
                 return [(each.artifact, error) for each in batch]
             errors = self._place(batch) if batch else []

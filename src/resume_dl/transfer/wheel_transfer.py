@@ -13,7 +13,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.caches.conda.lookup import verify_file
-from resume_dl.caches.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_archive
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     DigestMismatchError,
@@ -184,7 +184,7 @@ class WheelDir:
             hint = "run the same command again: what is on disk is kept"
             raise Interrupted(f"{artifact.filename}: stopped", hint=hint)
         self._reporter.message(f"{artifact.filename}: no hash is published, checking its content", level="info")
-        check_itself(waiting, artifact.filename, cancelled=self._cancelled)
+        check_archive(waiting, artifact.filename, cancelled=self._cancelled)
         known = changed(artifact, sha256=hash_file(waiting, "sha256"), size=waiting.stat().st_size)
         _check_promised(known, waiting)
         try:  # before the rename: a file without a pin would be downloaded again
