@@ -26,7 +26,7 @@ from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
-from resume_dl.store.begun import BegunNotes
+from resume_dl.store.unfinished_runs import UnfinishedNotes
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.run_notes import RunNotes
 from resume_dl.transfer.source_places import Places
@@ -157,7 +157,7 @@ def engine_for(
             tracer=tracer,
             network=setup.network,
         )
-        notes = RunNotes(BegunNotes(setup.paths.unfinished), setup.options.command)
+        notes = RunNotes(UnfinishedNotes(setup.paths.unfinished), setup.options.command)
         watched = WatchedEngine(engine, setup.blocks, reporter, notes)
         try:
             yield watched
