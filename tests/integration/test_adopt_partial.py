@@ -113,7 +113,7 @@ def test_a_prefix_is_continued(user, server, torch, extract):
     done = user.fetch(*WANTED, *([] if extract else ["--no-extract"]))
     assert done.code == 0, done.err
     assert_fetched_from(4 * MIB, done, torch, server.requests())
-    assert "that conda had" in done.err
+    assert "that conda downloaded" in done.err
     assert not partial.exists()
     assert (user.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()
     assert list((user.pkgs / FOLDER).iterdir()) == []
