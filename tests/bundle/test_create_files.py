@@ -187,7 +187,7 @@ def test_lines_that_only_pip_can_take(maker):
     assert "Not in it: what these lines" in readme
     assert all(f"    {line}\n" in readme for line in wanted)
     again = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, env=env)
-    assert "not in it, as only pip itself can handle it: git+https://***@h.example/r.git@v1" in again.out
+    assert "not included, because only pip itself can handle it: git+https://***@h.example/r.git@v1" in again.out
     asked.write_text("tqdm\n")
     assert maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64).code == 0
     assert "passed_over" not in manifest(maker.out)["request"]
