@@ -399,7 +399,7 @@ def test_tools_that_nobody_has_are_told_and_pip_decides(tmp_path, nginx_mirrors,
     words = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple", f"./{project.name}"]
     done = install(user, *words)
     assert done.code == 1
-    assert "is built with is not fetched" in done.err
+    assert "build requirements of a local project are not fetched" in done.err
     assert install(user, *words[:2], "build-tool").code == 0
     done = install(user, *words, "--no-build-isolation")
     assert done.code == 0, done.err + done.out
