@@ -19,7 +19,8 @@ def show_unencodable_by_number() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError, ValueError):  # closed, or its descriptor was replaced by another kind of file
+                stream.reconfigure(errors="backslashreplace")
 
 
 def settle() -> None:
