@@ -21,6 +21,10 @@ NAMED = {
             "store/platform.py",  # opens what packages brought, only to sync it
         },
     ),
+    "options of a Python that is run": (
+        {"-I", "-X"},
+        {"python_command.py", "offline_tools/verification/ssh_signature.py"},
+    ),
     "lock": (
         {"flock", "lockf", "locking", "LockFileEx"},
         {"fs/lock.py", "caches/conda/partial.py"},  # conda's own lock on its own files

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.paths import home
 
 SWITCH = "RESUME_DL_CONDA"

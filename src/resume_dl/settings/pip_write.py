@@ -15,6 +15,7 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
+from resume_dl.python_command import utf8_output
 from resume_dl.settings.pip_find import TargetPython
 from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
 
@@ -52,7 +53,7 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
     try:
         done = subprocess.run(
             command,
-            env={**env, **quiet},
+            env=utf8_output({**env, **quiet}),
             cwd=python.executable.parent,  # a folder named pip in the current folder would be run
             stdin=subprocess.DEVNULL,
             capture_output=True,
