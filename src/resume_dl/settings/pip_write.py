@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import io
-import locale
 import os
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from resume_dl.model.url import scrub
 from resume_dl.python_command import utf8_output
 from resume_dl.settings.pip_find import TargetPython
 from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
+from resume_dl.text_encoding import system_encoding
 
 _PATIENCE = 60.0
 
@@ -82,7 +82,7 @@ def _in_file(place: Path, name: str, value: str) -> None:
     parser.write(text)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        data = text.getvalue().replace("\n", os.linesep).encode(locale.getpreferredencoding(False))
+        data = text.getvalue().replace("\n", os.linesep).encode(system_encoding())
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
         fs.replace_below(place.parent, place.name, data=data, sync=True, mode=mode)
     except (OSError, UnicodeEncodeError) as error:
