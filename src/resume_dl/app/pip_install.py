@@ -19,10 +19,10 @@ from pathlib import Path
 
 from resume_dl.app.pip_fetch import FetchPip, index_notes
 from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError, required
-from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
+from resume_dl.python_command import module_arguments, tolerant_output, users_command, utf8_output
 from resume_dl.resolution.build_requirements import build_requirements_of, is_built
 from resume_dl.resolution.fetch_request import FetchRequest, PipOptions
 from resume_dl.resolution.pip_arguments import read_arguments
@@ -152,7 +152,7 @@ class PipInstall:
             if limits:
                 command += ["-c", str(_write(folder / "constraints.txt", limits))]
             try:
-                return subprocess.run(command, env=env, check=False).returncode
+                return subprocess.run(command, env=tolerant_output(env), check=False).returncode
             except OSError as error:
                 why = f"{self._pip[0]} cannot be started: {error.strerror or error}"
                 raise ConfigurationError(why, hint="name another Python with --python") from error
@@ -169,10 +169,10 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
 
 def _installed(python: TargetPython, env: Mapping[str, str]) -> dict[str, str]:
     """Project -> version of everything in its environment; empty if it cannot be listed."""
-    command = [str(python.executable), "-c", _LIST]
+    command = users_command(str(python.executable), "-c", _LIST)
     try:
         done = subprocess.run(
-            command, env=dict(env), cwd=python.executable.parent, capture_output=True, timeout=60, check=False
+            command, env=utf8_output(env), cwd=python.executable.parent, capture_output=True, timeout=60, check=False
         )
         found = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
