@@ -399,7 +399,7 @@ def test_missing_build_requirements_are_reported_and_left_to_pip(tmp_path, nginx
     words = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple", f"./{project.name}"]
     done = install(user, *words)
     assert done.code == 1
-    assert "is built with is not fetched" in done.err
+    assert "build requirements of a local project are not fetched" in done.err
     assert install(user, *words[:2], "build-tool").code == 0
     done = install(user, *words, "--no-build-isolation")
     assert done.code == 0, done.err + done.out

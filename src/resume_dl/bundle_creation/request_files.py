@@ -17,6 +17,7 @@ from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
+from resume_dl.text_encoding import read_text
 
 if TYPE_CHECKING:
     from resume_dl.resolution.pip_request import ExpandedRequest
@@ -109,7 +110,7 @@ def _not_in_it(left: LeftToPip) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}", hint="name an existing text file") from error
 

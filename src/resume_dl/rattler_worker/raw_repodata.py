@@ -16,8 +16,8 @@ from typing import Any, final
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import safe_filename
 
-_KEY = re.compile(rb'"([^"]*\.(?:conda|tar\.bz2))"\s*:\s*')
-"""A key that names an archive, JSON escapes not decoded; the search takes linear time."""
+_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2)"\s*:\s*')
+"""The end of a key that names an archive. It begins behind the quotation mark before it, JSON escapes not decoded."""
 _CHUNK = 1 << 13
 _LARGEST_RECORD = 1 << 24
 _MOST_HITS = 100
@@ -49,8 +49,8 @@ class RawRepodata:
 
     def filenames(self) -> Iterator[str]:
         """Yield every key that names an archive, verbatim (JSON escapes are not decoded)."""
-        for found in _KEY.finditer(self._map):
-            yield found[1].decode("utf-8", "replace")
+        for key, _ in self._keys():
+            yield key.decode("utf-8", "replace")
 
     def check_filenames(self) -> None:
         """Raise IntegrityError if any archive's name is not a single plain path component on every platform.
@@ -72,12 +72,11 @@ class RawRepodata:
         identities = {filename.encode(): identity for filename, identity in wanted.items()}
         left = dict.fromkeys(identities, _MOST_HITS)
         records: dict[str, dict[str, Any]] = {}
-        for found in _KEY.finditer(self._map) if wanted else ():
-            key = found[1]
+        for key, end in self._keys() if wanted else ():
             if not left.get(key):
                 continue
             left[key] -= 1
-            record, identity = self._object(found.end()), identities[key]
+            record, identity = self._object(end), identities[key]
             if record is not None and all(
                 record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
             ):
@@ -86,6 +85,16 @@ class RawRepodata:
                 if not left:
                     break
         return records
+
+    def _keys(self) -> Iterator[tuple[bytes, int]]:
+        """Each key that names an archive, and where its value begins; linear in the length of the file."""
+        text, last = self._map, 0
+        for found in _KEY_END.finditer(text):
+            end = found.end()
+            start = text.rfind(b'"', last, found.start()) + 1
+            last = end
+            if start:
+                yield text[start : text.find(b'"', found.start())], end
 
     def _object(self, start: int) -> dict[str, Any] | None:
         length = _CHUNK

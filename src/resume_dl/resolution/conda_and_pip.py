@@ -14,6 +14,7 @@ from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit
 from resume_dl.resolve.installed import read_installed
 from resume_dl.resolve.request import Solution
+from resume_dl.text_encoding import read_text
 
 _SUFFIXES = {".txt", ".in", ".toml"}
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
@@ -24,7 +25,7 @@ def is_pip_file(path: Path) -> bool:
     if path.suffix not in _SUFFIXES:
         return False
     try:
-        return not is_explicit(path.read_text(encoding="utf-8"))
+        return not is_explicit(read_text(path))
     except (OSError, UnicodeDecodeError):
         return True  # its reader reports the error
 

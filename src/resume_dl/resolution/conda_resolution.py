@@ -29,6 +29,7 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.channel_access import ChannelAccess
 from resume_dl.settings.channels import NODEFAULTS, expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.text_encoding import read_text
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.watched_engine import WatchedEngine
 
@@ -177,11 +178,13 @@ class Resolver:
 
     def _read_file(self, path: Path, specs: list[str], channels: list[str], explicit: list[Artifact]) -> None:
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(path)
+        except OSError as error:
             raise ConfigurationError(
                 f"cannot read {path}: {error}", hint="check the path; it must be a text file"
             ) from error
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{path} is not text in {error.encoding}", hint="save it as UTF-8") from error
         if is_explicit(text):
             listed = parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
             for artifact in listed:

@@ -29,6 +29,7 @@ from resume_dl.model.pip import PipSolution
 from resume_dl.model.platforms import SYS_PLATFORM, TARGETS
 from resume_dl.model.url import RedactedUrl, scrub
 from resume_dl.resolve.target import tags_for
+from resume_dl.text_encoding import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -98,7 +99,7 @@ def read_lock(
 
 def _read(path: Path) -> tuple[str, Pylock]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         return text, Pylock.from_dict(tomllib.loads(text))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.pip import PipFile, PipRequirement
 from resume_dl.resolve.requirement_line import parse_any, parse_requirement
+from resume_dl.text_encoding import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,7 +24,7 @@ _ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
 def read_project(path: Path) -> PipFile:
     """Read ``[project] dependencies`` of a pyproject.toml (PEP 621). Raises ConfigurationError or InvalidSpecError."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -49,7 +50,7 @@ def build_requirements(folder: Path) -> tuple[str, ...]:
     An unreadable file counts as missing; pip will report it.
     """
     try:
-        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(folder / "pyproject.toml"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         document = {}
     table = document.get("build-system")

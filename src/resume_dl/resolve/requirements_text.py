@@ -5,8 +5,6 @@ Source: pip.pypa.io, "Requirements File Format".
 
 from __future__ import annotations
 
-import codecs
-import locale
 import optparse
 import re
 import shlex
@@ -14,14 +12,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.text_encoding import decode_text
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16's mark, which is its prefix
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _CODING = re.compile(rb"#.*?coding[:=]\s*([-\w.]+)")
 _COMMENT = re.compile(r"(^|\s+)#.*$")
 
@@ -104,25 +96,9 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def decoded(data: bytes, shown: str) -> str:
     """Decode as pip does: by byte order mark, PEP 263 line, UTF-8, or else the system's encoding."""
-    marked = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), None)
-    bom, encoding = marked or (b"", _encoding_of(data))
+    declared = next((found[1].decode("ascii") for line in data.splitlines()[:2] if (found := _CODING.match(line))), "")
     try:
-        return data[len(bom) :].decode(encoding)
+        return decode_text(data, declared=declared)
     except (UnicodeDecodeError, LookupError) as error:
+        encoding = error.encoding if isinstance(error, UnicodeDecodeError) else declared
         raise ConfigurationError(f"{shown} is not text in {encoding}", hint="save it as UTF-8") from error
-
-
-def _encoding_of(data: bytes) -> str:
-    """Return the encoding of text without a byte order mark."""
-    declared = next((found for line in data.splitlines()[:2] if (found := _CODING.match(line))), None)
-    if declared:
-        return declared[1].decode("ascii")
-    return "utf-8" if _is_utf8(data) else locale.getpreferredencoding(False)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -19,6 +19,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, pa
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from resume_dl.model.platforms import TARGETS
+from resume_dl.python_command import isolated_command
 
 ASSUMED_GLIBC = (2, 28)
 """The glibc assumed for another Linux machine, as uv does."""
@@ -86,7 +87,7 @@ def tags_of(interpreter: Path, env: Mapping[str, str]) -> list[Tag]:
     if interpreter == Path(sys.executable):
         return [*sys_tags()]
     library = str(Path(packaging.__file__).parents[1])
-    command = [str(interpreter), "-I", "-c", _ASK, library]
+    command = isolated_command(str(interpreter), "-c", _ASK, library)
     flags: int = 0x08000000 if os.name == "nt" else 0  # CREATE_NO_WINDOW
     try:
         done = subprocess.run(

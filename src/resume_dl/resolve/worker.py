@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from resume_dl import errors
 from resume_dl.errors import ResumeDLError, WorkerCrashedError, required
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments, users_command
 from resume_dl.threads import start_thread
 
 _START = module_arguments("resume_dl.rattler_worker", before="sys.path.append(sys.argv[1])")
@@ -139,7 +139,7 @@ class _Child:
         flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
         try:
             self.process = subprocess.Popen(
-                [python, *_START, str(_PACKAGES)],
+                users_command(python, *_START, str(_PACKAGES)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
