@@ -120,7 +120,7 @@ def test_a_tree_of_any_depth(tmp_path: Path) -> None:
 
 
 @needs_users
-def test_what_cannot_be_removed_is_told_and_the_rest_goes() -> None:
+def test_unremovable_files_are_reported_and_the_rest_is_removed() -> None:
     """Another user's folder stays; what lies beside it does not."""
     with common_folder() as common:
         place = common / "tree"
@@ -135,7 +135,7 @@ def test_what_cannot_be_removed_is_told_and_the_rest_goes() -> None:
         assert [path.name for path in place.rglob("*")] == ["theirs", "file"]
 
 
-def test_what_was_put_aside_is_swept_without_following_links(tmp_path: Path) -> None:
+def test_replaced_folders_are_removed_without_following_links(tmp_path: Path) -> None:
     """A package with a read-only folder of links: the next run sweeps it."""
     elsewhere = precious(tmp_path / "elsewhere")
     (tmp_path / FOLDER).mkdir(mode=0o700)

@@ -410,7 +410,7 @@ def test_index_from_the_third_mirror(tmp_path, offer, fault_server):
     user.mirrors(lacking=served.base(0), old=f"{served.base(1)}/old", good=f"{served.base(2)}/{offer.root.name}")
     done = user.fetch("pytorch=1.7.1", "--json")
     assert done.code == 0, done.err
-    assert "good has another index of pytorch" in done.err
+    assert "good has a different index of pytorch" in done.err
     user.assert_complete(offer.wanted)
 
 

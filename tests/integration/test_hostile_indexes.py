@@ -233,7 +233,7 @@ def test_an_index_that_is_refused_everywhere_is_named_with_its_sources(user: Use
     done = user.fetch("a", "--json")
     assert done.code == 6
     message = done.report["error"]["message"]
-    assert "the index of a/linux-64 cannot be had" in message
+    assert "the index of a/linux-64 is unavailable" in message
     assert "of one: " in message
     assert "of two: " in message
     assert "more than the 1000000 bytes" in message
@@ -300,7 +300,7 @@ def test_a_plain_form_without_an_end_is_left(user: User, server: FaultServer, en
         assert_fetched(user, done)
     else:
         assert done.code == 6
-        assert "the index of a/linux-64 cannot be had" in done.report["error"]["message"]
+        assert "the index of a/linux-64 is unavailable" in done.report["error"]["message"]
         assert "larger than the 1000000 bytes" in done.report["error"]["message"]
         assert_tidy(user)
     assert Endless.sent < 1 << 30

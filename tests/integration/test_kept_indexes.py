@@ -429,7 +429,7 @@ def test_a_form_that_is_no_index_is_refused_and_the_next_one_asked(runs: Runs, r
     (told,) = [
         line for line in runs.told.lines if "c/linux-64/repodata.json.zst of mirror0: it is not a channel" in line
     ]
-    assert "another source or form" in told
+    assert "trying another source or form" in told
     assert runs.copies.path(runs.index).read_bytes() == OLD
     left = {path.suffix for path in (runs.folder / "indexes").rglob("*") if path.is_file()}
     assert left == {".json", ".note"}

@@ -194,7 +194,7 @@ def test_a_lock_names_the_file_that_was_taken(tmp_path, nginx_mirrors, many, has
 # --- what a Python takes ----------------------------------------------------------------------------------------------
 
 
-def test_a_python_says_what_it_takes(tmp_path):
+def test_a_python_lists_its_tags(tmp_path):
     """Another one than ours is asked; one that does not run says nothing."""
     venv.create(tmp_path / "venv", symlinks=os.name != "nt")
     python = tmp_path / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -218,7 +218,7 @@ def test_requires_python(requires, python, fits):
     assert accepts_python(requires, python) is fits
 
 
-def test_no_wheel_is_the_best_of_none():
+def test_best_wheel_of_an_empty_list():
     """A name that cannot be read is passed over."""
     tags = tags_for("3.10", "linux-64")
     assert best_wheel(["a-1.0-py3-none-win32.whl", "a.whl"], tags) is None

@@ -20,7 +20,7 @@ def test_uv_is_found(monkeypatch, packaged):
     assert said.stdout.startswith("uv ")
 
 
-def test_a_uv_of_another_environment_is_not_taken(monkeypatch, tmp_path):
+def test_a_uv_of_another_environment_is_not_used(monkeypatch, tmp_path):
     """Its version could be any: what PATH offers does not count."""
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", str(find_uv().parent))

@@ -114,7 +114,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, sai
 """
 
 
-def test_it_is_refused_and_costs_little_memory(hostile: Path) -> None:
+def test_a_malicious_wheel_is_refused_with_little_memory(hostile: Path) -> None:
     """By each of the three that look into wheels, in a process of its own."""
     pytest.importorskip("resource", reason="this system does not say how much memory a process took")
     command = [sys.executable, "-c", CHILD, str(hostile)]

@@ -39,13 +39,13 @@ HINT = "Wheels are available for `numpy` (v1.19.0) on the following platform: `w
 
 
 @pytest.mark.parametrize("said", [FRAMED, PLAIN])
-def test_a_sentence_a_line(said):
+def test_the_explanation_has_one_sentence_per_line(said):
     first, *rest = explanation(said).splitlines()
     assert first.startswith("No solution found")
     assert rest == [*SENTENCES, f"hint: {HINT}"]
 
 
-def test_what_there_is_is_added():
+def test_existing_files_are_added_to_the_error():
     """Files of exactly the version that has no wheel for it; versions where none fits."""
     names = ["numpy-1.18.0-cp310-cp310-win_amd64.whl", "numpy-1.19.0-cp310-cp310-win_amd64.whl", "numpy-1.19.0.tar.gz"]
     listed = [ListedFile(name, f"http://h/{name}") for name in names]
@@ -93,7 +93,7 @@ def test_only_the_newest_are_named():
         ),
     ],
 )
-def test_its_advice_is_ours(theirs, ours):
+def test_uvs_hints_name_our_options(theirs, ours):
     """Options that our commands do not have help nobody."""
     assert refusal(f"Because.\nhint: {theirs}", lambda _: []).hint == ours
 

@@ -106,7 +106,7 @@ def test_a_wheel_without_a_hash_is_pinned(tmp_path, nginx_mirrors, wheels):
     assert wheels.names() == {file.filename}
 
 
-def test_other_bytes_than_were_pinned(tmp_path, nginx_mirrors, wheels):
+def test_bytes_that_contradict_a_pin_are_refused(tmp_path, nginx_mirrors, wheels):
     """Exit 4 with both hashes, and what is there stays; without the pin the new file is accepted."""
     file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000)
     other = build_wheel(tmp_path / "other", "app", "1.0", filler=2_000_000, files={"app/more.py": b""})
@@ -129,7 +129,7 @@ def test_other_bytes_than_were_pinned(tmp_path, nginx_mirrors, wheels):
     assert done.artifact.sha256 == other.sha256
 
 
-def test_a_wheel_that_its_record_denies(tmp_path, nginx_mirrors, wheels):
+def test_a_wheel_that_contradicts_its_record(tmp_path, nginx_mirrors, wheels):
     """Exit 4; nothing gets a name, nothing is pinned, nothing is left."""
     file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000, wrong_record=True)
     write_index(tmp_path / "root", [file])
