@@ -115,7 +115,7 @@ def test_a_stream_that_cannot_be_continued(fault_server, place):
     assert stopped.error.resumable_bytes == place.told.states[-1].done == 0
     assert (stopped.downloaded, stopped.resumed) == (0, 0)
     assert stopped.wasted > 0
-    assert "begins at the first byte" in stopped.error.hint
+    assert "starts from the first byte" in stopped.error.hint
     assert PartStore(place.folder / ".resume-dl").unfinished() == []
 
 
