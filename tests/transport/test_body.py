@@ -135,7 +135,7 @@ def test_a_stall_in_the_middle_is_waited_for_once(run, transport):
     server = run(TinyServer(late))
     got = bytearray()
     response = transport(read_timeout=2.0).exchange(ask(f"{server.base}/f")).open()
-    with pytest.raises(StalledError, match=r"no byte came for 2 s"):
+    with pytest.raises(StalledError, match=r"no data for 2 s"):
         read_into(got, response.chunks())
     given_up.set()
     assert got == BODY

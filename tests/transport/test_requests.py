@@ -142,7 +142,7 @@ def test_a_body_has_its_own_time_out(run, transport):
     """A body that stops is given up after the read time-out, not after the one for the first byte."""
     server = run(TinyServer(lambda conn, _: conn.sendall(answer(b"some", length=99))))
     response = transport(first_byte_timeout=60.0, read_timeout=0.2).exchange(ask(f"{server.base}/f")).open()
-    with pytest.raises(StalledError, match=r"no byte came for 0\.2 s"):
+    with pytest.raises(StalledError, match=r"no data for 0\.2 s"):
         b"".join(response.chunks())
 
 
