@@ -44,7 +44,7 @@ def test_a_returned_stick_with_links(maker: Maker) -> None:
         assert is_untouched(place), name
         assert (maker.out / name).is_dir()
         assert not (maker.out / name).is_symlink()
-        assert f"removed: {name}, which was not of the bundle" in done.err
+        assert f"removed: {name}, which was not part of the previous bundle" in done.err
     assert check(maker.out).exit_code == 0
 
 

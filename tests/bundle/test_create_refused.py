@@ -21,7 +21,7 @@ def test_another_python_than_condas(maker):
     asked = ("pytorch", "--platform", "linux-64", "--cuda", "11.0", "--pip", "demo-app")
     done = maker.create(*asked, "--python", "3.9")
     assert done.code == 2, done.err
-    assert "conda packages bring Python 3.8 for linux-64, and --python asks for 3.9" in done.err
+    assert "conda packages include Python 3.8 for linux-64, but --python requests 3.9" in done.err
     assert not maker.out.exists()
     assert maker.create(*asked, "--python", "3.8").code == 0
     assert manifest(maker.out)["platforms"]["linux-64"]["python"] == "3.8.5"
@@ -141,8 +141,10 @@ def test_files_of_somebody_in_a_bundles_folders(maker):
     assert done.code == 0, done.err
     told = [line for line in done.err.splitlines() if "removed: " in line]
     assert len(told) == 6
-    assert all(f"wheels/mine{number}.txt, which was not of the bundle" in told[number] for number in range(5))
-    assert "removed: 2 more of them" in told[5]
+    assert all(
+        f"wheels/mine{number}.txt, which was not part of the previous bundle" in told[number] for number in range(5)
+    )
+    assert "removed: 2 more such files" in told[5]
     assert not (maker.out / "wheels").exists()
     assert sums_hold(maker.out)
     done = maker.create(*asked)

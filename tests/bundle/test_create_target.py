@@ -108,7 +108,7 @@ def test_its_channels(maker):
     target = profile(maker, "target.json", "linux-64", channels=["https://repo.anaconda.com/pkgs/main"])
     done = maker.create("pytorch", "--target", target)
     assert done.code == 3, done.err
-    assert "the channels are the target's" in done.err
+    assert "using the target's channels" in done.err
     named = maker.create("pytorch", "--target", target, "-c", "pytorch", "-c", "pkgs/main")
     assert named.code == 0, named.err
 

@@ -201,7 +201,7 @@ def test_a_failure_of_ours_costs_one_line(ready, offer, served):
     done = create(ready)
     (line,) = ours(done)
     assert offer.wanted[MKL].filename in line
-    assert "conda goes on by itself" in line
+    assert "conda continues on its own" in line
     assert asked_for(served) == [offer.wanted[MKL].filename]
     assert_mkl_installed(ready, offer)
 

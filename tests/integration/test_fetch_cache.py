@@ -428,7 +428,7 @@ def test_stale_index_whose_archive_is_gone(tmp_path, offer, fault_server):
     done = user.fetch(WANTED, "--json")
     assert done.code == 0, done.err
     assert {request.port for request in served.requests(path="*gone_1*")} == {1, 2}
-    assert "asking the other mirrors for a newer index" in done.err
+    assert "checking the other mirrors for a newer index" in done.err
     assert LARGE in done.statuses
     user.assert_complete(offer.wanted)
 

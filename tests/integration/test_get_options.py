@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from faults.behaviours import NeverAnswer, Ok, Stall, Status, WrongContentLength
-from resume_dl.app.get import Narrator
+from resume_dl.app.get import WaitReporter
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import ArtifactProgress
@@ -157,11 +157,11 @@ def test_when_silence_is_told():
         sources=(Source("given", RedactedUrl("http://192.0.2.1/a.bin")), Source("given", RedactedUrl("http://h/a"))),
     )
     reporter = SimpleNamespace(message=told.append, progress=lambda _: None, plan=None, event=None, close=None)
-    narrator = Narrator(reporter, [artifact], clock=lambda: now[0])
+    waiting = WaitReporter(reporter, [artifact], clock=lambda: now[0])
 
     def tell(at, done, state="downloading"):
         now[0] = at
-        narrator.progress(ArtifactProgress(artifact.key, "a.bin", None, done, 0, state))
+        waiting.progress(ArtifactProgress(artifact.key, "a.bin", None, done, 0, state))
 
     tell(0.0, 0, "checking")
     tell(5.0, 0)

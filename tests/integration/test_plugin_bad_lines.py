@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, 
     assert conda.returncode == 1
     (line,) = [line for line in our_lines(err) if "stopped" in line]
     assert "safe on disk" in line
-    assert "the same conda command goes on" in line
+    assert "run the same conda command again to continue" in line
     assert "KeyboardInterrupt" in err  # conda's own words for it
     server.always(None, Ok())
     create(test_conda)
@@ -136,7 +136,7 @@ def test_condas_dead_end_without_a_mirror_ends_in_a_clear_error(stuck, offer, to
     done = create(stuck, expect=1)
     line = our_lines(done.stderr)[-1]
     assert torch.filename in line
-    assert "8.0 MB are safe on disk; conda goes on by itself" in line
+    assert "8.0 MB are safe on disk; conda continues on its own" in line
     last = server.requests(path=f"*/{torch.filename}")[asked:][-1]
     assert last.range == ""  # conda's own, from the start: our bytes had been taken out of its way
     server.always(0, Ok(), path=f"*/{torch.filename}")

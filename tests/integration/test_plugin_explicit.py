@@ -186,7 +186,7 @@ def test_what_is_small_or_goes_wrong_is_left_to_conda(test_conda, offer, served)
     test_conda.configure(plugins={"resume_dl_mirrors": str(broken)}, pkgs_dirs=[str(test_conda.folder / "other-pkgs")])
     done = create(test_conda, "--file", whole_list(test_conda, offer, served.base(0)), name="broken")
     assert len(our_lines(done.stderr)) == 1
-    assert "conda goes on by itself" in done.stderr
+    assert "conda continues on its own" in done.stderr
     assert len(served.archive_requests()) == len(offer.wanted)
     assert linked(test_conda, "broken") == {package.filename for package in offer.wanted.values()}
 

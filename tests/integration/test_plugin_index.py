@@ -122,7 +122,7 @@ def test_a_stopped_run_goes_on_where_it_was(conda, server, large, number):
     assert process.returncode != 0
     if number == signal.SIGINT:
         assert len(our_lines(err)) == 1
-        assert "the same command goes on from there" in err
+        assert "run the same command again to continue" in err
     quota.lift()
     before = len(asked(server, ours=True, path="*/linux-64/repodata.json.zst"))
     create(conda)

@@ -170,7 +170,7 @@ def test_our_failure_changes_nothing_but_one_line(ready, offer, served, tmp_path
     done = create(ready, env=env)
     assert len(our_lines(done.stderr)) <= 1, done.stderr
     if case in {"broken mirrors.toml", "no httpx", "no httpcore"}:
-        assert "conda goes on by itself" in done.stderr
+        assert "conda continues on its own" in done.stderr
         assert not any(request.is_ours for request in served.archive_requests())
     assert len(served.archive_requests()) == len(offer.wanted)
     found = records(ready.folder / "env")

@@ -270,7 +270,8 @@ try:
 except ImportError:
     compat.is_verbose = lambda: True
     index = Any(key=("https://example.org", "repodata.json"), has_shards=lambda: True)
-    solver_shards.bring_shards([index], Closure(lambda: {"a"}, follow=True), None, None, Any(cancelled=lambda: False))
+    closure = Closure(lambda: {"a"}, follow=True)
+    solver_shards.fetch_solver_shards([index], closure, None, None, Any(cancelled=lambda: False))
 """
 
 

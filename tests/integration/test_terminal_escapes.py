@@ -82,7 +82,7 @@ def test_the_address_of_the_user(user):
 
 @pytest.mark.conda
 def test_the_plugin(test_conda, offer, fault_server):
-    """Nothing of ours is fetched, why is said in one line, and conda goes on by itself."""
+    """Nothing of ours is fetched, why is said in one line, and conda continues on its own."""
     server = fault_server()
     server.mount(offer.root)
     for path in ("*.conda", "*.tar.bz2"):
@@ -90,7 +90,7 @@ def test_the_plugin(test_conda, offer, fault_server):
     use_mirrors(test_conda, server.base(), [])
     done = test_conda.run("create", "-p", test_conda.folder / "env", "libuv")
     (ours,) = [line for line in done.stderr.splitlines() if "resume-dl: " in line and "odd" in line]
-    assert "conda goes on by itself" in ours
+    assert "conda continues on its own" in ours
     assert_harmless(ours)
 
 
