@@ -29,7 +29,7 @@ def taken(tmp_path, source, what=None):
     return result, target
 
 
-def test_a_second_name(tmp_path, source):
+def test_a_file_is_hard_linked(tmp_path, source):
     """It takes no room; what lay under the waiting name is no obstacle, and a second time is as good."""
     (tmp_path / FOLDER).mkdir(mode=0o700)
     (tmp_path / FOLDER / "waiting").write_bytes(b"left by a kill")
@@ -39,7 +39,7 @@ def test_a_second_name(tmp_path, source):
         assert target.samefile(source)
 
 
-def test_what_a_link_leads_to(tmp_path, source):
+def test_the_target_of_a_symbolic_link_is_linked(tmp_path, source):
     """Not a second name of the link, which would break with it."""
     link = tmp_path / "link"
     link.symlink_to(source)
@@ -54,7 +54,7 @@ def test_a_size_is_not_needed(tmp_path, source):
 
 
 @pytest.mark.parametrize("case", ["absent", "absent, size unknown", "size", "no digest", "content", "dangling"])
-def test_what_is_not_it(tmp_path, source, case):
+def test_a_file_with_another_digest_is_not_taken(tmp_path, source, case):
     """False, and the folder is as it was."""
     what = {
         "size": package(size=1),

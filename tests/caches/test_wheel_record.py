@@ -32,7 +32,7 @@ def wheel(tmp_path):
     return build_wheel(tmp_path, "app", "1.0", files={'app/a, "b".txt': b"x", "app/empty": b""}, filler=3_000_000).path
 
 
-def test_a_right_wheel(wheel):
+def test_a_valid_wheel_passes(wheel):
     """Names with commas and quotes, empty members and large ones."""
     check_archive(wheel, "app.whl")
 
@@ -78,7 +78,7 @@ def test_a_member_that_is_listed_without_a_hash(wheel):
         check_archive(wheel, "app.whl")
 
 
-def test_a_weak_hash_is_none(wheel):
+def test_a_weak_hash_counts_as_missing(wheel):
     rebuilt(wheel, lambda name, data: data.replace(b"sha256=", b"md5=") if name.endswith("RECORD") else data)
     with pytest.raises(IntegrityError, match="gives no hash for"):
         check_archive(wheel, "app.whl")
@@ -114,14 +114,14 @@ def test_a_damaged_byte(wheel, where):
         check_archive(wheel, "app.whl")
 
 
-def test_what_is_no_wheel(tmp_path):
+def test_files_that_are_not_wheels_are_rejected(tmp_path):
     (tmp_path / "page").write_text("<html>sign in</html>")
     for name in ("app.whl", "app.tar.gz", "app.exe"):
         with pytest.raises(IntegrityError):
             check_archive(tmp_path / "page", name)
 
 
-def test_an_sdist_is_whole_or_not(tmp_path):
+def test_an_sdist_is_checked_by_its_checksum(tmp_path):
     path = build_sdist(tmp_path, "app", "1.0").path
     check_archive(path, path.name)
     path.write_bytes(path.read_bytes()[:-9])
@@ -129,7 +129,7 @@ def test_an_sdist_is_whole_or_not(tmp_path):
         check_archive(path, path.name)
 
 
-def test_it_can_be_stopped(wheel):
+def test_the_check_can_be_cancelled(wheel):
     with pytest.raises(Interrupted):
         check_archive(wheel, "app.whl", cancelled=lambda: True)
 
@@ -179,7 +179,7 @@ def test_rows_of_a_record(tmp_path, record, said):
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
-def test_better_hashes(tmp_path, algorithm):
+def test_stronger_hashes_are_accepted(tmp_path, algorithm):
     digest = base64.urlsafe_b64encode(hashlib.new(algorithm, b"x").digest()).rstrip(b"=").decode()
     check_archive(packed(tmp_path / "a.whl", {"x": b"x"}, record=lambda rows: [f"x,{algorithm}={digest},1"]), "a.whl")
 
@@ -192,7 +192,7 @@ def test_only_one_record_counts(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["whl", "tar.gz"])
-def test_what_comes_out_is_bounded(tmp_path, monkeypatch, kind):
+def test_unpacked_bytes_are_bounded(tmp_path, monkeypatch, kind):
     """Sixty-four times the archive and the spare amount, and not a byte more."""
     path = tmp_path / f"app.{kind}"
     data = bytes(3 << 20)

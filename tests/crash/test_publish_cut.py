@@ -611,13 +611,13 @@ def play(kind, folder, *, without=""):
 
 
 @pytest.mark.parametrize("kind", [kind for group in GROUPS.values() for kind in group], ids=lambda kind: kind.__name__)
-def test_no_cut_loses_anything(tmp_path, kind):
+def test_a_power_cut_at_any_step_loses_nothing(tmp_path, kind):
     """After a power cut at any moment nothing wrong is believed, and what was promised by then is there."""
     assert play(kind, tmp_path)
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_without_any_one_sync_something_is_lost(tmp_path, group):
+def test_each_sync_is_necessary(tmp_path, group):
     """Each sync of a file, a folder or the file system is needed: without it some power cut loses something."""
     needed, idle = set(), set()
     for kind in GROUPS[group]:

@@ -397,7 +397,7 @@ def test_again_where_ranges_are_refused(bench):
     row = Row("", steps, "ended before the body did", exit_code=1, kept=3 * MIB)
     for _ in range(2):
         one = made.assert_failed(made.get(one_stream_failures=2), row)
-        assert "cannot continue a download" in one.error.hint
+        assert "cannot resume a download" in one.error.hint
     made.server.always(0, RefuseRange())
     one = made.assert_arrived(made.get())
     assert (one.status, one.resumed, one.downloaded) == ("resumed", 3 * MIB, len(made.data) - 3 * MIB)

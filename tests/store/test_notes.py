@@ -38,14 +38,14 @@ def test_a_pin_is_found_again(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sha256": "x", "first_seen": ""}', '{"sha256": 5}', "\udcff"])
-def test_a_pin_that_cannot_be_read_is_none(tmp_path, text):
+def test_an_unreadable_pin_is_ignored(tmp_path, text):
     pins = Pins(tmp_path)
     pins.add(NAMELESS, "0" * 64)
     pins.find(NAMELESS).path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert pins.find(NAMELESS) is None
 
 
-def test_what_has_a_digest_needs_no_pin(tmp_path):
+def test_an_artifact_with_a_digest_cannot_be_pinned(tmp_path):
     for use in (Pins(tmp_path).find, lambda what: Pins(tmp_path).add(what, "0" * 64)):
         with pytest.raises(AssertionError):
             use(package())
@@ -61,7 +61,7 @@ def test_pins_that_cannot_be_kept_are_an_error(tmp_path):
 # --- the folder of unfinished files
 
 
-def test_a_folder_of_ours(tmp_path):
+def test_the_work_folder_is_created_or_checked(tmp_path):
     """Made private with what is above it; trusted while it is, refused with what to do where others may write."""
     folder = tmp_path / "pkgs" / FOLDER
     assert not is_trusted(folder)
@@ -86,7 +86,7 @@ def test_a_folder_of_ours(tmp_path):
 # --- archives that wait for their name
 
 
-def test_waiting_archives(tmp_path):
+def test_staged_archives_are_listed(tmp_path):
     """Named by the first digits of the key; only regular files of such names in a folder of ours are listed."""
     folder = tmp_path / FOLDER
     assert staged_prefix("sha256-0123456789abcdefXYZ") == "0123456789abcdef"
@@ -114,7 +114,7 @@ def ahead(pkgs, prefix, name="a-1-0", extension=".conda", *, unpacked=True):
     return Prefetched(pkgs, name + extension, 7, prefix)
 
 
-def test_packages_that_wait(tmp_path):
+def test_prefetched_packages_are_listed(tmp_path):
     """Noted and read again; what the environment has by now, or the cache no more, is forgotten."""
     pkgs, prefix = tmp_path / "pkgs", tmp_path / "env"
     pkgs.mkdir()
@@ -133,7 +133,7 @@ def test_packages_that_wait(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"size": 1}', '{"filename": "a", "size": "x", "prefix": "/"}'])
-def test_notes_that_are_none_of_ours_go(tmp_path, text):
+def test_malformed_notes_are_removed(tmp_path, text):
     """Those that are stay, whichever comes first."""
     good = ahead(tmp_path, tmp_path / "env", "m-1-0")
     note_prefetched([good])
@@ -212,7 +212,7 @@ def renamed(key):
         (renamed("another"), True),
     ],
 )
-def test_a_note_is_read_if_it_is_all_as_we_write_it(tmp_path, change, readable):
+def test_a_note_is_read_only_in_the_form_that_we_write(tmp_path, change, readable):
     """One thing wrong in it, and it is forgotten though something of it is left."""
     notes, path, _ = a_note(tmp_path)
     value = json.loads(path.read_text())
@@ -247,7 +247,7 @@ def test_a_note_of_the_longest_length_is_read_and_a_longer_one_not_written(tmp_p
     assert not path.exists()
 
 
-def test_room_is_made_for_one(tmp_path, monkeypatch):
+def test_the_oldest_note_is_removed_for_a_new_one(tmp_path, monkeypatch):
     """The oldest goes and no other; a note that is replaced needs no room, and other files do not count."""
     notes, path, run = a_note(tmp_path)
     monkeypatch.setattr(module, "MOST_NOTES", 3)

@@ -37,7 +37,7 @@ def only(notes: UnfinishedNotes, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_noted_is_read_again(notes: UnfinishedNotes, tmp_path: Path) -> None:
+def test_notes_are_read_back(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """All of it, for each folder and command once; a second note of the same replaces the first."""
     one, two = run_in(tmp_path / "one"), run_in(tmp_path / "two", "resume-dl", "fetch", "a b", "ü")
     for each in (one, two, one):
@@ -58,7 +58,7 @@ def test_a_note_is_synced_before_it_counts(
     assert happened[:3] == ["sync", "name", "folder"]
 
 
-def test_what_is_finished_is_forgotten(notes: UnfinishedNotes, tmp_path: Path) -> None:
+def test_the_note_of_a_finished_run_is_removed(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """At the end of the run that finished it, or when somebody looks and nothing is there any more."""
     one, two = run_in(tmp_path / "one"), run_in(tmp_path / "two")
     for each in (one, two):
@@ -73,7 +73,7 @@ def test_what_is_finished_is_forgotten(notes: UnfinishedNotes, tmp_path: Path) -
     assert list((tmp_path / "state" / "unfinished").iterdir()) == []
 
 
-def test_an_archive_that_waits_for_its_name_is_left(notes: UnfinishedNotes, tmp_path: Path) -> None:
+def test_a_staged_archive_keeps_its_note(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """A run killed between the last byte and unpacking has no part file any more, and is not finished."""
     run = run_in(tmp_path / "one", left=False)
     (run.folder / f"{'0' * 16}-x-1-0.conda").write_bytes(b"x")
@@ -82,7 +82,9 @@ def test_an_archive_that_waits_for_its_name_is_left(notes: UnfinishedNotes, tmp_
     assert notes.read() == [run]
 
 
-def test_no_more_than_so_many(notes: UnfinishedNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_notes_is_bounded(
+    notes: UnfinishedNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The oldest make room for new ones, and a long list of files is cut."""
     monkeypatch.setattr(module, "MOST_NOTES", 3)
     monkeypatch.setattr(module, "MOST_FILES", 1)
@@ -116,7 +118,7 @@ def test_no_more_than_so_many(notes: UnfinishedNotes, tmp_path: Path, monkeypatc
         ),
     ],
 )  # fmt: skip
-def test_what_is_not_ours_is_ignored(text: str, notes: UnfinishedNotes, tmp_path: Path) -> None:
+def test_notes_of_another_form_are_ignored(text: str, notes: UnfinishedNotes, tmp_path: Path) -> None:
     """Whatever stands in a note, reading it raises nothing, and it names no folder that is not one of part files."""
     good = run_in(tmp_path / "one")
     notes.add(good)
