@@ -1,4 +1,4 @@
-"""A trace's lines to its timeline; a torn end is read as far as it goes."""
+"""Read a trace file into a timeline; a truncated file is read up to its end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ KNOWN = 1
 """The newest format that can be read."""
 
 
-def read_story(path: Path) -> Timeline:
-    """Raises ConfigurationError for a file that is no trace, or cannot be read."""
+def read_trace(path: Path) -> Timeline:
+    """Read a trace. Raises ConfigurationError for a file that is not a trace or cannot be read."""
     try:
         with path.open("rb") as file:
             lines = _objects(file)
             head = next(lines, None)
             if head is None or not isinstance(head.get("trace"), int):
-                raise ConfigurationError(f"{path} is no trace", hint="write one with resume-dl get --debug-trace FILE")
+                raise ConfigurationError(
+                    f"{path} is not a trace", hint="write one with resume-dl get --debug-trace FILE"
+                )
             if head["trace"] > KNOWN:
                 raise ConfigurationError(f"{path} is a trace of a newer resume-dl", hint="draw it with that one")
             timeline = Timeline(str(head.get("version", "")), str(head.get("started", "")))
@@ -36,7 +38,7 @@ def read_story(path: Path) -> Timeline:
 
 
 def _objects(lines: Any) -> Iterator[dict[str, Any] | None]:
-    """Each line's object; None for one that is none, as the last of a process that was killed may be."""
+    """The JSON object of each line; None if the line is malformed, as the last one of a killed process may be."""
     for line in lines:
         try:
             found = json.loads(line)
