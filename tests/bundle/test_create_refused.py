@@ -37,7 +37,7 @@ def test_a_file_of_somebody_else(maker):
         tar.write_bytes(content)
         done = maker.create("mkl", "--platform", "linux-64", out=tar)
         assert done.code == 2, done.err
-        assert "is there, and no bundle" in done.err
+        assert "exists and is not a bundle" in done.err
         assert tar.read_bytes() == content
         tar.unlink()
     for spec in ("mkl", "blas"):
@@ -160,5 +160,5 @@ def test_a_bundle_inside_of_a_bundle(maker, name):
     before = files_of(maker.out)
     done = maker.create("blas", *LINUX_64, out=maker.out / name)
     assert done.code == 2, done.err
-    assert f"would be inside of the bundle {maker.out}" in done.err
+    assert f"would be inside the bundle {maker.out}" in done.err
     assert files_of(maker.out) == before
