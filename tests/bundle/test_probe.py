@@ -24,12 +24,12 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.offline_tools.archive import NAMES
 from resume_dl.offline_tools.machine import programs
 from resume_dl.offline_tools.machine.conda_clients import Client, find_clients
 from resume_dl.offline_tools.machine.conda_info import first_answer
 from resume_dl.offline_tools.machine.shareable import shareable_channels
 from resume_dl.offline_tools.machine.virtual_packages import current_platform, level, libc
+from resume_dl.offline_tools.tool_names import NAMES
 from support.offline_scripts import archive, scripts
 from support.processes import Run, has_ended
 from support.pythons import SUPPORTED

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl import offline_tools
-from resume_dl.offline_tools.archive import NAMES, TOOLS
+from resume_dl.offline_tools.tool_names import NAMES, TOOLS
 from support.hand_bundle import NUMPY, bundle_tar, hand_bundle
 from support.offline_scripts import archive, scripts
 from support.pythons import SUPPORTED
@@ -107,13 +107,17 @@ def test_its_source_can_be_read_in_any_editor(name: str) -> None:
     assert archive(name).startswith(b"# one of resume-dl's offline tools: a zip archive of Python source.")
 
 
+SHARED = {"__init__.py", "byte_units.py", "file_names.py", "python_command.py", "text_encoding.py"}
+"""What the tools and the rest of the package both use."""
+
+
 @pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_it_is_the_same_bytes_by_whatever_python_made_it(python: str, tmp_path: Path) -> None:
     """Else two bundles of one request would differ; the order and the times of the files on disk are not in it."""
     source, copy = Path(offline_tools.__file__).parents[1], tmp_path / "resume_dl"
     for path in sorted(source.rglob("*.py"), reverse=True):
         inside = path.relative_to(source)
-        if inside.parts[0] in ("offline_tools", "fs", "__init__.py", "byte_units.py", "file_names.py"):
+        if inside.parts[0] in {"offline_tools", "fs", *SHARED}:
             (copy / inside).parent.mkdir(parents=True, exist_ok=True)
             (copy / inside).write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     program = (

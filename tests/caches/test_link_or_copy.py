@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from store.packages import ARCHIVE, FOLDER, package
 
 
@@ -23,7 +23,7 @@ def source(tmp_path):
 def taken(tmp_path, source, what=None):
     """What ``take`` says, and the target; nothing may be left under the waiting name."""
     target, waiting = tmp_path / "new" / "folder" / "a-1-0.conda", tmp_path / FOLDER / "waiting"
-    result = take(source, target, waiting, what or package())
+    result = link_or_copy(source, target, waiting, what or package())
     assert not os.path.lexists(waiting)
     assert target.exists() is result
     return result, target
@@ -111,5 +111,5 @@ def test_a_file_that_may_not_be_read_is_not_copied(tmp_path, source, monkeypatch
 def test_a_copy_that_fails_is_an_error(tmp_path):
     """The caller is told, as of a target that cannot be written."""
     with pytest.raises(OSError):
-        take(Path("/proc/self/mem"), tmp_path / "a", tmp_path / FOLDER / "waiting", package(size=None))
+        link_or_copy(Path("/proc/self/mem"), tmp_path / "a", tmp_path / FOLDER / "waiting", package(size=None))
     assert not (tmp_path / "a").exists()

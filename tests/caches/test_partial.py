@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.caches.conda.partial import condas_lock, duplicate, place, reading, withdraw_orphans
+from resume_dl.caches.conda.partial import conda_lock, duplicate, open_locked, place, withdraw_orphans
 from resume_dl.errors import LockedError
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
@@ -91,9 +91,9 @@ def test_where_a_conda_works_nothing_is_left_of_it(pkgs):
     """LockedError with the file's name; verified copy and mark are gone, the prefix stays."""
     partial(pkgs).write_bytes(b"prefix")
     with another_conda_works_on(partial(pkgs)):
-        with pytest.raises(LockedError, match=r"a conda works on a-1-0\.conda\.partial") as caught:
+        with pytest.raises(LockedError, match=r"conda is using a-1-0\.conda\.partial") as caught:
             place(pkgs, NAME, verified(pkgs))
-        assert caught.value.owner == "a conda"
+        assert caught.value.owner == "conda"
     assert left(pkgs) == []
     assert partial(pkgs).read_bytes() == b"prefix"
 
@@ -152,7 +152,7 @@ def test_an_orphan_that_a_conda_works_on_stays(pkgs):
     assert left(pkgs) == []
 
 
-@pytest.mark.parametrize("use", [reading, condas_lock])
+@pytest.mark.parametrize("use", [open_locked, conda_lock])
 def test_condas_lock_is_one_byte(pkgs, use):
     """Held by us as conda holds it, free afterwards; locks on all other bytes are no obstacle."""
     path = partial(pkgs)
@@ -172,7 +172,7 @@ def test_condas_lock_is_one_byte(pkgs, use):
 def test_reading_gives_a_handle_of_the_file(pkgs):
     """To the caller alone: it is closed at the end."""
     partial(pkgs).write_bytes(b"prefix")
-    with reading(partial(pkgs)) as fd:
+    with open_locked(partial(pkgs)) as fd:
         assert os.read(fd, 10) == b"prefix"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
@@ -181,10 +181,10 @@ def test_reading_gives_a_handle_of_the_file(pkgs):
 def test_without_a_file_there_is_nothing_to_lock(pkgs):
     """What is done under the lock is done; a reader is told that there is nothing."""
     entered = False
-    with condas_lock(partial(pkgs)):
+    with conda_lock(partial(pkgs)):
         entered = True
     assert entered
-    with pytest.raises(FileNotFoundError), reading(partial(pkgs)):
+    with pytest.raises(FileNotFoundError), open_locked(partial(pkgs)):
         pass
 
 

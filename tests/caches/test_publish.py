@@ -327,7 +327,7 @@ def test_packages_without_what_a_record_needs_are_refused(pkgs):
     with pytest.raises(IntegrityError, match=r"no readable info/index\.json"):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
     nameless = unpack(extraction_folder(pkgs, package()), {"name": "a"})
-    with pytest.raises(IntegrityError, match="does not say its version"):
+    with pytest.raises(IntegrityError, match="has no 'version'"):
         publish_entry(pkgs, package(), archive=None, extracted=nameless)
     assert not (pkgs / "a-1-0").exists()
 
@@ -342,7 +342,7 @@ def test_a_record_that_cannot_be_written_is_an_error_of_the_store(pkgs):
 
 def test_a_folder_that_cannot_be_synced_is_an_error_of_the_store(pkgs):
     with pytest.raises(StoreError, match="No such file"):
-        module.settle(pkgs, [pkgs / "absent"])
+        module.sync_extracted(pkgs, [pkgs / "absent"])
 
 
 def raising(error):
@@ -387,7 +387,7 @@ def test_an_error_of_ours_is_passed_on_as_it_is(pkgs):
 
 def test_what_vanished_meanwhile_is_said(pkgs):
     """Nothing lies there at the end: an error, not an entry that is none."""
-    with pytest.raises(StoreError, match="taken away"):
+    with pytest.raises(StoreError, match="was removed"):
         publish_entry(pkgs, package(), archive=lambda target: None, extracted=None)
 
 
@@ -577,7 +577,7 @@ def test_publishing_keeps_its_order(pkgs, monkeypatch):
 
 @pytest.mark.parametrize("synced", [True, False])
 def test_records_are_synced_together_or_alone(pkgs, monkeypatch, synced):
-    """One of many is on the disk after ``settle``; one that is claimed, by itself."""
+    """One of many is on the disk after ``sync_extracted``; one that is claimed, by itself."""
     publish(pkgs, package(url=RedactedUrl(OTHER_URL)), archive=False)
     calls = []
     monkeypatch.setattr(os, "fsync", calls.append)

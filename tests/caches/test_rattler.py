@@ -144,13 +144,13 @@ def test_publishing_keeps_its_order(tmp_path, monkeypatch):
 
         monkeypatch.setattr(rattler, name, call)
 
-    watched("settle", lambda pkgs, folders: len(folders))
+    watched("sync_extracted", lambda pkgs, folders: len(folders))
     watched("replace", lambda source, destination: destination.name[:5])
     watched("sync_directory", lambda folder: folder.name == tmp_path.name)
     watched("write_durably", lambda path, data: path.name)
     publish(tmp_path)
     assert done == [
-        "settle 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "replace a-1-0",
+        "sync_extracted 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "replace a-1-0",
         "sync_directory True",
     ]  # fmt: skip
 

@@ -26,7 +26,7 @@ from resume_dl.caches.conda.lookup import is_whole, look, same_bytes, stem
 from resume_dl.caches.conda.publish import claim_for_client, publish_entry
 from resume_dl.caches.conda.record import RECORD, client_url, read_json
 from resume_dl.caches.conda.urls import origin_of
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from resume_dl.caches.package_caches import CondaCache, RattlerCache
 from resume_dl.caches.rattler import find_for_rattler, publish_for_rattler
 from resume_dl.errors import ResumeDLError
@@ -559,7 +559,7 @@ class Taken(Scenario):
     def run(self):
         self.disk.has_links = False
         target = self.root / "out" / "channel" / "a"
-        assert take(self.root / "near" / "a", target, self.root / "out" / FOLDER / "waiting", artifact())
+        assert link_or_copy(self.root / "near" / "a", target, self.root / "out" / FOLDER / "waiting", artifact())
         self.promise("the copy")
 
     def check(self, image):

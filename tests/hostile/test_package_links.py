@@ -25,7 +25,7 @@ from resume_dl.demo.package import PackageSpec, index_json
 from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="making symbolic links takes a privilege on Windows")
 

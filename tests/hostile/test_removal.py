@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl import fs
-from resume_dl.caches.conda.extraction_folders import ASIDE, remove, sweep
+from resume_dl.caches.conda.extraction_folders import REPLACED, remove, sweep
 from resume_dl.fs import regular, removal
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
@@ -139,8 +139,8 @@ def test_what_was_put_aside_is_swept_without_following_links(tmp_path: Path) -> 
     """A package with a read-only folder of links: the next run sweeps it."""
     elsewhere = precious(tmp_path / "elsewhere")
     (tmp_path / FOLDER).mkdir(mode=0o700)
-    tree(tmp_path / FOLDER / f"{ASIDE}0", elsewhere)
-    (tmp_path / FOLDER / f"{ASIDE}1").symlink_to(elsewhere)
+    tree(tmp_path / FOLDER / f"{REPLACED}0", elsewhere)
+    (tmp_path / FOLDER / f"{REPLACED}1").symlink_to(elsewhere)
     sweep(tmp_path)
     assert list((tmp_path / FOLDER).iterdir()) == []
     assert is_untouched(elsewhere)

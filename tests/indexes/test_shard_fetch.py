@@ -34,7 +34,7 @@ def solved(
     """Open both subdirs and follow ``app``; the subsets, those without an index, and those that broke."""
     folder = mirrors.folder / "written"
     folder.mkdir(exist_ok=True)
-    subsets = Subsets[str](fetcher, folder, add_pip=True)
+    subsets = Subsets[str](fetcher, lambda: folder, add_pip=True)
     lacking = subsets.open({subdir: mirrors.sources(subdir, carriers) for subdir in SUBDIRS}, past_caches=past_caches)
     return subsets, lacking, subsets.extend(["app"])
 
@@ -343,7 +343,7 @@ def test_an_unexpected_exception_of_a_thread_names_what_it_worked_on(
         raise TypeError("what others sent")
 
     monkeypatch.setattr({"index_fetch": index_fetch, "ShardStore": ShardStore}[place[0]], place[1], broken)
-    subsets = Subsets[str](shard_mirrors.fetcher(), shard_mirrors.folder, add_pip=False)
+    subsets = Subsets[str](shard_mirrors.fetcher(), lambda: shard_mirrors.folder, add_pip=False)
 
     def extended() -> None:
         subsets.open({"linux-64": shard_mirrors.sources("linux-64")})
@@ -361,8 +361,9 @@ def test_a_stop_ends_it(shard_mirrors: ShardMirrors) -> None:
     (opened,) = fetcher.open([shard_mirrors.sources("linux-64")])
     assert isinstance(opened, OpenIndex)
     stopped.append(True)
+    subsets = Subsets[str](fetcher, lambda: shard_mirrors.folder, add_pip=False)
     with pytest.raises(Interrupted):
-        Subsets[str](fetcher, shard_mirrors.folder, add_pip=False).open({"a": shard_mirrors.sources("linux-64")})
+        subsets.open({"a": shard_mirrors.sources("linux-64")})
 
 
 def test_what_is_not_used_goes(tmp_path: Path) -> None:

@@ -163,9 +163,9 @@ def test_a_304_counts_as_an_answer(tmp_path, served):
     artifact = Artifact(kind="file", filename="f", url=url, sources=(Source("strict", url),))
     blocks = Blocks(tmp_path, MirrorTable({}, (Mirror("strict"),)), lasting=DAY)
     if served:
-        blocks.learn([Outcome(artifact, "failed", reason="unchanged")])
-    blocks.learn([Outcome(artifact, "failed", sources=(SourceReport("strict", 0, {"blocked": 1}),))])
-    blocks.keep(choose("none", sys.stderr, quiet=True, verbose=False))
+        blocks.record([Outcome(artifact, "failed", reason="unchanged")])
+    blocks.record([Outcome(artifact, "failed", sources=(SourceReport("strict", 0, {"blocked": 1}),))])
+    blocks.save(choose("none", sys.stderr, quiet=True, verbose=False))
     assert bool(read_blocks(tmp_path / "blocks.json", now=time.time(), lasting=DAY)) is not served
 
 
@@ -209,8 +209,8 @@ for number in range(20):
     url = RedactedUrl(f"http://{name}.example/f")
     artifact = Artifact(kind="file", filename="f", url=url, sources=(Source(name, url),))
     blocks = Blocks(Path(sys.argv[1]), MirrorTable({}, (Mirror(name),)), lasting=86400.0)
-    blocks.learn([Outcome(artifact, "failed", sources=(SourceReport(name, 0, {"blocked": 1}),))])
-    blocks.keep(choose("none", sys.stderr, quiet=True, verbose=False))
+    blocks.record([Outcome(artifact, "failed", sources=(SourceReport(name, 0, {"blocked": 1}),))])
+    blocks.save(choose("none", sys.stderr, quiet=True, verbose=False))
 """
 
 

@@ -62,10 +62,12 @@ def test_get_continues_after_a_kill(user, offered, nginx_mirrors):
     assert again.artifact("data.bin")["status"] == "cached"
 
 
-def test_status_finds_a_part_file_of_get_in_the_current_folder(user, offered, nginx_mirrors):
+def test_status_finds_a_part_file_of_get_in_the_current_folder(user, offered, fault_server):
     """`status` and `clean` look into the current folder too; nobody works there any more, so nothing is busy."""
-    root, _, _ = offered
-    with user.start("get", f"{nginx_mirrors([root], rate=MIB).base(0)}/data.bin") as process:
+    server = fault_server()
+    server.mount(offered[0])
+    server.always(None, Quota(MIB))
+    with user.start("get", f"{server.base()}/data.bin") as process:
         while not any(row["busy"] for row in unfinished(user)):
             assert process.poll() is None
         process.kill()
@@ -112,11 +114,14 @@ def test_get_refuses_invalid_arguments(user, arguments):
     assert user.run("get", *arguments).code == 2
 
 
-def test_status_and_clean(user, tmp_path, nginx_mirrors):
+def test_status_and_clean(user, tmp_path, fault_server):
     """`status` shows what an interrupted fetch left, `clean` removes it, and finished packages stay."""
     root = tmp_path / "channels"
     build_pytorch_channels(root, large=8 * MIB, medium=MIB)
-    user.mirrors(one=nginx_mirrors([root], rate=MIB).base(0))
+    server = fault_server()
+    server.mount(root)
+    server.always(None, Quota(2 * MIB), path="*/pytorch-1*")
+    user.mirrors(one=server.base())
     assert unfinished(user) == []
     with user.start("fetch", *user.options, "pytorch=1.7") as process:
         while not any(row["done"] for row in unfinished(user)):

@@ -20,7 +20,7 @@ from resume_dl.caches.rattler import publish_for_rattler
 from resume_dl.errors import IntegrityError, InternalError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 from support.fetching import User
 
 GUARD = 60.0

@@ -249,7 +249,9 @@ def test_a_killed_run_leaves_its_bars_and_a_line_for_the_prompt(
     assert len(bars(screen.screen())) == 2
 
 
-@pytest.mark.parametrize(("encoding", "said"), [("gbk", r"\U0001f4e6-\xf8"), ("ascii", "-")])
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("gbk", r"\U0001f4e6-\xf8"), ("cp437", r"\U0001f4e6-\xf8"), ("ascii", "-")]
+)
 def test_a_stream_without_unicode_does_not_crash(server: FaultServer, user: User, encoding: str, said: str) -> None:
     """A letter that the encoding lacks is written by its number; click writes UTF-8 where it is told ASCII."""
     server.put("/%F0%9F%93%A6-%C3%B8.bin", b"data")

@@ -14,9 +14,9 @@ from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.transfer.extraction import Extractor, Unpacked
 from resume_dl.transfer.report import RunResult
 from resume_dl.transfer.setup import TransferOptions, load_setup
-from resume_dl.transfer.unpacking import Extractor, Unpacked
 from support.in_process import Heard
 
 
@@ -54,7 +54,7 @@ def test_the_solver_s_process_unpacks(
 ) -> None:
     """No other is started, and it has ended when the fetch has."""
     worker = Noting()
-    monkeypatch.setattr("resume_dl.transfer.unpacking.RattlerWorker", lambda: pytest.fail("another worker was made"))
+    monkeypatch.setattr("resume_dl.transfer.extraction.RattlerWorker", lambda: pytest.fail("another worker was made"))
     result = run(worker)
     assert result.exit_code == 0
     asked = [op for op, _ in worker.answered]

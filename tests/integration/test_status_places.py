@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from faults.behaviours import Ok, Stall
+from faults.behaviours import Ok, Quota, Stall
 from resume_dl.model.units import show_bytes
 from support.fetching import User
 
@@ -28,7 +28,7 @@ def user(tmp_path):
 def server(fault_server):
     server = fault_server(ports=1)
     server.put("/a.bin", DATA)
-    server.always(None, Stall(after=2 * MIB))
+    server.always(None, Quota(2 * MIB))
     return server
 
 

@@ -24,8 +24,8 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.extraction import Extractor
 from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
-from resume_dl.transfer.unpacking import Extractor
 
 GUARD = 60.0
 """Seconds; only a test that would hang needs them."""
@@ -199,9 +199,9 @@ def test_two_processes_unpack_and_sync_at_once(pkgs, around_extract):
     class Counted(CondaCache):
         batches: ClassVar[list[int]] = []
 
-        def settle(self, extracted: Sequence[Path]) -> None:
+        def sync(self, extracted: Sequence[Path]) -> None:
             self.batches.extend([len(extracted)] if extracted else [])
-            super().settle(extracted)
+            super().sync(extracted)
 
     around_extract(note)
     good = [package(pkgs, f"good{number}") for number in range(6)]
@@ -412,7 +412,7 @@ def test_a_batch_that_cannot_be_synced_is_not_placed(pkgs):
     """A full disk is told for each package; none of them is in the cache, and their folders are gone."""
 
     class Full(CondaCache):
-        def settle(self, extracted: Sequence[Path]) -> None:
+        def sync(self, extracted: Sequence[Path]) -> None:
             raise StoreError("no space left")
 
     wanted = [package(pkgs, name) for name in "ab"]

@@ -25,5 +25,5 @@ def test_a_uv_of_another_environment_is_not_taken(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", str(find_uv().parent))
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(ConfigurationError, match="uv, which resolves for pip, is not installed"):
+    with pytest.raises(ConfigurationError, match="uv, which resolves pip requirements, is not installed"):
         find_uv()

@@ -455,8 +455,8 @@ def test_a_machine_that_does_not_reach_itself(catalogue, offered, monkeypatch):
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        ("file:///tmp/demo-1.0-py3-none-any.whl", "a page of http(s) may link to http(s) only"),
-        (f"demo-1.0-{'.'.join('a' * 40)}-{'.'.join('b' * 40)}-any.whl", "stands for too many wheels"),
+        ("file:///tmp/demo-1.0-py3-none-any.whl", "an http(s) page may link only to http(s)"),
+        (f"demo-1.0-{'.'.join('a' * 40)}-{'.'.join('b' * 40)}-any.whl", "expands to too many tags"),
         ("http://[/demo-1.0-py3-none-any.whl", "an address cannot be read"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from resume_dl.app.pip_install import PipInstall
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.resolution.pip_arguments import read_arguments
-from resume_dl.resolution.pip_option_settings import wants_anew
+from resume_dl.resolution.pip_option_settings import reinstalls
 from resume_dl.settings.pip_find import find_python, own_python
 from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.fetching import User
@@ -422,10 +422,10 @@ def test_a_line_that_pip_refuses(user):
 def test_settings_that_want_files_of_what_is_installed(machine, name):
     """By environment and by file; another one is none of them."""
     variable = "PIP_" + name.replace("-", "_").upper()
-    assert wants_anew({**machine.env, variable: "no"}, machine.folder)
-    assert not wants_anew({**machine.env, "PIP_NO_DEPS": "yes"}, machine.folder)
+    assert reinstalls({**machine.env, variable: "no"}, machine.folder)
+    assert not reinstalls({**machine.env, "PIP_NO_DEPS": "yes"}, machine.folder)
     conf = machine.write("pip.conf", f"[install]\n{name} = no\n")
-    assert wants_anew({**machine.env, "PIP_CONFIG_FILE": str(conf)}, machine.folder)
+    assert reinstalls({**machine.env, "PIP_CONFIG_FILE": str(conf)}, machine.folder)
 
 
 @pytest.mark.usefixtures("own_pip")

@@ -124,7 +124,7 @@ def test_archives_are_taken_and_the_rest_is_reported(tmp_path: Path) -> None:
         package("c", directory='path = "./c"'),
     )
     assert names(solution) == ["a-1.6.0-py3-none-any.whl"]
-    assert [note.split(" takes ")[1].split()[0] for note in solution.notes] == ["b", "c"]
+    assert [note.split(" locks ")[1].split()[0] for note in solution.notes] == ["b", "c"]
     assert "hush" not in repr(solution.artifacts)
 
 

@@ -184,9 +184,9 @@ def test_the_address_of_a_wheel(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("torch=1.6", "no requirement"),
-        ("torch==", "no requirement"),
-        ("", "no requirement"),
+        ("torch=1.6", "not a valid requirement"),
+        ("torch==", "not a valid requirement"),
+        ("", "not a valid requirement"),
         ("./here", "a path on this machine"),
         ("torch-1.6.0-cp38-cp38-linux_x86_64.whl", "a path on this machine"),
         ("C:\\wheels\\x.whl", "a path on this machine"),
@@ -246,7 +246,7 @@ def test_what_no_index_can_answer_is_reported_by_name(tmp_path: Path) -> None:
 )
 def test_words_behind_an_address_are_a_mistake(tmp_path: Path, line: str) -> None:
     """And no path on this machine: pip refuses such a line."""
-    with pytest.raises(InvalidSpecError, match=r"requirements\.txt, line 2: .* is no requirement") as caught:
+    with pytest.raises(InvalidSpecError, match=r"requirements\.txt, line 2: .* is not a valid requirement") as caught:
         read(tmp_path, f"a\n{line}\n")
     assert "hush" not in caught.value.message + caught.value.part
 
@@ -360,7 +360,7 @@ def test_pyproject(tmp_path: Path) -> None:
         ("[tool.x]\n", "no \\[project\\]"),
         ("[project]\ndynamic = ['dependencies']\n", "dynamic"),
         ("[project]\ndependencies = 'torch'\n", "not a list of strings"),
-        ("[project]\ndependencies = ['torch=1']\n", "'torch=1' is no requirement"),
+        ("[project]\ndependencies = ['torch=1']\n", "'torch=1' is not a valid requirement"),
         ("[project\n", "not valid TOML"),
     ],
 )

@@ -75,7 +75,7 @@ def test_only_the_newest_are_named():
                 "Wheels are required for `a` because building from source is disabled for all packages "
                 "(i.e., with `--no-build`)"
             ),
-            "--allow-sdist takes source archives too, and builds them here to know what they need",
+            "--allow-sdist accepts source archives, too, and builds them on this machine to learn their requirements",
         ),
         (
             (
@@ -86,9 +86,9 @@ def test_only_the_newest_are_named():
             ),
             (
                 "`a` was found on http://one, but not at the requested version (a==2). A compatible version may be "
-                "available on a subsequent index (e.g., http://two). A project is taken from the first index "
-                "that has it; others were not looked at: name the one that is meant as --extra-index-url, which is "
-                "asked first, and the other as --index-url"
+                "available on a subsequent index (e.g., http://two). A project comes from the first index "
+                "that has it; others were not searched: pass the intended index as --extra-index-url, which is "
+                "searched first, and the other as --index-url"
             ),
         ),
     ],

@@ -148,6 +148,9 @@ def test_any_cut_of_a_trace_is_drawn(user, server, trace, tmp_path):
     """Wherever a trace ends behind its first line, there is a picture of what it holds."""
     server.script(1, [Drop(after=100_000)])
     assert get(user, server, trace).code == 0
+    (file,) = read_trace(trace).files
+    assert file.marks
+    assert {(mark.source, file.connections[mark.connection].source) for mark in file.marks} == {(1, 1)}
     whole = trace.read_bytes()
     assert whole.endswith(b'"kind":"end"}\n')
     first = whole.index(b"\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resume_dl.rattler_worker.rawrepodata import RawRepodata
+from resume_dl.rattler_worker.raw_repodata import RawRepodata
 
 WANTED = {"name": "a", "version": "1", "build": "0", "sha256": "11", "md5": None}
 

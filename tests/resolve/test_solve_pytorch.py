@@ -46,7 +46,9 @@ def test_cuda_chooses_the_build(fetch, cuda, build, toolkit):
 def test_cuda_says_what_it_did(fetch):
     """The note names the toolkit and the versions that had no build; the constraint is handed on."""
     solution = fetch("pytorch=1.7", cuda="11.3")
-    assert solution.notes == ("--cuda 11.3: cudatoolkit 11.0 is the newest that fits (no build for 11.3, 11.1)",)
+    assert solution.notes == (
+        "--cuda 11.3: cudatoolkit 11.0 is the newest compatible version (no build for 11.3, 11.1)",
+    )
     assert solution.constraints == ("cudatoolkit 11.0.*",)
     assert fetch("pytorch=1.7").notes == ()
 
@@ -152,4 +154,4 @@ def test_a_missing_dependency_names_the_channel_to_add(fetch, real):
     """With the pytorch channel alone the explanation says what no channel has."""
     with pytest.raises(UnsatisfiableError) as caught:
         fetch("pytorch=1.12", repodata=real[:1])
-    assert "no channel given here has blas" in caught.value.hint
+    assert "none of the given channels has blas" in caught.value.hint

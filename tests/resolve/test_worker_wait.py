@@ -120,7 +120,7 @@ def test_the_run_says_that_conda_solves(tmp_path: Path, monkeypatch: pytest.Monk
 
         worker.waits = waits
         resolver._solve(a_request(), worker, fresh=False, disputes=None)
-    assert told.said[0] == "conda solves for linux-64"
+    assert told.said[0] == "solving with conda for linux-64"
     assert told.said[1].startswith("still solving, ")
 
 

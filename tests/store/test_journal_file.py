@@ -114,7 +114,7 @@ def test_going_on(journal, path):
     other = JournalFile(path)
     assert other.length == 0
     other.close()  # nothing is open yet
-    other.go_on(said)
+    other.reopen(said)
     assert other.length == len(before)
     other.record_written(20, 30, 7, "two")
     other.record_written(30, 40, 8, "three")
@@ -173,7 +173,7 @@ def test_no_journal_is_written_through_a_link(tmp_path, path):
     (tmp_path / "theirs").write_bytes(jn.encode_header(1))
     path.symlink_to(tmp_path / "theirs")
     with pytest.raises(OSError, match="link"):
-        JournalFile(path).go_on(jn.Contents(1))
+        JournalFile(path).reopen(jn.Contents(1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which handles are open")

@@ -304,7 +304,7 @@ def test_the_program_is_named_as_the_user_calls_it(path, monkeypatch, argv, name
     monkeypatch.setattr(sys, "argv", [argv])
     lock = FileLock(path)
     lock.acquire()
-    with pytest.raises(LockedError, match=rf"process {os.getpid()} \({name}\) works on this file") as caught:
+    with pytest.raises(LockedError, match=rf"process {os.getpid()} \({name}\) is using this file") as caught:
         FileLock(path).acquire()
     assert "--no-wait" in caught.value.hint
     lock.release(remove=True)

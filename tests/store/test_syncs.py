@@ -22,7 +22,7 @@ from resume_dl.store import platform
 from resume_dl.store.part import hash_file
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, sync_trees, write_durably
 from resume_dl.store.staged import staged_path
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="syncfs is a call of Linux")
 PACKAGES = 20

@@ -14,8 +14,10 @@ from resume_dl.ports import Exchange
 from transport.asking import ask, body_of
 from transport.tiny import Request, SilentListener, TinyHttpProxy, TinyServer, TinySocks, answer
 
+pytestmark = pytest.mark.usefixtures("either_system")
+
 PATTERN = bytes(range(251)) * 4177  # a prime period: an offset that slips shows
-LONG = 60.0  # a time-out that would fail the join below if nothing woke the thread
+LONG = 600.0  # a time-out that would fail the join below if nothing woke the thread
 
 
 class Reader(threading.Thread):

@@ -15,6 +15,8 @@ from resume_dl.transport.announced_body import MAX_READ
 from transport.asking import ask, body_of
 from transport.tiny import Request, TinyHttpProxy, TinyServer, TinySocks, answer
 
+pytestmark = pytest.mark.usefixtures("either_system")
+
 BODY = bytes(range(251)) * 8354  # 2 MiB; a prime period: an offset that slips shows
 
 

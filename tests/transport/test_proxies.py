@@ -11,6 +11,8 @@ from resume_dl.errors import ConfigurationError, NetworkError
 from transport.asking import ask, body_of
 from transport.tiny import TinyHttpProxy, TinyServer, TinySocks, answer
 
+pytestmark = pytest.mark.usefixtures("either_system")
+
 LOGIN = "Basic " + base64.b64encode(b"me:hush").decode()
 
 

@@ -16,6 +16,8 @@ from resume_dl.transport.tls_contexts import tls_context
 from transport.asking import body_of
 from transport.tiny import Authority, TinyServer, answer
 
+pytestmark = pytest.mark.usefixtures("either_system")
+
 
 @pytest.fixture
 def server(run, tls) -> TinyServer:

@@ -34,7 +34,7 @@ from resume_dl.transfer.setup import Setup
 
 if TYPE_CHECKING:
     from resume_dl.bundle_creation.contents import Contents
-    from resume_dl.resolution.pip_request import Asked
+    from resume_dl.resolution.pip_request import ExpandedRequest
 
 __all__ = ["CreateRequest", "CreateResult", "create"]
 
@@ -143,7 +143,7 @@ class _Create:
         if len(paths) > _NAMED:
             self.reporter.message(f"removed: {len(paths) - _NAMED} more such files", level="warning")
 
-    def _requirements(self, path: Path) -> Asked:
+    def _requirements(self, path: Path) -> ExpandedRequest:
         from resume_dl.resolution.pip_request_files import read_request
 
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)

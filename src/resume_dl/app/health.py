@@ -18,7 +18,7 @@ from typing import Any
 from resume_dl import fs
 from resume_dl.app.leftovers import find
 from resume_dl.caches.conda.lookup import is_whole, stem
-from resume_dl.caches.conda.partial import SUFFIX, reading
+from resume_dl.caches.conda.partial import SUFFIX, open_locked
 from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import LockedError
 from resume_dl.model.digest import Digest
@@ -169,7 +169,7 @@ def _is_package(name: str) -> bool:
 def _is_condas(path: Path) -> bool:
     """Whether conda is downloading to this ``.partial``; False if we may not write to it."""
     try:
-        with reading(path):
+        with open_locked(path):
             return False
     except LockedError:
         return True

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
-from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, read_ahead
+from resume_dl.caches.conda.prefetched import Prefetched, forget_prefetched, read_prefetched
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.progress.shell_command import command_line
 from resume_dl.settings.rattler_cache import rattler_packages_dir
-from resume_dl.store.begun import Begun, BegunFile, BegunNotes
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix
+from resume_dl.store.unfinished_runs import UnfinishedFile, UnfinishedNotes, UnfinishedRun
 from resume_dl.transfer.setup import Setup
 
 
@@ -59,12 +59,12 @@ def folders(setup: Setup, extra: Sequence[Path]) -> list[Path]:
     return [*dict.fromkeys([*(folder.absolute() / FOLDER for folder in caches), *own, *noted])]
 
 
-def notes_of(setup: Setup) -> BegunNotes:
+def notes_of(setup: Setup) -> UnfinishedNotes:
     """The notes of unfinished runs."""
-    return BegunNotes(setup.paths.unfinished)
+    return UnfinishedNotes(setup.paths.unfinished)
 
 
-def find(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftover]:
+def find(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[Leftover]:
     """Every unfinished download in ``places``, and downloaded files without their final name; ``notes`` add details."""
     noted = {
         (each.folder, name): (each, file)
@@ -86,19 +86,19 @@ def find(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftov
     return found
 
 
-def _with_note(row: Leftover, note: tuple[Begun, BegunFile] | None) -> Leftover:
+def _with_note(row: Leftover, note: tuple[UnfinishedRun, UnfinishedFile] | None) -> Leftover:
     """Add the details of a note."""
     if note is None:
         return row
-    begun, file = note
-    line = command_line(begun.command, begun.cwd) if begun.command else ""
+    run, file = note
+    line = command_line(run.command, run.cwd) if run.command else ""
     size = file.size if row.size is None else row.size
     return replace(row, size=size, filename=file.filename, url=file.url, command=line)
 
 
-def ahead(places: Sequence[Path]) -> list[Ahead]:
+def ahead(places: Sequence[Path]) -> list[Prefetched]:
     """Packages that the plugin has fetched and conda has not installed, for example after "no" at its prompt."""
-    return [each for folder in places if folder.name == FOLDER for each in read_ahead(folder.parent)]
+    return [each for folder in places if folder.name == FOLDER for each in read_prefetched(folder.parent)]
 
 
 def _age(part: Path) -> float:
@@ -125,7 +125,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def clean(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Leftover]:
+def clean(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[Leftover]:
     """Remove every unfinished download that is not in use, and temporary folders of killed processes.
 
     Finished packages stay; the notes of packages that the plugin has fetched are removed.
@@ -133,7 +133,7 @@ def clean(places: Sequence[Path], notes: BegunNotes | None = None) -> list[Lefto
     for folder in places:
         if folder.name == FOLDER:
             sweep(folder.parent)
-            forget_ahead(folder.parent)
+            forget_prefetched(folder.parent)
     removed: list[Leftover] = []
     for each in find(places, notes):
         if not any((each.folder / name).exists() for name in (each.key, f"{each.key}.part")):

@@ -19,7 +19,7 @@ from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
-from resume_dl.resolution.pip_request import Asked
+from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
 from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
@@ -42,7 +42,7 @@ def index_notes(reporter: Reporter) -> IndexNotes:
     return IndexNotes(lambda text, level: reporter.message(text, level=level))
 
 
-def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
+def _nothing_to_resolve(wanted: ExpandedRequest) -> ConfigurationError:
     left = "; ".join(each.shown for each in wanted.left if not each.constraint)
     if not left:
         return ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
@@ -90,7 +90,7 @@ class FetchPip(Batch):
         python = find_python(setup.env)
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
-        self._asked: Asked | None = None
+        self._asked: ExpandedRequest | None = None
         self._notes = notes or index_notes(reporter)
         self._solutions: tuple[PipSolution, ...] = ()
 
@@ -113,7 +113,7 @@ class FetchPip(Batch):
         setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
         return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
 
-    def read(self) -> Asked:
+    def read(self) -> ExpandedRequest:
         """Read the request's files. Raises what ``read_request`` does."""
         self._asked = read_request(self._pip_request(None, ()), self.setup, self.reporter)
         return self._asked

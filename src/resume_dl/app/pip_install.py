@@ -19,14 +19,14 @@ from pathlib import Path
 
 from resume_dl.app.pip_fetch import FetchPip, index_notes
 from resume_dl.errors import ConfigurationError, PackageNotFoundError, StoreError, UnsatisfiableError, required
-from resume_dl.model.module_command import module_arguments
 from resume_dl.model.pip import LeftToPip, PipIndexes
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
-from resume_dl.resolution.build_requirements import is_built, tools_of
+from resume_dl.python_command import module_arguments, tolerant_output, users_command, utf8_output
+from resume_dl.resolution.build_requirements import build_requirements_of, is_built
 from resume_dl.resolution.fetch_request import FetchRequest, PipOptions
 from resume_dl.resolution.pip_arguments import read_arguments
-from resume_dl.resolution.pip_option_settings import files_said, wants_anew
+from resume_dl.resolution.pip_option_settings import files_in_settings, reinstalls
 from resume_dl.settings.pip_find import TargetPython, find_python, own_python
 from resume_dl.settings.pip_help import kept_install_help
 from resume_dl.transfer.plan import Plan
@@ -58,8 +58,8 @@ class PipInstall:
         self._setup = changed(setup, env={**setup.env, **self.arguments.variables})
         self._wheel_dir = wheel_dir
         self._allow_sdist = allow_sdist
-        self._files = (*self.arguments.files, *files_said(self._setup.env, self._python.prefix))
-        self._anew = self.arguments.anew or wants_anew(self._setup.env, self._python.prefix)
+        self._files = (*self.arguments.files, *files_in_settings(self._setup.env, self._python.prefix))
+        self._anew = self.arguments.anew or reinstalls(self._setup.env, self._python.prefix)
         self._fetched: tuple[ArtifactResult, ...] = ()
         self._lines: tuple[str, ...] = ()
         self._constraints: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class PipInstall:
                 self._constraints = wanted.constraints
                 for note in wanted.notes:
                     reporter.message(note, level="warning")
-        for tools in tools_of(self._built(), Path.cwd()) if arguments.isolated else ():
+        for tools in build_requirements_of(self._built(), Path.cwd()) if arguments.isolated else ():
             pip = FetchPip(self._request(tools), self._setup, reporter, cancelled, indexes=indexes, notes=notes)
             try:
                 plans.append((pip, pip.plan(pip.resolve())))
@@ -152,7 +152,7 @@ class PipInstall:
             if limits:
                 command += ["-c", str(_write(folder / "constraints.txt", limits))]
             try:
-                return subprocess.run(command, env=env, check=False).returncode
+                return subprocess.run(command, env=tolerant_output(env), check=False).returncode
             except OSError as error:
                 why = f"{self._pip[0]} cannot be started: {error.strerror or error}"
                 raise ConfigurationError(why, hint="name another Python with --python") from error
@@ -169,10 +169,10 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
 
 def _installed(python: TargetPython, env: Mapping[str, str]) -> dict[str, str]:
     """Project -> version of everything in its environment; empty if it cannot be listed."""
-    command = [str(python.executable), "-c", _LIST]
+    command = users_command(str(python.executable), "-c", _LIST)
     try:
         done = subprocess.run(
-            command, env=dict(env), cwd=python.executable.parent, capture_output=True, timeout=60, check=False
+            command, env=utf8_output(env), cwd=python.executable.parent, capture_output=True, timeout=60, check=False
         )
         found = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):

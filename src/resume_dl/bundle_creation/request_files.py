@@ -17,9 +17,10 @@ from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
+from resume_dl.text_encoding import read_text
 
 if TYPE_CHECKING:
-    from resume_dl.resolution.pip_request import Asked
+    from resume_dl.resolution.pip_request import ExpandedRequest
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
 """The platform line of ``conda list --explicit``."""
@@ -58,7 +59,7 @@ def public_request_of(
     *,
     native: str,
     canonical: Callable[[str], str],
-    read_pip: Callable[[Path], Asked],
+    read_pip: Callable[[Path], ExpandedRequest],
 ) -> PublicRequest:
     """Read the request's files.
 
@@ -109,7 +110,7 @@ def _without_options(left: LeftToPip) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}", hint="name an existing text file") from error
 

@@ -16,7 +16,7 @@ from resume_dl.progress.console import duration_text, presentable
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
-    from resume_dl.caches.conda.prefetched import Ahead
+    from resume_dl.caches.conda.prefetched import Prefetched
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 
@@ -43,7 +43,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     return guarded("status", call, as_json=as_json)
 
 
-def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
+def show(name: str, found: Sequence[Leftover], waiting: Sequence[Prefetched] = (), *, as_json: bool) -> None:
     """Print the lists, or JSON; ``waiting``: complete packages that conda has not installed."""
     if as_json:
         rows = [

@@ -56,7 +56,7 @@ def _line(each: ArtifactResult) -> str:
 
 
 def _safe(each: ArtifactResult) -> str:
-    if each.waits:
+    if each.is_still_packed:
         return "  (verified and safe on disk, not unpacked)"
     safe = 0 if each.error is None else each.error.resumable_bytes
     return f"  ({show_bytes(safe)} safe on disk)" if safe else ""

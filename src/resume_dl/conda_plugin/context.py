@@ -12,7 +12,7 @@ from conda.base.context import context
 from conda.models.channel import Channel
 
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.conda_answer import parse_answer
 from resume_dl.settings.conda_find import CondaCommand
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from conda.plugins.types import CondaHealthCheck
@@ -9,7 +10,7 @@ from conda.plugins.types import CondaHealthCheck
 from resume_dl.app.health import Finding, Health, Trouble, examine
 from resume_dl.conda_plugin import compat
 from resume_dl.model.units import show_bytes
-from resume_dl.progress.console import presentable
+from resume_dl.progress.console import Console
 
 OK_MARK, X_MARK = "\N{WHITE HEAVY CHECK MARK}", "\N{CROSS MARK}"
 """The marks that conda's own checks print."""
@@ -30,8 +31,9 @@ def report(prefix: str, verbose: bool) -> None:  # noqa: FBT001 - conda calls it
     """Print the findings to stdout, as conda's checks do; with ``verbose`` every archive is read and hashed."""
     del prefix
     health = examine(compat.package_caches(), hashing=verbose)
+    console = Console(sys.stdout)
     for line in (*describe(health, verbose=verbose), ""):
-        print(presentable(line))  # noqa: T201 - as conda's own checks do
+        console.line(line)
 
 
 def describe(health: Health, *, verbose: bool) -> list[str]:

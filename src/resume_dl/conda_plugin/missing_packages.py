@@ -16,7 +16,7 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.app.reuse import survey
-from resume_dl.caches.conda.prefetched import Ahead, note_ahead, read_ahead
+from resume_dl.caches.conda.prefetched import Prefetched, note_prefetched, read_prefetched
 from resume_dl.caches.conda.record import client_url
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handover import hand_over_all, tell_conda
@@ -132,19 +132,19 @@ def _agreed(batch: Prefetch, plan: Plan) -> bool:
 
 def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) -> None:
     """Register every complete entry with conda; give it the archive of a package that was not unpacked."""
-    waiting: list[Ahead] = []
+    waiting: list[Prefetched] = []
     packed: list[Artifact] = []
     for result in results:
         artifact = result.artifact
         if result.error is None and result.path is not None:
             if tell_conda(result.path.parent, artifact.filename, records[client_url(artifact)]):
                 prefix = compat.target_prefix()
-                waiting.append(Ahead(result.path.parent, artifact.filename, artifact.size or 0, prefix))
+                waiting.append(Prefetched(result.path.parent, artifact.filename, artifact.size or 0, prefix))
         elif not isinstance(result.error, Interrupted):
             packed.append(artifact)
-    note_ahead(waiting)
+    note_prefetched(waiting)
     for pkgs_dir in {each.pkgs_dir for each in waiting}:
-        atexit.register(read_ahead, pkgs_dir)  # drops the notes of packages that conda has installed by then
+        atexit.register(read_prefetched, pkgs_dir)  # drops the notes of packages that conda has installed by then
     handed = hand_over_all(survey(packed, compat.package_caches()).at_hand, records)
     urls = {client_url(artifact) for artifact in handed.has}
     for result in results:

@@ -134,10 +134,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class NoteFailure:
-    """A source failed; shown and counted, not answered."""
+    """A source failed, with this ``connection`` or found out later; shown and counted, not answered."""
 
     source: int
     failure: Failure
+    connection: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,7 @@ class Arrivals:
         came = self.count(one, received, now)
         gained = 0
         if one.mode is Mode.WRITE or (one.writing and position >= one.end(self.size)):
-            for start, end in one.lease.ranges(self.size):
-                gained += self._coverage.add(max(start, one.position), min(end, position), one.source)
+            gained = self._coverage.credit(one.lease.ranges(self.size), one.position, position, one.source)
         one.position = max(one.position, position)
         if gained:
             self._checkpointing.gained(gained)
@@ -119,15 +118,15 @@ class Arrivals:
         """
         return Consequence(restart=self._binding.breaks(source, _LOST, holds_bytes=bool(self._coverage.done)))
 
-    def failed(self, one: Connection, failure: Failure, now: float) -> Consequence:
-        """A connection has ended by a failure of its source, or of this machine."""
+    def failed(self, number: int, one: Connection, failure: Failure, now: float) -> Consequence:
+        """Connection ``number`` has ended by a failure of its source, or of this machine."""
         index = one.source
         source = self._sources[index]
         source.answered_by |= {failure.answered_by} - {""}
         if failure.kind is FailureKind.UNCHANGED:
             self._binding.unchanged(failure)
             return Consequence(fail=Fail("unchanged", ((index, failure),)))
-        notes = (NoteFailure(index, failure),)
+        notes = (NoteFailure(index, failure, number),)
         if failure.kind is FailureKind.LOCAL:
             return Consequence(notes, fail=Fail("local", ((index, failure),)))
         if not self._binding.by_digest and self._is_further(index) and failure.kind not in OF_THE_HOST:

@@ -76,6 +76,10 @@ class ByteCoverage:
         self.done.add(start, end)
         return gained
 
+    def credit(self, ranges: Ranges, since: int, position: int, owner: int) -> int:
+        """``owner`` wrote these ranges as far as they lie in ``[since, position)``; returns how many bytes are new."""
+        return sum(self.add(max(start, since), min(end, position), owner) for start, end in ranges)
+
     def forget(self, ranges: Ranges) -> None:
         """Forget these bytes of all owners."""
         for start, end in ranges:

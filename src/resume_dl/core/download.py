@@ -204,7 +204,7 @@ class Download(FileTransfer):
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
         if failure is not None and not (doubted and failure.kind in _OF_THE_LINE):
-            self._take(self._arrivals.failed(one, failure, now))
+            self._take(self._arrivals.failed(event.connection, one, failure, now))
         elif not self.complete and self._ending is None:
             self._take(self._arrivals.lost(one.source))
 

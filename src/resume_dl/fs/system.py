@@ -1,4 +1,4 @@
-"""Differences between systems: flags, calls relative to an open folder, links."""
+"""Differences between systems: flags, calls relative to an open folder, links, what wakes a reader."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def names_in(folder: Place) -> list[str]:
 def absolute(path: Place) -> Path:
     """``path`` from the root, without ``..``; links stay as they are, and loops of them raise nothing."""
     return Path(os.path.abspath(str(path)))
+
+
+def shutdown_wakes_readers() -> bool:
+    """Whether ``shutdown`` of a socket ends the ``recv`` that another thread waits in; Windows promises nothing."""
+    return not WINDOWS

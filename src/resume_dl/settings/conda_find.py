@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.paths import home
+from resume_dl.text_encoding import read_text
 
 SWITCH = "RESUME_DL_CONDA"
 """Variable that names the conda to use (its executable, or a Python that can ``-m conda``); ``none``: no conda."""
@@ -100,8 +101,8 @@ def _in_root(root: Path) -> tuple[Path, ...]:
 
 def _known_environments(file: Path) -> list[Path]:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = read_text(file).splitlines()
+    except (OSError, UnicodeDecodeError):
         return []
     return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
 

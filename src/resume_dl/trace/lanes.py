@@ -122,7 +122,7 @@ _MODES = {"write": "asked for", "hold": "duplicate, in memory:", "compare": "com
 def _range(one: Connection) -> str:
     """The range first requested."""
     stop = "end" if one.asked_end is None else bytes_text(one.asked_end)
-    return f"{bytes_text(one.start)}–{stop}"
+    return f"{bytes_text(one.lease.start)}–{stop}"
 
 
 def _extent(frame: Frame, mark: Mark) -> Extent:

@@ -1,4 +1,4 @@
-"""Read a trace file into a timeline; a truncated file is read up to its end."""
+"""Reads a trace file into a timeline; a truncated last line is skipped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.trace.replay import apply
 from resume_dl.trace.timeline import Timeline
 
 KNOWN = 1
@@ -15,21 +16,20 @@ KNOWN = 1
 
 
 def read_trace(path: Path) -> Timeline:
-    """Read a trace. Raises ConfigurationError for a file that is not a trace or cannot be read."""
+    """Return the timeline of a trace. Raises ConfigurationError if the file is not a trace or cannot be read."""
     try:
         with path.open("rb") as file:
             lines = _objects(file)
             head = next(lines, None)
             if head is None or not isinstance(head.get("trace"), int):
-                raise ConfigurationError(
-                    f"{path} is not a trace", hint="write one with resume-dl get --debug-trace FILE"
-                )
+                hint = "write one with resume-dl get --debug-trace FILE"
+                raise ConfigurationError(f"{path} is not a trace", hint=hint)
             if head["trace"] > KNOWN:
                 raise ConfigurationError(f"{path} is a trace of a newer resume-dl", hint="draw it with that one")
             timeline = Timeline(str(head.get("version", "")), str(head.get("started", "")))
             for line in lines:
                 try:
-                    timeline.take(line or {})
+                    apply(timeline, line or {})
                 except (KeyError, TypeError, ValueError, AttributeError):
                     timeline.unread += 1
     except OSError as error:
@@ -38,7 +38,7 @@ def read_trace(path: Path) -> Timeline:
 
 
 def _objects(lines: Any) -> Iterator[dict[str, Any] | None]:
-    """The JSON object of each line; None if the line is malformed, as the last one of a killed process may be."""
+    """Each line's object; None for a malformed line, such as the last one of a killed process."""
     for line in lines:
         try:
             found = json.loads(line)

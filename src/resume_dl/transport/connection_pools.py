@@ -10,6 +10,7 @@ import httpcore
 import httpx
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.fs import system
 from resume_dl.model.url import redact
 from resume_dl.transport import request_address
 from resume_dl.transport.abortable_stream import AbortableBackend
@@ -38,7 +39,7 @@ def open_route(
     ``tls``: for the servers, None where none is asked over https. ``proxy_tls`` is called for an https proxy, whose
     certificate is checked also where the server's is not. ``patience``: see AbortableBackend.
     """
-    backend = AbortableBackend(patience)
+    backend = AbortableBackend(patience, in_slices=not system.shutdown_wakes_readers())
     if proxy is None:
         direct = httpcore.ConnectionPool(
             tls,

@@ -29,7 +29,7 @@ from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
 from resume_dl.indexes.pip.catalogue import Catalogue
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
-from resume_dl.resolve.target import takes
+from resume_dl.resolve.target import accepts_python
 from resume_dl.threads import start_thread
 
 _DIRECT = "direct"
@@ -172,7 +172,8 @@ class Gateway:
                 metadata={} if file.is_wheel else None,
             )
             for file in files
-            if file.url not in self.left_out and (not self._python or takes(file.requires_python, self._python))
+            if file.url not in self.left_out
+            and (not self._python or accepts_python(file.requires_python, self._python))
         ]
 
     def _number(self, file: ListedFile) -> int:

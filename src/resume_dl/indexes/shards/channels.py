@@ -83,7 +83,7 @@ class ChannelShards:
             if each not in self._without and not any(source.url.reveal()[:5] == "file:" for source in authorities)
         }
         self._names, self._used = names, {}
-        self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder(), add_pip=self._add_pip)
+        self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder, add_pip=self._add_pip)
         self._without |= subsets.open(self._sources, past_caches=past_caches).keys()
         self.leave(subsets.extend(names))
         return subsets.keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -27,14 +27,16 @@ class Subset:
 
 
 class Subsets(Generic[K]):
-    """One solve's indexes, by any key; files are written below ``folder``, which the caller removes.
+    """One solve's indexes, by any key; files are written below what ``make_folder`` makes, which the caller removes.
 
+    The folder is made once everything is fetched: to sync the folders above it would delay the first request.
     ``add_pip``: python depends on pip, as conda's setting has it.
     """
 
-    def __init__(self, fetcher: ShardFetcher, folder: Path, *, add_pip: bool) -> None:
+    def __init__(self, fetcher: ShardFetcher, make_folder: Callable[[], Path], *, add_pip: bool) -> None:
         self._fetcher = fetcher
-        self._folder = folder
+        self._make_folder = make_folder
+        self._folder: Path | None = None
         self._closure = Closure(add_pip=add_pip)
         self._opened: dict[K, OpenIndex] = {}
         self._written: dict[K, tuple[int, Subset]] = {}
@@ -71,10 +73,11 @@ class Subsets(Generic[K]):
     def write(self) -> dict[K, Subset]:
         """A file for each index; one that has not grown since the last time is left. Raises OSError."""
         found: dict[K, Subset] = {}
+        folder = self._folder = self._folder or self._make_folder()
         for number, (key, index) in enumerate(self._opened.items()):
             count, subset = self._written.get(key, (-1, None))
             if subset is None or count != len(index.shards) or subset.index is not index:
-                path = self._folder / f"{number}-{len(index.shards)}.json"
+                path = folder / f"{number}-{len(index.shards)}.json"
                 subset = Subset(path, path.with_suffix(".names"), index)
                 shards: Sequence[str] = sorted(index.shards)
                 records = [index.shards[name] for name in shards]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import io
 import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,9 +18,6 @@ from resume_dl.offline_tools.verification.trust_options import add_trust_options
 
 def main(argv: list[str], script: Path) -> int:
     """Install what the command line names. Returns the exit code of docs/interface.md."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Verify every file of an offline bundle, then install it with this machine's conda and pip.",
