@@ -598,7 +598,7 @@ def test_an_environment_that_conda_only_partly_removed_is_created_again(
     assert content(prefix)["share/letters/a.txt"] == b"a"
     (prefix / "share" / "letters" / "a.txt").unlink()
     told = target.install(tmp_path / "bundle", "-n", "lab")
-    assert "files of letters-1.0-0 are not there" in told.stderr
+    assert "files of letters-1.0-0 are missing" in told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

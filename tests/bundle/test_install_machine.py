@@ -79,7 +79,7 @@ def test_a_named_conda_that_is_missing(target: Target, bundle: Path, tmp_path: P
     for arguments in (["-n", "lab"], ["-p", tmp_path / "env"]):
         done = target.install(bundle, *arguments, env=env)
         assert done.returncode == 5
-        assert "RESUME_DL_CONDA names /nope/conda, which is not there" in done.stderr
+        assert "RESUME_DL_CONDA names /nope/conda, which does not exist" in done.stderr
 
 
 def test_a_disk_without_space(target: Target, bundle: Path, tmp_path: Path) -> None:

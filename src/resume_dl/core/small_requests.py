@@ -69,7 +69,7 @@ class SmallRequest:
         rate = (self.received - self._looked_received) / seconds
         self.lags = rate < (policy.page_rate if best is None else min(policy.page_rate, policy.slow_share * best))
         if not self.received or rate >= policy.page_least_rate:
-            self._trickles_since = None  # before the first byte it is silent, which its patience is for
+            self._trickles_since = None  # silence before the first byte has its own limit
         elif self._trickles_since is None:
             self._trickles_since = self._looked_at
         self._looked_at, self._looked_received = now, self.received
@@ -82,7 +82,7 @@ class SmallRequest:
         """Why it should be ended although bytes still arrive; None if it should not."""
         if self._trickles_since is not None and now - self._trickles_since >= policy.page_trickle_seconds:
             return Failure(FailureKind.STALLED, f"less than {policy.page_least_rate:g} bytes came a second")
-        # Its head may come byte by byte, too; connecting, TLS and the answer have their patience each.
+        # The head may also arrive byte by byte; connecting, TLS and the answer each have this limit.
         late = None if self.patience is None or self.began_at is None else now - self.began_at - 3 * self.patience
         if late is not None and late >= 0 and not self.received:
             return Failure(FailureKind.STALLED, f"no whole answer within {round(now - (self.began_at or 0.0))} s")
