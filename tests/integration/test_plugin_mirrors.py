@@ -104,7 +104,7 @@ def test_mirrors_that_agree_stand_in_for_a_silent_server(conda, server):
 
 
 @pytest.mark.parametrize("mirrors", [("evil", "good"), ("good", "evil"), ("good",)])
-def test_mirrors_that_do_not_agree_are_never_believed(conda, server, mirrors):
+def test_mirrors_that_do_not_agree_are_not_trusted(conda, server, mirrors):
     """conda then ends as without us, or finds no such package."""
     ports = {"good": GOOD, "evil": EVIL}
     use(conda, server, **{name: ports[name] for name in mirrors})
@@ -121,7 +121,7 @@ def test_mirrors_that_do_not_agree_are_never_believed(conda, server, mirrors):
     assert server.requests(EVIL, "*.conda") == []
 
 
-def test_a_mirror_that_the_user_names_is_believed(conda, server):
+def test_a_mirror_named_by_index_from_is_trusted(conda, server):
     """In config.toml, and said in one line; the channel's own server is not asked."""
     use(conda, server, evil=EVIL)
     folder = conda.folder / "config"

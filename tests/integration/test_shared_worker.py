@@ -64,7 +64,7 @@ def test_the_solver_s_process_unpacks(
     assert worker.pid is None
 
 
-def test_it_is_not_kept_where_nothing_is_to_be_unpacked(
+def test_the_worker_is_not_kept_if_nothing_is_unpacked(
     run: Callable[[RattlerWorker], RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A solver's memory is not held beside downloads that it has no part in."""

@@ -60,7 +60,7 @@ def test_a_record(user, fault_server, escape):
     assert_harmless(done.out, done.err)
 
 
-def test_a_page_of_pip(user, fault_server):
+def test_an_encoded_index_page_is_refused(user, fault_server):
     """A page that comes in another encoding is refused, and says in which."""
     server = fault_server()
     server.put("/simple/app/", b"<html></html>")
@@ -72,7 +72,7 @@ def test_a_page_of_pip(user, fault_server):
     assert_harmless(done.out, done.err)
 
 
-def test_the_address_of_the_user(user):
+def test_the_url_of_the_user(user):
     """An argument with an escape, as a script may pass on what it read elsewhere."""
     done = user.run("get", "htp://\x1bc\u202eodd/f")
     assert done.code == 2

@@ -22,7 +22,7 @@ from resume_dl.bundle_creation.delta import Delta
 from resume_dl.bundle_creation.folder import BundleFolder
 from resume_dl.bundle_creation.public_text import public
 from resume_dl.bundle_creation.refusals import check_request, platforms_of
-from resume_dl.bundle_creation.request_files import asking_of
+from resume_dl.bundle_creation.request_files import public_request_of
 from resume_dl.model.bundle import WHEELS, BundleFile
 from resume_dl.model.pip import PipRequest
 from resume_dl.model.target import TargetMachine
@@ -87,10 +87,10 @@ class _Create:
         root = self.output.with_name(self.output.name + _STAGING_SUFFIX) if request.as_tar else self.output
         self.folder = BundleFolder(root, private=request.as_tar)
         native = setup.conda.subdir or native_subdir()
-        self.asking = asking_of(
+        self.requested = public_request_of(
             request.fetch, native=native, canonical=setup.table.canonical, read_pip=self._requirements
         )
-        self.platforms = platforms_of(request, self.asking.lists, native)
+        self.platforms = platforms_of(request, self.requested.lists, native)
 
     def run(self) -> CreateResult:
         if self.request.fetch.dry_run:
@@ -116,7 +116,7 @@ class _Create:
         from resume_dl.bundle_creation.contents import path_of
 
         contents = self._contents(result)
-        around = BundleFiles(self.folder, self.request, self.asking, self.setup.env, indexes=self.indexes)
+        around = BundleFiles(self.folder, self.request, self.requested, self.setup.env, indexes=self.indexes)
         files = [*around.describe(contents)]
         manifest = around.manifest(contents, files)
         sha256 = {each.path: each.sha256 for each in contents.packages}  # also for records that state an md5 only
@@ -129,7 +129,7 @@ class _Create:
         self._report_removed(self.folder.tidy({each.path for each in kept}))
         result.size = sum(each.size for each in kept)
         result.left_out = len(contents.packages) - len(packages)
-        result.passed_over = self.asking.passed_over
+        result.passed_over = self.requested.passed_over
         result.platforms = tuple(each.platform for each in contents.platforms)
         if self.request.as_tar:
             self.reporter.message(f"writing {self.output}: {show_bytes(result.size)}", level="info")
@@ -199,7 +199,7 @@ class _Create:
             return contents_of(
                 result.artifacts,
                 result.resolved,
-                self.asking,
+                self.requested,
                 platforms=self.platforms,
                 held=self.delta.find,
                 record_of=record_of,
