@@ -12,7 +12,7 @@ OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile every module (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite core bytecode test-long lint format bench nginx tmux bsdtar oldest-rattler clean
+.PHONY: demo test suite core bytecode test-long test-windows lint format bench nginx tmux bsdtar oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
@@ -49,6 +49,10 @@ test-long: $(READY) nginx  ## an hour; more examples of every property, no forke
 	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
 	RESUME_DL_TEST_FRESH=1 $(BIN)/pytest -q $(PARALLEL) tests/bundle tests/integration tests/pip
 	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
+	RESUME_DL_WINE_OPTIONAL=1 $(MAKE) --no-print-directory test-windows
+
+test-windows: $(READY)  ## the tests in a Windows Python under Wine, at two code pages, 20 minutes (docs/windows.md)
+	PYTHONPATH=tests $(BIN)/python -m windows test
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
@@ -103,4 +107,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .conda-venv .rattler-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf .venv .conda-venv .rattler-venv .wine .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -61,6 +61,7 @@ def test_a_validator_is_kept_complete_or_not_at_all(journal):
     contents = read_journal(journal.path)
     assert (contents.validator, contents.bound_source) == ('"' + "v" * 3000 + '"', LONG * 3)
     for validator, source in (('"v"', LONG * 100), ('"' + "v" * jn.MOST_TEXT, LONG)):
+        journal.close()
         journal.rewrite(None)
         journal.record_size(100, validator, source)
         contents = read_journal(journal.path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -58,7 +57,7 @@ def test_another_process_holds_it(path, holder):
 
 def test_a_killed_process_holds_no_lock(path, holder):
     """kill -9 lets go of the lock; the file that is left is no obstacle, and names the new owner."""
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
     lock = FileLock(path)
     lock.acquire()

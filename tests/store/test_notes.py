@@ -223,12 +223,13 @@ def test_a_note_is_read_only_in_the_form_that_we_write(tmp_path, change, readabl
 
 
 @pytest.mark.parametrize(("name", "readable"), [("parts", True), (FOLDER, True), ("other", False)])
-def test_only_folders_of_part_files_are_named(tmp_path, name, readable):
+def test_only_folders_of_part_files_are_named(tmp_path, monkeypatch, name, readable):
     """And only by their whole path: ``clean`` removes there."""
     notes, path, _ = a_note(tmp_path)
     (tmp_path / FOLDER).rename(tmp_path / name)
     value = json.loads(path.read_text())
-    for folder, is_read in ((str(tmp_path / name), readable), (os.path.relpath(tmp_path / name), False)):
+    monkeypatch.chdir(tmp_path)
+    for folder, is_read in ((str(tmp_path / name), readable), (name, False)):
         path.write_text(json.dumps({**value, "folder": folder}))
         assert bool(notes.read()) is is_read
 

@@ -97,8 +97,9 @@ def test_a_positioned_file(tmp_path, synced):
 
 def test_a_positioned_file_is_written_whole(tmp_path, monkeypatch):
     """A system that takes a few bytes at a time gets the rest again."""
-    real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: real(fd, data[:3], offset))
+    name = "pwrite" if hasattr(os, "pwrite") else "write"
+    real = getattr(os, name)
+    monkeypatch.setattr(os, name, lambda fd, data, *offset: real(fd, data[:3], *offset))
     file = PositionedFile(tmp_path / "a", create=True)
     file.write_at(2, b"0123456789")
     assert (tmp_path / "a").read_bytes() == b"\0\x000123456789"
