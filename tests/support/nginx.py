@@ -28,6 +28,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -44,7 +45,12 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def find_nginx() -> str | None:
-    """The nginx binary, also where only root has /usr/sbin on the PATH."""
+    """The nginx binary, also where only root has /usr/sbin on the PATH.
+
+    None on Windows: under Wine these are the names of Linux programs, which know no path of Wine's.
+    """
+    if sys.platform == "win32":
+        return None
     found = shutil.which("nginx")
     if found is None and Path("/usr/sbin/nginx").exists():
         found = "/usr/sbin/nginx"
