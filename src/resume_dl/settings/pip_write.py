@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import io
-import locale
 import os
 import stat
 import subprocess
@@ -15,8 +14,10 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
+from resume_dl.python_command import utf8_output
 from resume_dl.settings.pip_find import TargetPython
 from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
+from resume_dl.text_encoding import system_encoding
 
 _PATIENCE = 60.0
 
@@ -52,7 +53,7 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
     try:
         done = subprocess.run(
             command,
-            env={**env, **quiet},
+            env=utf8_output({**env, **quiet}),
             cwd=python.executable.parent,  # a folder named pip in the current folder would be run
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -81,7 +82,7 @@ def _in_file(place: Path, name: str, value: str) -> None:
     parser.write(text)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        data = text.getvalue().replace("\n", os.linesep).encode(locale.getpreferredencoding(False))
+        data = text.getvalue().replace("\n", os.linesep).encode(system_encoding())
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
         fs.replace_below(place.parent, place.name, data=data, sync=True, mode=mode)
     except (OSError, UnicodeEncodeError) as error:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import io
 import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,9 +18,6 @@ from resume_dl.offline_tools.verification.trust_options import add_trust_options
 
 def main(argv: list[str], script: Path) -> int:
     """Install what the command line names. Returns the exit code of docs/interface.md."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Verify every file of an offline bundle, then install it with this machine's conda and pip.",
@@ -38,7 +33,9 @@ def main(argv: list[str], script: Path) -> int:
     parser.add_argument("-p", "--prefix", type=_place, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
     add_trust_options(parser)
-    parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
+    parser.add_argument(
+        "--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: the first one found"
+    )
     parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
     parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep the folder that a tar was unpacked into")
