@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Ends a process without its doing; on Windows each signal but those of the console does."""
 
 
 class Run(subprocess.Popen[str]):

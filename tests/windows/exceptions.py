@@ -8,7 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 
 LIST = Path(__file__).with_name("exceptions.toml")
 
