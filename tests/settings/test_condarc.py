@@ -85,7 +85,7 @@ def test_environment_variables_win(machine: Machine) -> None:
     }
     found = read_settings(machine.env)
     assert found.pkgs_dirs == tuple(machine.home / name for name in ("one", "two", "files"))
-    assert found.envs_dirs[:2] == (Path("/a"), Path("/b"))
+    assert found.envs_dirs[:2] == (Path("/a").absolute(), Path("/b").absolute())
     assert (found.channel_priority, found.ssl_verify, found.offline) == ("disabled", False, True)
     assert found.pinned_packages == ("numpy 1.2", "python >=3,<4")
     assert (found.remote_read_timeout_secs, found.subdir) == (7.5, "osx-64")

@@ -16,4 +16,4 @@ def said_of(number: int) -> str:
         return os.strerror(number)
     import ctypes
 
-    return ctypes.FormatError(_WINDOWS[number]).strip()
+    return ctypes.FormatError(_WINDOWS[number]).strip().rstrip(".")

@@ -42,7 +42,7 @@ def main(name: str = "", *more: str) -> int:
     code_pages = [int(named)] if named else list(wine.LOCALES)
     if name == "python":
         installation.add_package(ROOT / "python", CHECKOUT)
-        return wine.run(wine.command(ROOT, more), wine.environment(ROOT, code_pages[0]))
+        return suite.run_with_nginx(ROOT, code_pages[0], wine.command(ROOT, more))
     if name == "list":
         print(exceptions.as_markdown(), end="")
         return 0
