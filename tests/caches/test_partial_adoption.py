@@ -231,7 +231,7 @@ def test_a_changed_partial_is_not_removed(tmp_path, change):
             file.write(b"x")
         os.utime(path, ns=(1, adopted.state[2]))
     elif change == "time":
-        os.utime(path, ns=(1, adopted.state[2] + 1))
+        os.utime(path, ns=(1, adopted.state[2] + 100))
     elif change == "another file":
         path.rename(tmp_path / "old")
         path.write_bytes(ZIP)
