@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from resume_dl.caches.conda.extraction_folders import claim_extraction, extraction_folder, sweep
-from store.parts import artifact
 
 UNPACK = """
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from resume_dl.caches.conda.extraction_folders import claim_extraction, extraction_folder
 from store.parts import artifact
 claim = claim_extraction(Path(sys.argv[1]))
-folder = extraction_folder(Path(sys.argv[1]), artifact(), claim)
+folder = extraction_folder(Path(sys.argv[1]), claim)
 (folder / "half").write_text("x")
 print(folder.name, flush=True)
 sys.stdin.read()
@@ -48,7 +47,7 @@ def test_half_unpacked_folders(tmp_path, killed):
 def test_our_own_folders_survive_our_own_sweep(tmp_path):
     """A sweep in the same process leaves alone what that process unpacks; an orderly end leaves no lock."""
     claim = claim_extraction(tmp_path)
-    folder = extraction_folder(tmp_path, artifact(), claim)
+    folder = extraction_folder(tmp_path, claim)
     sweep(tmp_path)
     assert folder.is_dir()
     folder.rmdir()

@@ -39,7 +39,7 @@ class Destination(Protocol):
 
 def check_folder(folder: Path, option: str) -> Path:
     """``folder``, absolute, where it can be written or made. Raises NotWritableError, which names the option."""
-    folder = folder.absolute()
+    folder = fs.roomy(folder.absolute())
     refuse_others_link(folder, f"choose another folder with {option}")
     if not can_make(folder):
         raise NotWritableError(f"{folder} cannot be written", hint=f"choose another folder with {option}")
