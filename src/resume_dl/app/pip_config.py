@@ -175,7 +175,7 @@ def _measured(
     """Each with the time of its page, the quickest first, then those that gave none in their order."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda), settings, settings.indexes)
+    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes)
     transport = HttpTransport(network)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

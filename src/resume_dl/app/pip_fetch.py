@@ -112,7 +112,7 @@ class FetchPip(Batch):
     def network(self) -> NetworkSettings:
         """pip's, over conda's."""
         setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
-        return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
+        return pip_network(load_network(setup.env, setup.conda, setup.named), self._settings, indexes)
 
     def read(self) -> Asked:
         """What the request comes to with its files read. Raises what ``read_request`` does."""
