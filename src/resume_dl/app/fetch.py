@@ -56,7 +56,7 @@ def fetch(
     with worker or RattlerWorker() as solver:
         batches: list[Batch] = []
         pythons: Callable[[], Mapping[str, str]] = partial(pythons_of_machines, request)
-        environment = ""
+        environment: tuple[str, ...] = ()
         if has_conda:
             destination = _destination(of_conda, setup, reporter, cancelled, solver)
             conda = FetchConda(

@@ -30,7 +30,7 @@ def make_private(folder: Place) -> None:
     Where the folder above is shared by a group (setgid, writable by it, not by others), it is shared too (2770).
     Raises UntrustedFolderError or OSError.
     """
-    path = native(folder)
+    path = os.fspath(native(folder))
     parent = os.path.dirname(os.path.abspath(path))  # links above the folder are followed
     try:
         is_shared = not WINDOWS and _is_shared(os.stat(parent))

@@ -148,7 +148,7 @@ class _Opened(NamedTuple):
     path: str
 
     def name(self, name: str) -> str:
-        return name if self.fd is not None else native(os.path.join(self.path, name))
+        return name if self.fd is not None else os.fspath(native(os.path.join(self.path, name)))
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def _folder(folder: Place, parts: tuple[str, ...]) -> Iterator[_Opened]:
     path = os.fspath(folder)
     if not BY_FD:
         for part in ("", *parts):
-            path = native(os.path.join(path, part) if part else path)
+            path = os.fspath(native(os.path.join(path, part) if part else path))
             _check_folder(path, os.lstat(path))
         yield _Opened(None, path)
         return

@@ -32,9 +32,9 @@ def extended(path: str, *, always: bool = False) -> str:
     return "\\\\?\\" + path if path[1:3] == ":\\" else path
 
 
-def native(path: Place) -> str:
+def native(path: Place) -> Place:
     """``path`` as the system's calls take it at any length."""
-    return extended(os.fspath(path)) if WINDOWS else os.fspath(path)
+    return extended(os.fspath(path)) if WINDOWS else path
 
 
 class AnyLength:

@@ -7,11 +7,11 @@ and looked at before each use (``fs.check_private`` has the rules); what is open
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import NotWritableError, UntrustedFolderError
+from resume_dl.shell_commands import quote_word
 from resume_dl.store.platform import make_folder
 
 
@@ -53,7 +53,7 @@ def not_writable(error: OSError, folder: Path) -> NotWritableError:
         return NotWritableError(f"{folder} cannot be written: {why}", hint=hint)
     return NotWritableError(
         f"{denied} belongs to {owner}, and the group that shares this folder cannot write to it",
-        hint=f"use umask 002, all who share the folder, and let {owner} run: chmod -R g+w {shlex.quote(str(folder))}"
+        hint=f"use umask 002, all who share the folder, and let {owner} run: chmod -R g+w {quote_word(str(folder))}"
         "; or choose another folder with --pkgs-dir",
     )
 
