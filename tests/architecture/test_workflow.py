@@ -54,7 +54,9 @@ def test_what_windows_cannot_import_is_skipped_by_name():
 def test_each_system_runs_every_python():
     found = jobs()
     assert {re.sub(r"-.*", "", job["runs-on"]) for job in found.values()} == {"ubuntu", "macos", "windows"}
-    for job in found.values():
+    for name, job in found.items():
+        if name == "wine":  # the one whose DLLs a wheel brings
+            continue
         assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(10, 15)]
 
 

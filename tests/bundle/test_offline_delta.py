@@ -129,7 +129,7 @@ def test_only_what_is_missing_travels(loop: Loop) -> None:
     assert (prefix / SITE / "typing_extensions.py").is_file()
 
 
-def test_a_base_that_is_not_there_any_more(loop: Loop) -> None:
+def test_a_removed_base_of_a_delta(loop: Loop) -> None:
     """Named with digest, size and where it was looked for; neither conda nor pip is started."""
     wheels = ("--wheels", loop.base / "wheels")
     words = [sys.executable, "-m", "resume_dl", "bundle", "inventory", *wheels]

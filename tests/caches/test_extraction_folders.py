@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_half_unpacked_folders(tmp_path, killed):
+def test_folders_of_killed_processes_are_swept(tmp_path, killed):
     """A folder to extract into stays while its process lives, and goes with the first sweep after a kill."""
     tests = str(__file__).rpartition("/caches/")[0]
     with subprocess.Popen(

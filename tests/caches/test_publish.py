@@ -87,12 +87,12 @@ GOOD = {"fn": "a-1-0.conda", "sha256": package().sha256, "md5": package().md5, "
         ({"url": "file:///c/noarch/a-1-0.conda"}, False),  # conda does not compare such an archive with its index
     ],
 )
-def test_when_a_record_speaks_of_the_same_bytes(change, expected):
+def test_which_records_describe_the_same_bytes(change, expected):
     """Its file name, every digest and size that both give, one digest at least; a file: URL for itself alone."""
     assert same_bytes({**GOOD, **change}, package()) is expected
 
 
-def test_a_record_of_a_local_channel_speaks_for_its_own_url():
+def test_a_record_of_a_local_channel_counts_for_its_own_url_only():
     url = "file:///c/noarch/a-1-0.conda"
     assert same_bytes({**GOOD, "url": url}, package(url=RedactedUrl(url)))
 
@@ -150,7 +150,7 @@ def rows(change):
         (lambda folder: (folder / "info/paths.json").write_text("[]"), False),  # and no info/files either
     ],
 )
-def test_a_folder_is_whole_if_all_that_it_lists_is_there(tmp_path, change, expected):
+def test_a_folder_is_complete_if_all_listed_paths_exist(tmp_path, change, expected):
     """Every path of paths.json, files with the size that it gives; whatever is odd about it is not whole."""
     folder = unpack(tmp_path / "a")
     change(folder)
@@ -177,7 +177,7 @@ def test_old_packages_list_names_alone(tmp_path, lost):
 # --- finding
 
 
-def test_what_one_cache_has(pkgs):
+def test_entries_found_in_one_cache(pkgs):
     """Nothing, an archive of the right size, the folder alone, both."""
     assert look(pkgs, package()) is None
     (pkgs / "a-1-0.conda").write_bytes(b"short")
@@ -224,7 +224,7 @@ def test_the_best_of_several_caches(tmp_path):
     assert best("own", "archive", "other") == "own"
 
 
-def test_a_folder_that_lost_files_counts_as_none(tmp_path):
+def test_a_folder_with_missing_files_is_ignored(tmp_path):
     """It is passed over, its archive is not; who does not ask for a whole one gets it."""
     alone, packed, whole = (tmp_path / name for name in ("alone", "packed", "whole"))
     for folder in (alone, packed, whole):
@@ -250,7 +250,7 @@ def test_a_folder_that_lost_files_counts_as_none(tmp_path):
         ({"url": URL.replace("//", "//me:secret@")}, True),
     ],
 )
-def test_whether_conda_takes_it_as_it_is(tmp_path, change, expected):
+def test_which_entries_conda_uses_as_they_are(tmp_path, change, expected):
     """URL and channel of the record are the client's, logins aside; without a record it is not."""
     record = {**GOOD, "channel": "https://example.org/c/noarch", **change}
     assert Entry(tmp_path, State.EXTRACTED, None, tmp_path, record).is_for(package()) is expected
@@ -271,7 +271,7 @@ def test_a_published_package_is_complete(pkgs):
     assert left(pkgs) == []
 
 
-def test_an_archive_may_be_brought_by_a_call(pkgs):
+def test_an_archive_may_be_moved_by_a_function(pkgs):
     """As a part file is: by one rename of its own."""
     work = pkgs / "elsewhere"
     work.write_bytes(ARCHIVE)
@@ -301,7 +301,7 @@ def test_a_matching_folder_stays(pkgs, extracted):
 
 @pytest.mark.parametrize("damage", ["digest", "lost", "no record", "link"])
 @pytest.mark.parametrize("extracted", [True, False])
-def test_what_is_not_this_package_makes_room(pkgs, tmp_path, damage, extracted):
+def test_another_package_in_its_place_is_replaced(pkgs, tmp_path, damage, extracted):
     """A folder of another package, one that lost files or a link goes; where nothing was unpacked, none is left."""
     publish(pkgs)
     folder = pkgs / "a-1-0"
@@ -327,7 +327,7 @@ def test_packages_without_what_a_record_needs_are_refused(pkgs):
     with pytest.raises(IntegrityError, match=r"no readable info/index\.json"):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
     nameless = unpack(extraction_folder(pkgs), {"name": "a"})
-    with pytest.raises(IntegrityError, match="does not say its version"):
+    with pytest.raises(IntegrityError, match="has no 'version'"):
         publish_entry(pkgs, package(), archive=None, extracted=nameless)
     assert not (pkgs / "a-1-0").exists()
 
@@ -342,7 +342,7 @@ def test_a_record_that_cannot_be_written_is_an_error_of_the_store(pkgs):
 
 def test_a_folder_that_cannot_be_synced_is_an_error_of_the_store(pkgs):
     with pytest.raises(StoreError, match="No such file"):
-        module.settle(pkgs, [pkgs / "absent"])
+        module.sync_extracted(pkgs, [pkgs / "absent"])
 
 
 def raising(error):
@@ -385,9 +385,9 @@ def test_an_error_of_ours_is_passed_on_as_it_is(pkgs):
     assert caught.value is own
 
 
-def test_what_vanished_meanwhile_is_said(pkgs):
+def test_an_entry_that_vanishes_meanwhile_is_an_error(pkgs):
     """Nothing lies there at the end: an error, not an entry that is none."""
-    with pytest.raises(StoreError, match="taken away"):
+    with pytest.raises(StoreError, match="was removed"):
         publish_entry(pkgs, package(), archive=lambda target: None, extracted=None)
 
 
@@ -447,7 +447,7 @@ def test_a_folder_that_another_process_puts_there_first(pkgs, monkeypatch):
     assert len(tries) == module._TRIES
 
 
-def test_what_was_unpacked_and_is_gone_is_tried_once(pkgs, monkeypatch):
+def test_a_missing_unpacked_folder_is_not_retried(pkgs, monkeypatch):
     """No folder stands in the way: the system's error is told at once."""
     tries = []
     real = module.replace
@@ -517,7 +517,7 @@ def test_folders_to_unpack_into(pkgs):
     assert not is_unpacking(pkgs)
 
 
-def test_a_sweep_removes_what_nobody_claims(pkgs, tmp_path):
+def test_a_sweep_removes_unclaimed_folders(pkgs, tmp_path):
     """Folders put aside, and those of processes that have ended, with their locks; what is in use stays."""
     dead, alive = claim_extraction(pkgs), claim_extraction(pkgs)
     for claim in (dead, alive):
@@ -540,7 +540,7 @@ def test_a_sweep_leaves_a_folder_alone_that_others_may_write_to(pkgs):
     assert left(pkgs) == ["aside-1"]
 
 
-def test_one_lock_that_is_no_lock_does_not_end_a_sweep(pkgs):
+def test_an_invalid_lock_file_does_not_stop_a_sweep(pkgs):
     """A link in place of a lock is not opened, and the next is looked at."""
     dead = claim_extraction(pkgs)
     unpack(extraction_folder(pkgs, dead))
@@ -577,7 +577,7 @@ def test_publishing_keeps_its_order(pkgs, monkeypatch):
 
 @pytest.mark.parametrize("synced", [True, False])
 def test_records_are_synced_together_or_alone(pkgs, monkeypatch, synced):
-    """One of many is on the disk after ``settle``; one that is claimed, by itself."""
+    """One of many is on the disk after ``sync_extracted``; one that is claimed, by itself."""
     publish(pkgs, package(url=RedactedUrl(OTHER_URL)), archive=False)
     calls = []
     monkeypatch.setattr(os, "fsync", calls.append)

@@ -25,7 +25,7 @@ from resume_dl.demo.package import PackageSpec, index_json
 from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="making symbolic links takes a privilege on Windows")
 
@@ -185,11 +185,11 @@ def test_the_first_look_of_the_plugin_does_not_wait_for_a_pipe(tmp_path: Path) -
     class Record(dict[str, str]):
         fn = "evil-1-0.conda"
 
-    place = Path(resume_dl.__file__).parent / "conda_plugin" / "glance.py"  # its package imports conda
-    spec = importlib.util.spec_from_file_location("glance", place)
+    place = Path(resume_dl.__file__).parent / "conda_plugin" / "cache_check.py"  # its package imports conda
+    spec = importlib.util.spec_from_file_location("cache_check", place)
     assert spec is not None
     assert spec.loader is not None
-    glance = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(glance)
+    cache_check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cache_check)
     record = Record(url="https://conda.example/linux-64/evil-1-0.conda", sha256=SHA256)
-    assert glance.unsettled([record], [str(tmp_path)]) == [record]
+    assert cache_check.uncached([record], [str(tmp_path)]) == [record]

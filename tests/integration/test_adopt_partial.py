@@ -79,7 +79,7 @@ def run(user, torch):
 
 
 @pytest.mark.conda
-def test_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp_path):
+def test_the_partial_of_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp_path):
     """A real conda, killed while it downloads, has left a .partial: fetch asks for what is missing and no more."""
     served = fault_server()
     served.mount(offer.root)
@@ -113,13 +113,13 @@ def test_a_prefix_is_continued(user, server, torch, extract):
     done = user.fetch(*WANTED, *([] if extract else ["--no-extract"]))
     assert done.code == 0, done.err
     assert_fetched_from(4 * MIB, done, torch, server.requests())
-    assert "that conda had" in done.err
+    assert "that conda downloaded" in done.err
     assert not partial.exists()
     assert (user.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()
     assert list((user.pkgs / FOLDER).iterdir()) == []
 
 
-def test_a_whole_one_needs_no_server(user, server, torch):
+def test_a_complete_partial_needs_no_server(user, server, torch):
     """A .partial with every byte, which conda had not renamed yet: verified, nothing is downloaded."""
     left_by_conda(user, torch, torch.path.read_bytes())
     run(user, torch)
@@ -127,7 +127,7 @@ def test_a_whole_one_needs_no_server(user, server, torch):
 
 
 @pytest.mark.parametrize("case", ["page", "other format", "longer", "link", "zeros", "short"])
-def test_what_is_no_prefix_is_left_alone(user, server, torch, case):
+def test_a_partial_that_does_not_begin_the_package_is_not_touched(user, server, torch, case):
     """A page, another format, more bytes than the package has, a link: not taken, not removed, and no harm done."""
     data = torch.path.read_bytes()
     contents = {
@@ -149,7 +149,7 @@ def test_what_is_no_prefix_is_left_alone(user, server, torch, case):
     assert partial.is_symlink() if case == "link" else partial.read_bytes() == contents[case]
 
 
-def test_wrong_members_are_not_taken(user, server, torch):
+def test_members_with_wrong_checksums_are_not_copied(user, server, torch):
     """From the first member of a .conda whose CRC is wrong on nothing is taken: it would only be thrown away later."""
     data = bytearray(torch.path.read_bytes())
     with zipfile.ZipFile(torch.path) as archive:
@@ -163,7 +163,7 @@ def test_wrong_members_are_not_taken(user, server, torch):
     assert done.report["totals"]["resumed"] == 0
 
 
-def test_zeros_of_a_power_cut_are_not_taken(user, server, torch):
+def test_zeros_after_a_power_cut_are_not_copied(user, server, torch):
     """Where a crash has left zeros, the prefix ends: all before is kept, all behind is fetched."""
     data = bytearray(torch.path.read_bytes()[: 4 * MIB])
     data[2 * MIB :] = bytes(2 * MIB)
@@ -223,7 +223,7 @@ def artifact_of(user, torch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fcntl")
-def test_a_file_that_a_conda_writes_is_left_alone(user, server, torch):
+def test_a_file_that_conda_is_writing_is_not_touched(user, server, torch):
     """While another process holds conda's lock its .partial is neither read nor removed, and we go our own way."""
     prefix = torch.path.read_bytes()[: 4 * MIB]
     partial = left_by_conda(user, torch, prefix)
@@ -234,7 +234,7 @@ def test_a_file_that_a_conda_writes_is_left_alone(user, server, torch):
     assert partial.read_bytes() == prefix
 
 
-def test_what_we_have_ourselves_comes_first(user, server, torch):
+def test_our_own_part_file_has_precedence(user, server, torch):
     """A part file of ours with more bytes is not touched by conda's; one with fewer gets only what it lacks."""
     data = torch.path.read_bytes()
     artifact = artifact_of(user, torch)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.conda
 
 
 @pytest.mark.parametrize(("typed", "agreed"), [(b"\x04", False), (b"\n", True)])
-def test_the_end_of_input_is_no(test_conda, offer, nginx_mirrors, typed, agreed):
+def test_the_end_of_input_means_no(test_conda, offer, nginx_mirrors, typed, agreed):
     """Ctrl-D is no consent, the Return key is; conda's own question comes afterwards, and is answered with no."""
     served = nginx_mirrors([offer.root])
     use_mirrors(test_conda, served.base(0), [])

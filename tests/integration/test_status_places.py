@@ -58,7 +58,7 @@ def test_get_into_another_folder(user, server, tmp_path):
     assert f"{show_bytes(row['done'])} of {show_bytes(len(DATA)):>9}  mine.bin  (" in said
     assert re.search(r"mine\.bin  \(.*\d.* ago\)", said)
     assert f"from {server.base()}/a.bin" in said
-    assert f"to go on: {row['command']}" in said
+    assert f"to continue: {row['command']}" in said
     server.always(None, Ok())
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()

@@ -249,7 +249,7 @@ def test_no_wheel_for_the_platform(tmp_path, nginx_mirrors, user):
     assert "win_amd64" in done.err
 
 
-def test_nobody_is_there(user):
+def test_no_server_is_running(user):
     """Exit 6."""
     done = user.fetch("--pip", "app", "--index-url", "http://127.0.0.1:9/simple", "--give-up-after", "1s", "--json")
     assert done.code == 6, done.err
@@ -257,7 +257,7 @@ def test_nobody_is_there(user):
 
 
 @pytest.mark.parametrize("trouble", ["none", "unhashed", "login", "name", "hash", "nobody"])
-def test_a_password_is_told_to_nobody(tmp_path, nginx_mirrors, user, small, trouble):
+def test_a_password_is_never_shown(tmp_path, nginx_mirrors, user, small, trouble):
     """Neither printed nor kept in any file, whatever happens."""
     tqdm, *_ = small
     wrong = {tqdm.filename: "0" * 64} if trouble == "hash" else None

@@ -43,15 +43,17 @@ def test_cuda_chooses_the_build(fetch, cuda, build, toolkit):
     assert names(solution).get("cudatoolkit") == toolkit
 
 
-def test_cuda_says_what_it_did(fetch):
+def test_cuda_notes_name_the_toolkit_and_tried_versions(fetch):
     """The note names the toolkit and the versions that had no build; the constraint is handed on."""
     solution = fetch("pytorch=1.7", cuda="11.3")
-    assert solution.notes == ("--cuda 11.3: cudatoolkit 11.0 is the newest that fits (no build for 11.3, 11.1)",)
+    assert solution.notes == (
+        "--cuda 11.3: cudatoolkit 11.0 is the newest compatible version (no build for 11.3, 11.1)",
+    )
     assert solution.constraints == ("cudatoolkit 11.0.*",)
     assert fetch("pytorch=1.7").notes == ()
 
 
-def test_cuda_that_is_too_old_is_dropped_and_said(fetch):
+def test_a_cuda_version_that_is_too_old_is_dropped_with_a_note(fetch):
     """Where nothing is built for so old a driver, the solve goes on without the constraint and says so."""
     solution = fetch("pytorch=1.7", cuda="9.0")
     assert names(solution)["pytorch"] == CUDA_110
@@ -59,7 +61,7 @@ def test_cuda_that_is_too_old_is_dropped_and_said(fetch):
     assert "no matching build for CUDA 9.0 or older" in solution.notes[0]
 
 
-def test_cuda_is_silent_where_it_does_not_matter(fetch):
+def test_cuda_has_no_note_if_it_is_irrelevant(fetch):
     """Packages without CUDA are solved as ever, without a note."""
     solution = fetch("numpy", cuda="11.0")
     assert solution.notes == ()
@@ -152,4 +154,4 @@ def test_a_missing_dependency_names_the_channel_to_add(fetch, real):
     """With the pytorch channel alone the explanation says what no channel has."""
     with pytest.raises(UnsatisfiableError) as caught:
         fetch("pytorch=1.12", repodata=real[:1])
-    assert "no channel given here has blas" in caught.value.hint
+    assert "none of the given channels has blas" in caught.value.hint

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from resume_dl.fs import system
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.client import HttpTransport
 from transport.tiny import Authority, authority
@@ -54,3 +55,9 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A self-made authority."""
     with authority(tmp_path_factory.mktemp("tls")) as made:
         yield made
+
+
+@pytest.fixture(params=["woken", "in slices"])
+def either_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems on which ``shutdown`` wakes a reader, and those on which it does not; each test runs on both."""
+    monkeypatch.setattr(system, "shutdown_wakes_readers", lambda: request.param == "woken")

@@ -1,4 +1,4 @@
-"""The lock of an open file, which ends with it: a process that is killed holds none."""
+"""Locks on open files, which the system releases when the file is closed or its process ends."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import sys
 
 _BEHIND_THE_TEXT = 1 << 20
-"""Locks are mandatory on Windows: a byte far behind the text leaves it readable for others."""
+"""Locks are mandatory on Windows: locking a byte far beyond the text leaves the text readable for others."""
 
 
 def try_lock(fd: int, *, at: int = _BEHIND_THE_TEXT) -> bool:
-    """Take an exclusive lock on an open file, without waiting; False where another process has it.
+    """Take an exclusive lock on an open file, without waiting; False if another process has it.
 
-    It falls when the handle is closed or the process ends, however it ends. ``at``: the byte that Windows locks; the
-    file's position is kept there. Raises OSError where the file system has no locks.
+    It is released when the handle is closed or the process ends. ``at``: the byte that Windows locks; the file's
+    position is restored there. Raises OSError if the file system has no locks.
     """
     if sys.platform == "win32":
         import msvcrt

@@ -96,7 +96,7 @@ class _Removal:
 
 
 def _open_folder(name: str, dir_fd: int | None) -> int:
-    """Open a folder to be emptied; if it is ours, give it the mode that this takes."""
+    """Open a folder to be emptied; if it is ours, make it readable and writable first."""
     try:
         fd = os.open(name, FOLDER, dir_fd=dir_fd)
     except PermissionError:

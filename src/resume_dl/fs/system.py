@@ -1,4 +1,4 @@
-"""Differences between systems: flags, calls relative to an open folder, links."""
+"""Differences between systems: flags, calls relative to an open folder, links, what wakes a reader."""
 
 from __future__ import annotations
 
@@ -74,10 +74,15 @@ def is_link(found: os.stat_result) -> bool:
 
 
 def names_in(folder: Place) -> list[str]:
-    """The names in a folder, in no order: in half the time of ``Path.iterdir``. Raises OSError."""
+    """Return the names in a folder, unordered; takes half the time of ``Path.iterdir``. Raises OSError."""
     return os.listdir(folder)
 
 
 def absolute(path: Place) -> Path:
-    """``path`` from the root, without ``..``; links stay as they are, and loops of them raise nothing."""
+    """Return ``path`` as an absolute path without ``..``; links are not resolved, so loops of links do not raise."""
     return roomy(Path(os.path.abspath(str(path))))
+
+
+def shutdown_wakes_readers() -> bool:
+    """Whether ``shutdown`` of a socket ends the ``recv`` that another thread waits in; Windows promises nothing."""
+    return not WINDOWS

@@ -1,4 +1,4 @@
-"""What a pyproject.toml asks for: its dependencies (PEP 621), and what building it takes (PEP 517, PEP 518)."""
+"""Reader of a pyproject.toml: dependencies (PEP 621) and build requirements (PEP 517, PEP 518)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ else:
     import tomli as tomllib
 
 _BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
-"""For a project that names nothing (PEP 517, and pip's own choice)."""
+"""The default of pip, for a project that declares no build system (PEP 517)."""
 _ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
-"""What a backend wants only when it is asked: wheel by setuptools before 70.1, editables for ``-e``."""
+"""Build requirements that a backend reports only at run time: wheel before setuptools 70.1, editables for ``-e``."""
 
 
 def read_project(path: Path) -> PipFile:
-    """``[project] dependencies`` of a pyproject.toml (PEP 621)."""
+    """Read ``[project] dependencies`` of a pyproject.toml (PEP 621). Raises ConfigurationError or InvalidSpecError."""
     try:
         document = tomllib.loads(read_text(path))
     except OSError as error:
@@ -32,7 +32,7 @@ def read_project(path: Path) -> PipFile:
     project = document.get("project")
     if not isinstance(project, dict):
         raise ConfigurationError(
-            f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt can be read"
+            f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt are supported"
         )
     if "dependencies" in project.get("dynamic", ()):
         raise ConfigurationError(f"{path} declares its dependencies as dynamic", hint="list them in a requirements.txt")
@@ -45,9 +45,9 @@ def read_project(path: Path) -> PipFile:
 
 
 def build_requirements(folder: Path) -> tuple[str, ...]:
-    """What pip wants for building the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
+    """Return what pip needs to build the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
 
-    A file that cannot be read is pip's to explain; it counts as none.
+    An unreadable file counts as missing; pip will report it.
     """
     try:
         document = tomllib.loads(read_text(folder / "pyproject.toml"))

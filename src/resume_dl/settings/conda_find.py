@@ -50,7 +50,7 @@ def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
 
     In order: ``RESUME_DL_CONDA`` (then no other), ``CONDA_EXE``, ``CONDA_PYTHON_EXE``, ``PATH``, the environment that
     this program runs in, ``~/.conda/environments.txt``, and where installers put one by default. Raises
-    ConfigurationError if ``RESUME_DL_CONDA`` names a file that is not there.
+    ConfigurationError if ``RESUME_DL_CONDA`` names a missing file.
     """
     if asks_none(env):
         return
@@ -59,7 +59,8 @@ def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
         found = shutil.which(named, path=env.get("PATH")) or (named if Path(named).is_file() else None)
         if found is None:
             raise ConfigurationError(
-                f"{SWITCH} names {named}, which is not there", hint=f"correct it, or set {SWITCH}=none to use no conda"
+                f"{SWITCH} names {named}, which does not exist",
+                hint=f"correct it, or set {SWITCH}=none to use no conda",
             )
         yield _command(Path(found).absolute())
         return

@@ -28,7 +28,7 @@ def load_network(env: Mapping[str, str], conda: CondaSettings, named: Iterable[s
     Certificates: ``ssl_verify`` (including ``CONDA_SSL_VERIFY``), and if that is true the first of
     ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``. Logins: ``NETRC``, else
     ``~/.netrc`` (``~/_netrc``). Shares: of condarc, ``CONDA_*``, ``PIP_*`` and ``named``.
-    Raises ConfigurationError for a certificate file that is not there.
+    Raises ConfigurationError for a missing certificate file.
     """
     proxies = {key.lower().rstrip("/"): _proxy(value, "proxy_servers") for key, value in conda.proxy_servers.items()}
     proxies.update(_environment_proxies(env))
@@ -119,7 +119,7 @@ def _file(text: str | None, where: str, env: Mapping[str, str]) -> Path | None:
 
 def _existing(path: Path, where: str) -> Path:
     if not path.exists():
-        raise ConfigurationError(f"{where} names {path}, which is not there", hint=f"correct or unset {where}")
+        raise ConfigurationError(f"{where} names {path}, which does not exist", hint=f"correct or unset {where}")
     return path
 
 

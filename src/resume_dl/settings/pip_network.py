@@ -24,7 +24,7 @@ def pip_network(network: NetworkSettings, pip: PipSettings, indexes: PipIndexes)
     for name, place in (("cert", pip.cert), ("client-cert", pip.client_cert)):
         if place is not None and not place.exists():
             raise ConfigurationError(
-                f"pip's setting {name} in {pip.origins.get(name, 'its settings')} names {place}, which is not there",
+                f"pip's setting {name} in {pip.origins.get(name, 'its settings')} names {place}, which does not exist",
                 hint="correct or remove it",
             )
     if pip.proxy is not None:

@@ -1,4 +1,4 @@
-"""Errors of the operating system, as those of the store."""
+"""Translation of OSError into the store's own errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
 
 @contextmanager
 def as_store_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors into ours."""
+    """Raise StoreError, or a subclass, in place of an OSError of the block; ``path`` is named in the message."""
     try:
         yield
     except OSError as error:

@@ -4,6 +4,7 @@
 ``SSLSocket.shutdown`` also takes the TLS layer off, and its reader is then handed ciphertext as body bytes. So each
 connection keeps a second, plain handle (``dup``) of its socket from the start and shuts that down: the same for
 plain connections, in a TLS handshake, behind a proxy, and on a kept-alive connection whose next head is awaited.
+On a system where that wakes no reader (Windows), connections are read in slices of time instead (``sliced_stream``).
 A wait for DNS or for the TCP connect cannot be woken; both are bounded by the connect time-out.
 """
 
@@ -21,13 +22,20 @@ import httpcore
 from resume_dl.model.private_address import is_private_address
 from resume_dl.transport.announced_body import AnnouncedBody
 from resume_dl.transport.cancel_handle import CancelHandle, current_handle
+from resume_dl.transport.sliced_stream import SlicedStream
 
 
 class AbortableStream(httpcore.NetworkStream):
-    """A network stream that knows which exchange uses it; ``shut_down`` ends that exchange's wait."""
+    """A network stream that knows which exchange uses it; ``shut_down`` ends that exchange's wait.
 
-    def __init__(self, stream: httpcore.NetworkStream, handle: socket.socket, patience: float) -> None:
-        self._stream = stream
+    ``in_slices``: it is read in slices, each of which looks at the exchange's mark.
+    """
+
+    def __init__(
+        self, stream: httpcore.NetworkStream, handle: socket.socket, patience: float, *, in_slices: bool
+    ) -> None:
+        self._in_slices = in_slices
+        self._stream = SlicedStream(stream, self._is_cancelled) if in_slices else stream
         self._handle = handle
         self._patience = patience
         self._lock = threading.Lock()
@@ -57,10 +65,16 @@ class AbortableStream(httpcore.NetworkStream):
 
     def shut_down(self, handle: CancelHandle) -> None:
         """Wake the reader if it still works for ``handle``. Never raises."""
+        if self._in_slices:
+            return  # it looks by itself
         with self._lock:  # so that the descriptor cannot be closed, and given to another file, in between
             if self._user is handle:
                 with contextlib.suppress(OSError):  # not connected any more: no thread waits
                     self._handle.shutdown(socket.SHUT_RDWR)
+
+    def _is_cancelled(self) -> bool:
+        user = self._user
+        return user is not None and user.cancelled
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """What httpcore reads: the connection's bytes but for announced bodies; b"" at the end.
@@ -132,12 +146,13 @@ def _is_private(handle: socket.socket) -> bool:
 class AbortableBackend(httpcore.NetworkBackend):
     """Opens connections as httpcore does, each as an AbortableStream.
 
-    ``patience``: the time-out in seconds of reads and writes for which httpcore states none.
+    ``patience``: the time-out in seconds of reads and writes for which httpcore states none. ``in_slices``: see there.
     """
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, *, in_slices: bool = False) -> None:
         self._inner = httpcore.SyncBackend()
         self._patience = patience
+        self._in_slices = in_slices
 
     def connect_tcp(
         self,
@@ -158,7 +173,7 @@ class AbortableBackend(httpcore.NetworkBackend):
             stream.close()
             raise httpcore.ConnectError(error) from error
         try:
-            return AbortableStream(stream, handle, self._patience)
+            return AbortableStream(stream, handle, self._patience, in_slices=self._in_slices)
         except BaseException:
             handle.close()
             stream.close()

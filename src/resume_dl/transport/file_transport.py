@@ -19,7 +19,7 @@ _WINDOWS = sys.platform == "win32"
 
 
 class FileExchange:
-    """``ports.Exchange`` for a file on this machine, with the heads of an HTTP server."""
+    """``ports.Exchange`` for a local file, with the response heads of an HTTP server."""
 
     def __init__(self, request: RangeRequest, shares: frozenset[str] = frozenset()) -> None:
         """``shares``: the hosts that may be asked for a file, which matters on Windows alone."""
@@ -28,7 +28,7 @@ class FileExchange:
         self._aborted = False
 
     def open(self) -> Response:
-        """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
+        """Open the file. Status 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
         source = str(self._request.url)
         url = self._request.url.reveal()
         try:
@@ -41,7 +41,7 @@ class FileExchange:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return self._empty(404)
         except PermissionError:
-            # Windows says so for a folder too; what lies below a closed folder cannot be looked at either.
+            # Windows raises this for a folder too; so does a file below a folder that we may not enter.
             return self._empty(404 if os.path.isdir(path) else 403)  # noqa: PTH112 - Path.is_dir raises PermissionError
         except OSError as error:
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
@@ -60,12 +60,12 @@ class FileExchange:
             raise NetworkError(why, source=source, retryable=False, hint=hint)
 
     def abort(self) -> None:
-        """End the body at its next chunk; a read from a disk is not waited for long."""
+        """End the body at its next chunk; reads from a disk are short."""
         self._aborted = True
 
     def _answer(self, file: BinaryIO) -> Response:
         request = self._request
-        status = os.fstat(file.fileno())  # of the open file: its name may belong to another file now
+        status = os.fstat(file.fileno())  # of the open file: its path may name another file by now
         size, etag = status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
         headers = {"content-type": "application/octet-stream", "accept-ranges": "bytes", "etag": etag}
         asked = {name.lower(): value for name, value in request.headers.items()}
@@ -91,14 +91,14 @@ class FileExchange:
 
     @property
     def aborted(self) -> bool:
-        """Whether ``abort`` came."""
+        """Whether ``abort`` was called."""
         return self._aborted
 
 
 def _opened(path: Path) -> BinaryIO | None:
     """Open the file for reading; None if it is not a regular file. Raises OSError.
 
-    A pipe or a device would keep its reader waiting, or never end.
+    Reading a pipe or a device may block or never end.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags)

@@ -32,7 +32,9 @@ def main(argv: list[str], script: Path) -> int:
     parser.add_argument("-p", "--prefix", type=_place, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
     add_trust_options(parser)
-    parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
+    parser.add_argument(
+        "--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: the first one found"
+    )
     parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
     parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep the folder that a tar was unpacked into")
