@@ -60,7 +60,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools \
-		src/resume_dl/byte_units.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/text_encoding.py
+		src/resume_dl/byte_units.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/shell_commands.py src/resume_dl/text_encoding.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -107,7 +107,7 @@ def test_its_source_can_be_read_in_any_editor(name: str) -> None:
     assert archive(name).startswith(b"# one of resume-dl's offline tools: a zip archive of Python source.")
 
 
-SHARED = {"__init__.py", "byte_units.py", "file_names.py", "python_command.py", "text_encoding.py"}
+SHARED = {"__init__.py", "byte_units.py", "file_names.py", "python_command.py", "shell_commands.py", "text_encoding.py"}
 """What the tools and the rest of the package both use."""
 
 

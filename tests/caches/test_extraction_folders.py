@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from resume_dl.caches.conda.extraction_folders import claim_extraction, extraction_folder, sweep
-from store.parts import artifact
 
 UNPACK = """
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from resume_dl.caches.conda.extraction_folders import claim_extraction, extraction_folder
 from store.parts import artifact
 claim = claim_extraction(Path(sys.argv[1]))
-folder = extraction_folder(Path(sys.argv[1]), artifact(), claim)
+folder = extraction_folder(Path(sys.argv[1]), claim)
 (folder / "half").write_text("x")
 print(folder.name, flush=True)
 sys.stdin.read()
@@ -49,7 +48,7 @@ def test_folders_of_killed_processes_are_swept(tmp_path, killed):
 def test_our_own_folders_survive_our_own_sweep(tmp_path):
     """A sweep in the same process leaves alone what that process unpacks; an orderly end leaves no lock."""
     claim = claim_extraction(tmp_path)
-    folder = extraction_folder(tmp_path, artifact(), claim)
+    folder = extraction_folder(tmp_path, claim)
     sweep(tmp_path)
     assert folder.is_dir()
     folder.rmdir()

@@ -36,9 +36,9 @@ def publish(pkgs, what=None, *, archive=True, extracted=True):
     what = what or package()
     work = pkgs / FOLDER / "verified"
     if archive:
-        extraction_folder(pkgs, what).rmdir()
+        extraction_folder(pkgs).rmdir()
         work.write_bytes(ARCHIVE)
-    folder = unpack(extraction_folder(pkgs, what)) if extracted else None
+    folder = unpack(extraction_folder(pkgs)) if extracted else None
     return publish_entry(pkgs, what, archive=work if archive else None, extracted=folder)
 
 
@@ -324,11 +324,11 @@ def test_another_package_in_its_place_is_replaced(pkgs, tmp_path, damage, extrac
 
 def test_packages_without_what_a_record_needs_are_refused(pkgs):
     """No index.json, or one without a required field: said with the field's name, and nothing is published."""
-    folder = unpack(extraction_folder(pkgs, package()))
+    folder = unpack(extraction_folder(pkgs))
     (folder / "info/index.json").unlink()
     with pytest.raises(IntegrityError, match=r"no readable info/index\.json"):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
-    nameless = unpack(extraction_folder(pkgs, package()), {"name": "a"})
+    nameless = unpack(extraction_folder(pkgs), {"name": "a"})
     with pytest.raises(IntegrityError, match="has no 'version'"):
         publish_entry(pkgs, package(), archive=None, extracted=nameless)
     assert not (pkgs / "a-1-0").exists()
@@ -336,7 +336,7 @@ def test_packages_without_what_a_record_needs_are_refused(pkgs):
 
 def test_a_record_that_cannot_be_written_is_an_error_of_the_store(pkgs):
     """A folder has the record's name: the system's refusal becomes ours."""
-    folder = unpack(extraction_folder(pkgs, package()))
+    folder = unpack(extraction_folder(pkgs))
     (folder / RECORD).mkdir()
     with pytest.raises(StoreError, match=said_of(errno.EISDIR)):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
@@ -507,13 +507,13 @@ def test_a_claim_that_fails_while_publishing_is_the_result(pkgs):
 
 
 def test_folders_to_unpack_into(pkgs):
-    """New and empty, named for the package, below the folder of unfinished files, no two alike."""
+    """New and empty below the folder of unfinished files, no two alike; a short name leaves more of Windows' 260."""
     claim = claim_extraction(pkgs)
-    one, two, free = (extraction_folder(pkgs, package(), each) for each in (claim, claim, None))
+    one, two, free = (extraction_folder(pkgs, each) for each in (claim, claim, None))
     assert len({one, two, free}) == 3
     for folder in (one, two, free):
         assert folder.parent == pkgs / FOLDER
-        assert folder.name.endswith("-a-1-0")
+        assert len(folder.name) <= len("extract-12345678-123456")
         assert list(folder.iterdir()) == []
     assert is_unpacking(pkgs)
     claim.release(remove=True)
@@ -524,7 +524,7 @@ def test_a_sweep_removes_unclaimed_folders(pkgs, tmp_path):
     """Folders put aside, and those of processes that have ended, with their locks; what is in use stays."""
     dead, alive = claim_extraction(pkgs), claim_extraction(pkgs)
     for claim in (dead, alive):
-        unpack(extraction_folder(pkgs, package(), claim))
+        unpack(extraction_folder(pkgs, claim))
     in_use = {path.name for path in (pkgs / FOLDER).glob(f"{alive.path.stem}*")}
     dead.release()
     unpack(pkgs / FOLDER / "aside-1")
@@ -546,7 +546,7 @@ def test_a_sweep_leaves_a_folder_alone_that_others_may_write_to(pkgs):
 def test_an_invalid_lock_file_does_not_stop_a_sweep(pkgs):
     """A link in place of a lock is not opened, and the next is looked at."""
     dead = claim_extraction(pkgs)
-    unpack(extraction_folder(pkgs, package(), dead))
+    unpack(extraction_folder(pkgs, dead))
     dead.release()
     for name in ("extract-0.lock", "extract-z.lock"):
         (pkgs / FOLDER / name).symlink_to("absent")

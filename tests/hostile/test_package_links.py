@@ -57,7 +57,7 @@ def write_archive(path: Path, links: dict[str, str]) -> Artifact:
 
 def unpacked(pkgs: Path) -> Path:
     """An extraction folder with a package in it, as unpacking leaves it."""
-    folder = extraction_folder(pkgs, artifact()) / "package"
+    folder = extraction_folder(pkgs) / "package"
     (folder / "info").mkdir(parents=True)
     (folder / "info" / "index.json").write_text(INDEX)
     (folder / "info" / "files").write_text("")

@@ -145,7 +145,7 @@ def lay_out(offer, pkgs, artifact, *, stale):
     part = pkgs / FOLDER / f"{artifact.key}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(offer.wanted[MKL].path, part)
-    folder = extraction_folder(pkgs, artifact)
+    folder = extraction_folder(pkgs)
     shutil.copytree(offer.extracted / artifact.filename, folder, dirs_exist_ok=True)
     if stale:
         shutil.copytree(offer.extracted / artifact.filename / "info", pkgs / stem(artifact.filename) / "info")

@@ -243,7 +243,7 @@ def test_a_kill_at_every_file_operation(offer, tmp_path, stale):
 
 def lay_out(offer: Offer, pkgs: Path, artifact: Artifact) -> Path:
     """The package unpacked, where it waits for its name."""
-    folder = extraction_folder(pkgs, artifact)
+    folder = extraction_folder(pkgs)
     shutil.copytree(offer.extracted / artifact.filename, folder, dirs_exist_ok=True)
     return folder
 

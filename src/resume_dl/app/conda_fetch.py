@@ -10,7 +10,6 @@ from resume_dl.app.pipeline import Batch
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
-from resume_dl.progress.shell_command import quoted, setting
 from resume_dl.resolution.conda_and_pip import pythons_of
 from resume_dl.resolution.conda_resolution import Resolver
 from resume_dl.resolution.fetch_request import FetchRequest
@@ -18,6 +17,7 @@ from resume_dl.resolve.explicit import write_explicit
 from resume_dl.resolve.request import Solution
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.shell_commands import Step
 from resume_dl.transfer.destination import check_lock, clash, write_list
 from resume_dl.transfer.outdated_records import disputes, is_stale, renamed
 from resume_dl.transfer.package_destination import PackageDestination
@@ -140,25 +140,25 @@ class FetchConda(Batch):
                     result.error = error
                 return
         if lock is not None and self.destination.is_condas:
-            result.next_command = self._conda_command(quoted(lock))
+            result.next_steps = (self._conda_command(str(lock)),)
 
-    def _conda_command(self, lock: str) -> str:
+    def _conda_command(self, lock: str) -> Step:
         """The command that links exactly these files, without a solve that could choose others."""
         prefix, platform = self._resolver.prefix(), self._resolver.platforms()[0]
         exists = prefix is not None and (prefix / "conda-meta").is_dir()
         folder = self.destination.folder
-        settings = "" if self._request.pkgs_dir is None else setting("CONDA_PKGS_DIRS", str(folder))
+        variables = [] if self._request.pkgs_dir is None else [("CONDA_PKGS_DIRS", str(folder))]
         if platform != (self.setup.conda.subdir or native_subdir()):
-            settings += setting("CONDA_SUBDIR", platform)
+            variables.append(("CONDA_SUBDIR", platform))
         verb = "install" if exists else "create"
-        return f"{settings}conda {verb} {environment_options(self._request)} --file {lock}"
+        return Step(("conda", verb, *environment_options(self._request), "--file", lock), variables)
 
 
-def environment_options(request: FetchRequest) -> str:
+def environment_options(request: FetchRequest) -> tuple[str, str]:
     """The target environment, as conda's options name it."""
     if request.prefix is not None:
-        return f"--prefix {quoted(request.prefix)}"
-    return f"--name {request.name or 'NAME'}"
+        return "--prefix", str(request.prefix)
+    return "--name", request.name or "NAME"
 
 
 def pythons_of_machines(request: FetchRequest) -> Mapping[str, str]:

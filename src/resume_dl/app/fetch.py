@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.app.conda_fetch import FetchConda, environment_options, pythons_of_machines
 from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import ConfigurationError
@@ -55,7 +56,7 @@ def fetch(
     with worker or RattlerWorker() as solver:
         batches: list[Batch] = []
         pythons: Callable[[], Mapping[str, str]] = partial(pythons_of_machines, request)
-        environment = ""
+        environment: tuple[str, ...] = ()
         if has_conda:
             destination = _destination(of_conda, setup, reporter, cancelled, solver)
             conda = FetchConda(
@@ -111,7 +112,7 @@ def _destination(
         return RattlerPackages(folder=folder, **common)
     create = not request.dry_run
     if request.pkgs_dir is not None:
-        pkgs_dir = request.pkgs_dir.absolute()
+        pkgs_dir = fs.roomy(request.pkgs_dir.absolute())
         refuse_others_link(pkgs_dir, "choose another folder with --pkgs-dir")
         return CondaPackages(folder=check_pkgs_dir(pkgs_dir, create=create), **common)
     folder = first_writable_pkgs_dir(setup.conda, create=create)

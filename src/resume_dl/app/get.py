@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from resume_dl import fs
 from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import (
     ConfigurationError,
@@ -156,7 +157,7 @@ def _place(wanted: Path, *, named: bool) -> Path:
     """
     refuse_others_link(wanted, "name another file with -o")
     try:
-        path = wanted.resolve()
+        path = fs.roomy(wanted.resolve())
         kind = path.stat().st_mode if path.exists() else None
         parent = path.parent.is_dir()
     except (OSError, RuntimeError) as error:

@@ -11,8 +11,8 @@ from pathlib import Path
 from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
 from resume_dl.caches.conda.prefetched import Prefetched, forget_prefetched, read_prefetched
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.progress.shell_command import command_line
 from resume_dl.settings.rattler_cache import rattler_packages_dir
+from resume_dl.shell_commands import Step, command_line
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix
@@ -91,9 +91,16 @@ def _with_note(row: Leftover, note: tuple[UnfinishedRun, UnfinishedFile] | None)
     if note is None:
         return row
     run, file = note
-    line = command_line(run.command, run.cwd) if run.command else ""
+    line = command_line([Step(run.command, folder=_other(run.cwd))]) if run.command else ""
     size = file.size if row.size is None else row.size
     return replace(row, size=size, filename=file.filename, url=file.url, command=line)
+
+
+def _other(folder: Path) -> str:
+    """The folder, where it is not the current one."""
+    with suppress(OSError):
+        return "" if Path.cwd() == folder else str(folder)
+    return str(folder)
 
 
 def ahead(places: Sequence[Path]) -> list[Prefetched]:

@@ -176,7 +176,7 @@ def _measured(
     """Time every source: the fastest first, then those that failed, in their order."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda), settings, settings.indexes)
+    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes)
     transport = HttpTransport(network)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

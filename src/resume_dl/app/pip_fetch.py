@@ -17,7 +17,6 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
-from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
@@ -28,6 +27,7 @@ from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
+from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
 from resume_dl.transfer.plan import Plan, Wanted
@@ -65,7 +65,7 @@ class FetchPip(Batch):
         cancelled: Callable[[], bool],
         *,
         pythons: Callable[[], Mapping[str, str]] = dict,
-        environment: str = "",
+        environment: tuple[str, ...] = (),
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
@@ -111,7 +111,7 @@ class FetchPip(Batch):
     def network(self) -> NetworkSettings:
         """Pip's settings, merged over conda's."""
         setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
-        return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
+        return pip_network(load_network(setup.env, setup.conda, setup.named), self._settings, indexes)
 
     def read(self) -> ExpandedRequest:
         """Read the request's files. Raises what ``read_request`` does."""
@@ -215,10 +215,9 @@ class FetchPip(Batch):
         if (error := write_list(exact, text)) is not None:
             self.reporter.message(f"the list of these files was not written: {error.message}", level="warning")
             return
-        install = f"pip install --no-index --find-links {quoted(self.destination.folder)} -r {quoted(exact)}"
-        if self._environment:
-            install = f"conda run {self._environment} python -m {install}"
-        result.next_command = " && ".join(filter(None, (result.next_command, install)))
+        pip = ("pip", "install", "--no-index", "--find-links", str(self.destination.folder), "-r", str(exact))
+        runner = ("conda", "run", *self._environment, "python", "-m") if self._environment else ()
+        result.next_steps += (Step((*runner, *pip)),)
 
 
 def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) -> ResumeDLError | None:

@@ -29,6 +29,7 @@ from resume_dl.resolution.pip_arguments import read_arguments
 from resume_dl.resolution.pip_option_settings import files_in_settings, reinstalls
 from resume_dl.settings.pip_find import TargetPython, find_python, own_python
 from resume_dl.settings.pip_help import kept_install_help
+from resume_dl.shell_commands import Step, command_line
 from resume_dl.transfer.plan import Plan
 from resume_dl.transfer.report import ArtifactResult, RunResult
 from resume_dl.transfer.setup import Setup
@@ -163,7 +164,8 @@ def _pip_for(python: TargetPython) -> tuple[str, ...]:
     if python.has_pip:
         return python.pip
     if find_spec("pip") is None:
-        raise ConfigurationError(f"{python.executable} has no pip", hint=f"run {python.executable} -m ensurepip")
+        ensure = command_line([Step((str(python.executable), "-m", "ensurepip"))])
+        raise ConfigurationError(f"{python.executable} has no pip", hint=f"run {ensure}")
     return (sys.executable, *module_arguments("pip"), "--python", str(python.executable))
 
 

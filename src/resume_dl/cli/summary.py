@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from resume_dl.cli.run import say
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import duration_text
+from resume_dl.shell_commands import command_line
 
 if TYPE_CHECKING:
     from resume_dl.transfer.report import ArtifactResult, RunResult
@@ -22,8 +23,8 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
         say(_line(each))
     say(sums(result, "package"))
     say_indexes(result)
-    if result.next_command:
-        say(f"To use exactly these files: {result.next_command}")
+    if result.next_steps:
+        say(f"To use exactly these files: {command_line(result.next_steps)}")
 
 
 def say_indexes(result: RunResult) -> None:

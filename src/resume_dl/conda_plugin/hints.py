@@ -6,7 +6,6 @@ conda calls ``conda_error_hints`` (since 26) for its own errors only. A response
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from resume_dl.conda_plugin.preferences import NEVER, PREFETCH
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import redact
 from resume_dl.progress.console import presentable
+from resume_dl.shell_commands import Step, command_line
 
 CODE = "resume_dl_continue"
 _MAY_PASS = {408, 429}
@@ -60,7 +60,8 @@ def _fetch(url: str) -> str | None:
     except ValueError:
         return None
     channel = redact(str(Channel(url).canonical_name))
-    return shlex.join(["conda", "resume-dl", "fetch", "--no-deps", "-c", channel, f"{name}={version}={build}"])
+    words = ("conda", "resume-dl", "fetch", "--no-deps", "-c", channel, f"{name}={version}={build}")
+    return command_line([Step(words)])
 
 
 def _may_pass(error: Any, details: Mapping[str, Any]) -> bool:

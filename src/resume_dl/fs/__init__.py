@@ -19,7 +19,7 @@ from resume_dl.fs.regular import (
     write_file,
 )
 from resume_dl.fs.removal import remove
-from resume_dl.fs.system import WINDOWS, absolute, is_link, names_in
+from resume_dl.fs.system import WINDOWS, absolute, extended, is_link, names_in, roomy
 
 __all__ = [
     "WINDOWS",
@@ -27,6 +27,7 @@ __all__ = [
     "absolute",
     "check_private",
     "create_file",
+    "extended",
     "is_link",
     "is_others_link",
     "is_regular",
@@ -39,5 +40,6 @@ __all__ = [
     "read_regular",
     "remove",
     "replace_below",
+    "roomy",
     "write_file",
 ]

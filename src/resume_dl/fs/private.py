@@ -8,7 +8,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from resume_dl.fs.system import FOLDER, WINDOWS, Place, is_link
+from resume_dl.fs.system import FOLDER, WINDOWS, Place, is_link, native
 
 
 class UntrustedFolderError(OSError):
@@ -30,7 +30,7 @@ def make_private(folder: Place) -> None:
     If the parent is shared by a group (setgid, writable by the group and not by others), so is the folder (2770).
     Raises UntrustedFolderError or OSError.
     """
-    path = os.fspath(folder)
+    path = os.fspath(native(folder))
     parent = os.path.dirname(os.path.abspath(path))  # links above the folder are followed
     try:
         is_shared = not WINDOWS and _is_shared(os.stat(parent))
@@ -57,7 +57,7 @@ def check_private(folder: Place, *, alone: bool = False) -> None:
     A folder with the same owner and mode as one newly made next to it is accepted: FAT, some network shares and virtual
     disks have one owner and one mode for everything. Raises FileNotFoundError if it is missing, or another OSError.
     """
-    found = os.lstat(folder)
+    found = os.lstat(native(folder))
     if is_link(found):
         why = "is a link: files written to it would land where the link leads"
         raise UntrustedFolderError(folder, why, "remove this link, or choose another folder")

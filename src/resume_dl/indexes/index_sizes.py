@@ -41,7 +41,7 @@ def index_sizes(
     from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
-    network = load_network(setup.env, setup.conda)
+    network = load_network(setup.env, setup.conda, setup.named)
     transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport shows the warnings
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

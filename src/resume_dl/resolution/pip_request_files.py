@@ -40,7 +40,7 @@ def index_reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, repor
     """Provide a reader of small files with pip's network settings; it is stopped and closed at the end."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
+    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
     transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

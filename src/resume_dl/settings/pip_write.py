@@ -17,6 +17,7 @@ from resume_dl.model.url import scrub
 from resume_dl.python_command import utf8_output
 from resume_dl.settings.pip_find import TargetPython
 from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
+from resume_dl.shell_commands import Step, command_line
 from resume_dl.text_encoding import system_encoding
 
 _PATIENCE = 60.0
@@ -63,7 +64,8 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigurationError("pip cannot be run", hint=f"try {python.executable} -m pip config list") from error
+        show = command_line([Step((str(python.executable), "-m", "pip", "config", "list"))])
+        raise ConfigurationError("pip cannot be run", hint=f"try {show}") from error
     if done.returncode != 0:
         reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
         raise NotWritableError(

@@ -8,11 +8,11 @@ link.
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import NotWritableError, UntrustedFolderError
+from resume_dl.shell_commands import quote_word
 from resume_dl.store.platform import make_folder
 
 
@@ -54,7 +54,7 @@ def not_writable(error: OSError, folder: Path) -> NotWritableError:
         return NotWritableError(f"{folder} cannot be written: {why}", hint=hint)
     return NotWritableError(
         f"{denied} belongs to {owner}, and the group that shares this folder cannot write to it",
-        hint=f"all users of the folder need umask 002; let {owner} run: chmod -R g+w {shlex.quote(str(folder))}"
+        hint=f"all users of the folder need umask 002; let {owner} run: chmod -R g+w {quote_word(str(folder))}"
         "; or choose another folder with --pkgs-dir",
     )
 

@@ -42,7 +42,7 @@ def check_folder(folder: Path, option: str) -> Path:
 
     Raises NotWritableError, which names ``option``.
     """
-    folder = folder.absolute()
+    folder = fs.roomy(folder.absolute())
     refuse_others_link(folder, f"choose another folder with {option}")
     if not can_make(folder):
         raise NotWritableError(f"{folder} cannot be written", hint=f"choose another folder with {option}")

@@ -147,7 +147,7 @@ class Extractor:
         with self._claiming:
             if self._claim is None:
                 self._claim = claim_extraction(self._pkgs_dir)
-        folder = extraction_folder(self._pkgs_dir, artifact, self._claim)
+        folder = extraction_folder(self._pkgs_dir, self._claim)
         with ExitStack() as failed:
             failed.callback(remove, folder)
             target = folder / "package"

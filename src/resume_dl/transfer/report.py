@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
+from resume_dl.shell_commands import Shell, Step, command_line, native_shell
 from resume_dl.transfer.plan import Planned
 
 if TYPE_CHECKING:  # one plain download resolves nothing
@@ -126,8 +127,8 @@ class RunResult:
     """The part of ``elapsed`` in which files were downloaded; speeds are computed from it."""
     error: ResumeDLError | None = None
     notes: tuple[str, ...] = ()
-    next_command: str = ""
-    """The conda command that uses exactly these files."""
+    next_steps: tuple[Step, ...] = ()
+    """The commands of conda and pip that use exactly these files."""
     resolved: Resolved = field(default_factory=Resolved)
     index_bytes: int = 0
     """Body bytes of the downloaded channel indexes."""
@@ -161,7 +162,8 @@ class RunResult:
             "artifacts": [result.as_json() for result in self.artifacts],
             "indexes": [index.as_json() for index in self.indexes],
             "notes": list(self.notes),
-            "next_command": self.next_command,
+            "next_command": command_line(self.next_steps, native_shell()),
+            "next_command_powershell": command_line(self.next_steps, Shell.POWERSHELL),
             "index_bytes": self.index_bytes,
         }
 

@@ -98,6 +98,12 @@ class Setup:
         return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access)
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """Texts in which the user names places: the command line, and the mirrors' addresses."""
+        bases = (base for mirror in self.table.mirrors for base in mirror.carries.values())
+        return (*self.options.command, *bases, *self.table.origins.values())
+
+    @property
     def index_from(self) -> tuple[str, ...]:
         """The mirrors of ``--index-from``. Raises ConfigurationError for an unknown name."""
         self._check_names(self.options.index_from)
@@ -143,7 +149,7 @@ def engine_for(
     """
     from resume_dl.transport.client import HttpTransport
 
-    network = network or load_network(setup.env, setup.conda)
+    network = network or load_network(setup.env, setup.conda, setup.named)
     tracer: TraceWriter | None = None
     transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:

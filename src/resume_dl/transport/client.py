@@ -42,7 +42,7 @@ class HttpTransport:
     def exchange(self, request: RangeRequest) -> Exchange:
         """Prepare a request; ``open()`` sends it."""
         if request.url.reveal()[:5].lower() == "file:":
-            return FileExchange(request)
+            return FileExchange(request, self.network.shares)
         exchange = HttpExchange(request, network=self.network, logins=self.logins, route=self.route)
         with self._lock:
             self._exchanges.add(exchange)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import RangeRequest, ResponseHead
-from resume_dl.model.url import path_from_url
+from resume_dl.model.url import path_from_url, unc_host
 from resume_dl.ports import Response
 
 _CHUNK = 256 * 1024
@@ -21,15 +21,20 @@ _WINDOWS = sys.platform == "win32"
 class FileExchange:
     """``ports.Exchange`` for a local file, with the response heads of an HTTP server."""
 
-    def __init__(self, request: RangeRequest) -> None:
+    def __init__(self, request: RangeRequest, shares: frozenset[str] = frozenset()) -> None:
+        """``shares``: the hosts that may be asked for a file, which matters on Windows alone."""
         self._request = request
+        self._shares = shares
         self._aborted = False
 
     def open(self) -> Response:
         """Open the file. Status 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
         source = str(self._request.url)
+        url = self._request.url.reveal()
         try:
-            path = Path(path_from_url(self._request.url.reveal(), windows=_WINDOWS))
+            named = path_from_url(url, windows=_WINDOWS)
+            self._check_share(named, source)
+            path = Path(named)
             file = _opened(path)
         except ValueError as error:
             raise NetworkError(f"{error}", source=source, retryable=False, hint="Write it as file:///path.") from None
@@ -47,6 +52,12 @@ class FileExchange:
         except OSError as error:
             file.close()
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
+
+    def _check_share(self, path: str, source: str) -> None:
+        if _WINDOWS and (host := unc_host(path)) and host not in self._shares:
+            why = f"{source}: your settings do not name {host}, and Windows would send it your login"
+            hint = "name it on the command line, in condarc, pip.ini or mirrors.toml, or copy the file"
+            raise NetworkError(why, source=source, retryable=False, hint=hint)
 
     def abort(self) -> None:
         """End the body at its next chunk; reads from a disk are short."""

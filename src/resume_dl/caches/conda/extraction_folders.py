@@ -7,9 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
-from resume_dl.caches.conda.lookup import stem
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.model.artifact import Artifact
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.work_folder import is_trusted, make_work_folder
@@ -26,23 +24,26 @@ def claim_extraction(pkgs_dir: Path) -> FileLock:
     """
     make_work_folder(pkgs_dir / FOLDER)
     while True:
-        lock = FileLock(pkgs_dir / FOLDER / f"{_EXTRACT}{secrets.token_hex(8)}.lock")
+        lock = FileLock(pkgs_dir / FOLDER / f"{_EXTRACT}{secrets.token_hex(4)}.lock")
         with suppress(LockedError):  # a concurrent sweep has just locked it
             lock.acquire()
             return lock
 
 
-def extraction_folder(pkgs_dir: Path, artifact: Artifact, claim: FileLock | None = None) -> Path:
+def extraction_folder(pkgs_dir: Path, claim: FileLock | None = None) -> Path:
     """Make an empty folder to extract into, on the cache's file system, under a name that no client uses.
 
     The caller publishes it (``publish_entry``) or removes it; with ``claim``, ``sweep`` removes it after a kill. Its
     mode follows the umask, as conda's does. Raises OSError.
     """
-    owner = _EXTRACT + secrets.token_hex(4) if claim is None else f"{claim.path.stem}-{secrets.token_hex(4)}"
-    folder = pkgs_dir / FOLDER / f"{owner}-{stem(artifact.filename)}"
-    make_work_folder(folder.parent)
-    folder.mkdir()
-    return folder
+    owner = _EXTRACT.rstrip("-") if claim is None else claim.path.stem
+    make_work_folder(pkgs_dir / FOLDER)
+    while True:
+        # short: Windows takes paths of 260 letters, and those in a package are about to be shorter by this name
+        folder = pkgs_dir / FOLDER / f"{owner}-{secrets.token_hex(3)}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
 
 
 def sweep(pkgs_dir: Path) -> None:

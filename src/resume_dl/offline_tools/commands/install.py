@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from resume_dl.offline_tools.installation.environments import is_conda_environme
 from resume_dl.offline_tools.installation.install_bundle import install
 from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome
 from resume_dl.offline_tools.machine.pip_python import python_of
-from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.trust_options import add_trust_options
+from resume_dl.shell_commands import Step, activation, command_line
 
 
 def main(argv: list[str], script: Path) -> int:
@@ -68,8 +67,9 @@ def _place(text: str) -> Path:
 def ready(outcome: Outcome) -> str:
     """The last line: how to use it."""
     if is_conda_environment(outcome.prefix):
-        return f'ready: {outcome.prefix}  (activate it: {outcome.client or "conda"} activate "{outcome.prefix}")'
+        command = command_line([Step((outcome.client or "conda", "activate", str(outcome.prefix)))])
+        return f"ready: {outcome.prefix}  (activate it: {command})"
     python = python_of(outcome.prefix)
-    activate = python.parent / "activate"
-    how = f'"{activate}"' if WINDOWS else f". {shlex.quote(str(activate))}"
-    return f"ready: {outcome.prefix}  (activate it: {how}; its Python: {python})"
+    return (
+        f"ready: {outcome.prefix}  (activate it: {activation(str(python.parent / 'activate'))}; its Python: {python})"
+    )
