@@ -17,6 +17,7 @@ from support.nginx import INSTALL_HINT, NginxMirrors, find_nginx
 from support.order import slowest_first
 from support.signals import restore_defaults
 from support.skips import summary
+from windows.exceptions import reason_for, refuse_links
 
 settings.register_profile(
     "suite",
@@ -76,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     The tests start some thousand processes: without bytecode each would compile all of it anew (0.25 s of 0.6).
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    refuse_links()
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         restore_defaults()
 
@@ -83,6 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses nginx carries its mark; the slowest files come first."""
     for item in items:
+        if reason := reason_for(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason=reason))
         if "nginx_mirrors" in getattr(item, "fixturenames", ()):
             item.add_marker("nginx")
     slowest_first(items)

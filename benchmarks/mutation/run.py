@@ -28,7 +28,7 @@ from mutants import Mutant, mutants
 from trial import Tree, Verdict
 
 BOUND = 0.85
-PLACES = ("store", "caches", "transport", "transfer/unpacking.py", "transfer/unpacked_batch.py")
+PLACES = ("store", "caches", "transport", "transfer/extraction.py", "transfer/unpacked_batch.py")
 TESTS = (
     "tests/store",
     "tests/transport",

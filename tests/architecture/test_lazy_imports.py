@@ -18,7 +18,7 @@ HEAVY = {
 NOT_FOR_GET = {
     "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
     "subprocess",
-    "resume_dl.resolve", "resume_dl.transfer.unpacking", "resume_dl.caches.conda.publish",
+    "resume_dl.resolve", "resume_dl.transfer.extraction", "resume_dl.caches.conda.publish",
     "resume_dl.settings.conda_ask",
 }  # fmt: skip
 """What one plain download needs nothing of: the solver, unpacking, package caches, bars, asking a conda."""

@@ -21,6 +21,12 @@ NAMED = {
             "store/platform.py",  # opens what packages brought, only to sync it
         },
     ),
+    "options of a Python that is run": (
+        {"-I", "-X"},
+        {"python_command.py", "offline_tools/verification/ssh_signature.py"},
+    ),
+    "decoder of people's texts": ({"BOM_UTF8", "BOM_UTF16_LE", "getpreferredencoding"}, {"text_encoding.py"}),
+    "quoting for a shell": ({"quote_word", "list2cmdline"}, {"shell_commands.py", "store/work_folder.py"}),
     "lock": (
         {"flock", "lockf", "locking", "LockFileEx"},
         {"fs/lock.py", "caches/conda/partial.py"},  # conda's own lock on its own files

@@ -49,7 +49,7 @@ def test_split_says_where_the_list_lies(tmp_path: Path, out: str) -> None:
 
 
 @pytest.mark.parametrize("streams", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
-def test_a_reader_that_has_gone_away_changes_no_exit_code(tmp_path: Path, streams: set[str]) -> None:
+def test_a_closed_pipe_does_not_change_the_exit_code(tmp_path: Path, streams: set[str]) -> None:
     """Python would end with 120: with its buffers, whatever the shell says of them."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     for words, code in ((["verify", tmp_path], 4), (["join", tmp_path], 2), (["split", "--size", "0", "x"], 2)):

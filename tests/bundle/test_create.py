@@ -75,7 +75,7 @@ def test_two_platforms(world, maker):
     assert checked.code == 0, checked.err
 
 
-def test_what_is_said(maker):
+def test_the_output_of_create(maker):
     """The summary says what is there and what its user needs; --quiet says nothing; lines of JSON are all lines."""
     done = maker.create("mkl", "--platform", "linux-64")
     assert done.code == 0, done.err
@@ -156,7 +156,7 @@ def test_the_readme_of_a_bundle_for_pip_alone(maker):
     assert not [line for line in lines if line.startswith(("conda ", "mamba ", "micromamba "))]
 
 
-def test_what_is_said_of_a_tar(maker):
+def test_the_output_of_create_for_a_tar(maker):
     """It has to be unpacked into a folder of its own, and parts are to be joined before."""
     done = maker.create("mkl", "--platform", "linux-64", out=maker.folder / "OUT.TAR")
     assert done.code == 0, done.err
@@ -193,7 +193,7 @@ def test_no_permission(maker):
     assert maker.nginx.requests() == []
 
 
-def test_somebody_elses_folder(maker):
+def test_another_users_folder(maker):
     """Refused and untouched, as a folder and as a tar's name."""
     maker.out.mkdir()
     (maker.out / "thesis.txt").write_text("all of it")
@@ -240,7 +240,7 @@ def test_whole_until_it_begins(maker):
     assert maker.run("bundle", "verify", maker.out).code == 0
 
 
-def test_an_archive_that_nobody_has(nginx_mirrors, tmp_path):
+def test_an_archive_that_no_source_has(nginx_mirrors, tmp_path):
     """1, no bundle, and what came stays: the same command brings the rest."""
     world = build_world(tmp_path / "world")
     maker = Maker(tmp_path / "maker", nginx_mirrors([world.root]))

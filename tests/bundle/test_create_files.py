@@ -187,7 +187,7 @@ def test_lines_that_only_pip_can_take(maker):
     assert "Not in it: what these lines" in readme
     assert all(f"    {line}\n" in readme for line in wanted)
     again = maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64, env=env)
-    assert "not in it, as only pip itself can handle it: git+https://***@h.example/r.git@v1" in again.out
+    assert "not included, because only pip itself can handle it: git+https://***@h.example/r.git@v1" in again.out
     asked.write_text("tqdm\n")
     assert maker.create("mkl", "--file", asked, "--python", "3.8", *LINUX_64).code == 0
     assert "passed_over" not in manifest(maker.out)["request"]
@@ -200,7 +200,7 @@ def test_only_lines_that_only_pip_can_take(maker):
     asked.write_text("-e .\ngit+https://me:pa55w0rd@h.example/r.git\n")
     done = maker.create("--file", asked, "--python", "3.8", *LINUX_64)
     assert done.code == 2, done.err
-    assert "only what an index or an address offers is fetched" in done.err
-    assert "none of these lines: -e .; git+https://***@h.example/r.git" in done.err
+    assert "only packages of an index or a URL are fetched" in done.err
+    assert "not these lines: -e .; git+https://***@h.example/r.git" in done.err
     assert "pa55w0rd" not in done.err
     assert not (maker.out / "manifest.json").exists()

@@ -44,11 +44,11 @@ def test_a_returned_stick_with_links(maker: Maker) -> None:
         assert is_untouched(place), name
         assert (maker.out / name).is_dir()
         assert not (maker.out / name).is_symlink()
-        assert f"removed: {name}, which was not of the bundle" in done.err
+        assert f"removed: {name}, which was not part of the previous bundle" in done.err
     assert check(maker.out).exit_code == 0
 
 
-def test_a_link_where_unfinished_files_lie(maker: Maker) -> None:
+def test_a_link_in_place_of_the_folder_for_unfinished_files(maker: Maker) -> None:
     """``.resume-dl`` is emptied at the end, and all that is begun is written there: a link is refused."""
     assert maker.create("mkl", *LINUX).code == 0
     elsewhere = precious(maker.folder / "elsewhere")
@@ -60,7 +60,7 @@ def test_a_link_where_unfinished_files_lie(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("name", ["{}", "{}/" + FOLDER])
-def test_a_link_in_the_place_where_a_tar_is_put_together(maker: Maker, name: str) -> None:
+def test_a_link_in_place_of_the_staging_folder(maker: Maker, name: str) -> None:
     """The folder beside the tar has a name that all can guess."""
     elsewhere = maker.folder / "elsewhere"
     elsewhere.mkdir()

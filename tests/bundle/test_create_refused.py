@@ -21,13 +21,13 @@ def test_another_python_than_condas(maker):
     asked = ("pytorch", "--platform", "linux-64", "--cuda", "11.0", "--pip", "demo-app")
     done = maker.create(*asked, "--python", "3.9")
     assert done.code == 2, done.err
-    assert "conda packages bring Python 3.8 for linux-64, and --python asks for 3.9" in done.err
+    assert "conda packages include Python 3.8 for linux-64, but --python requests 3.9" in done.err
     assert not maker.out.exists()
     assert maker.create(*asked, "--python", "3.8").code == 0
     assert manifest(maker.out)["platforms"]["linux-64"]["python"] == "3.8.5"
 
 
-def test_a_file_of_somebody_else(maker):
+def test_a_foreign_file(maker):
     """It is not written over; a bundle's tar is, by a newer one."""
     tar = maker.folder / "photos.tar"
     (maker.folder / "manifest.json").write_text('{"kind": "image"}')
@@ -37,7 +37,7 @@ def test_a_file_of_somebody_else(maker):
         tar.write_bytes(content)
         done = maker.create("mkl", "--platform", "linux-64", out=tar)
         assert done.code == 2, done.err
-        assert "is there, and no bundle" in done.err
+        assert "exists and is not a bundle" in done.err
         assert tar.read_bytes() == content
         tar.unlink()
     for spec in ("mkl", "blas"):
@@ -81,7 +81,7 @@ def test_no_room_for_the_tar(maker, world):
         subprocess.run(["umount", place], check=True, timeout=120)
 
 
-def test_a_key_that_is_not_there(maker):
+def test_a_missing_key(maker):
     """Neither is anything fetched for a signature that nobody can make."""
     done = maker.create("mkl", *BOTH, "--sign", maker.folder / "no key")
     assert done.code == 2, done.err
@@ -131,7 +131,7 @@ def test_parts_in_the_way(maker, name):
         assert done.code == 0, done.err
 
 
-def test_files_of_somebody_in_a_bundles_folders(maker):
+def test_foreign_files_in_a_bundles_folders(maker):
     """They cannot stay, as a bundle with other files is refused; they are named, and what was the bundle's is not."""
     asked = ("mkl", "--pip", "tqdm", "--python", "3.8", *LINUX_64)
     assert maker.create(*asked).code == 0
@@ -141,8 +141,10 @@ def test_files_of_somebody_in_a_bundles_folders(maker):
     assert done.code == 0, done.err
     told = [line for line in done.err.splitlines() if "removed: " in line]
     assert len(told) == 6
-    assert all(f"wheels/mine{number}.txt, which was not of the bundle" in told[number] for number in range(5))
-    assert "removed: 2 more of them" in told[5]
+    assert all(
+        f"wheels/mine{number}.txt, which was not part of the previous bundle" in told[number] for number in range(5)
+    )
+    assert "removed: 2 more such files" in told[5]
     assert not (maker.out / "wheels").exists()
     assert sums_hold(maker.out)
     done = maker.create(*asked)
@@ -158,5 +160,5 @@ def test_a_bundle_inside_of_a_bundle(maker, name):
     before = files_of(maker.out)
     done = maker.create("blas", *LINUX_64, out=maker.out / name)
     assert done.code == 2, done.err
-    assert f"would be inside of the bundle {maker.out}" in done.err
+    assert f"would be inside the bundle {maker.out}" in done.err
     assert files_of(maker.out) == before

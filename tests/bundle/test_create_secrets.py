@@ -73,7 +73,7 @@ def test_in_files(private):
     looked_through(maker, maker.create("--file", lists))
 
 
-def test_what_lies_on_this_machine(private, tmp_path):
+def test_packages_of_local_folders(private, tmp_path):
     """A channel and wheels out of folders: their paths mean nothing elsewhere."""
     maker, _ = private
     root = tmp_path / "world"

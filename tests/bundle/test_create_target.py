@@ -108,7 +108,7 @@ def test_its_channels(maker):
     target = profile(maker, "target.json", "linux-64", channels=["https://repo.anaconda.com/pkgs/main"])
     done = maker.create("pytorch", "--target", target)
     assert done.code == 3, done.err
-    assert "the channels are the target's" in done.err
+    assert "using the target's channels" in done.err
     named = maker.create("pytorch", "--target", target, "-c", "pytorch", "-c", "pkgs/main")
     assert named.code == 0, named.err
 
@@ -127,7 +127,7 @@ def test_two_machines(maker):
     assert not (maker.folder / "two").exists()
 
 
-def test_what_it_has_is_left_out(world, maker):
+def test_packages_of_the_target_are_left_out(world, maker):
     """Four fifths of the packages are there: the bundle is as large as the rest, and says what it relies on."""
     missing = {"channel/linux-64/pytorch-1.7.1-py3.8_cuda11.0.conda", "channel/linux-64/cudatoolkit-11.0.221-0.conda"}
     packages = [world.packages[path] for path in LINUX - missing]
@@ -174,7 +174,7 @@ def test_lists_too(world, maker):
     assert maker.run("bundle", "verify", maker.out).code == 0
 
 
-def test_what_only_looks_alike_is_not(world, maker):
+def test_a_package_with_other_bytes_is_not_left_out(world, maker):
     """The same name and size with other bytes: on the target it would be another package."""
     windows = [world.packages[path] for path in WINDOWS if "mkl" in path]
     inventory = profile(maker, "inventory.json", "linux-64", packages=windows)
@@ -252,7 +252,7 @@ def test_wheels_for_any_machine_want_no_glibc(maker):
     assert not any("__glibc" in each for each in said["win-64"]["virtual_packages"])
 
 
-def test_a_delta_names_no_ways_that_it_has_not(maker, world):
+def test_the_readme_of_a_delta_names_only_possible_ways(maker, world):
     """Plain conda, pip and a web server need all files: its README.txt does not offer them, and create says so."""
     mkl = world.bytes["channel/linux-64/mkl-2020.2-256.conda"]
     held = {"filename": "mkl-2020.2-256.conda", "size": len(mkl), "sha256": hashlib.sha256(mkl).hexdigest()}

@@ -181,7 +181,7 @@ def test_noarch_is_there_though_nothing_is_in_it(tmp_path: Path) -> None:
     assert (document["packages"], document["packages.conda"]) == ({}, {})
 
 
-def test_a_bundle_of_wheels_is_no_channel(tmp_path: Path) -> None:
+def test_a_bundle_of_wheels_is_not_a_channel(tmp_path: Path) -> None:
     bundle = lay_out(tmp_path / "bundle", wheels={"linux-64": [build_wheel(tmp_path, "app", "1.0")]})
     assert subdirs(bundle.manifest) == ()
     assert not {"channel", "explicit", "environment.yml"} & {path.name for path in bundle.folder.iterdir()}

@@ -147,7 +147,7 @@ def put(*keys: Any, value: Any) -> Any:
         (lambda document: document.pop("files"), "no 'files'"),
     ],
 )
-def test_what_is_damaged_is_named(change: Any, said: str) -> None:
+def test_damaged_files_are_named(change: Any, said: str) -> None:
     with pytest.raises(IntegrityError, match="damaged") as caught:
         read_manifest(changed(change))
     assert said in caught.value.message
@@ -155,7 +155,7 @@ def test_what_is_damaged_is_named(change: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
-def test_no_json_is_damage(data: bytes) -> None:
+def test_invalid_json_counts_as_damage(data: bytes) -> None:
     with pytest.raises(IntegrityError, match="not JSON"):
         read_manifest(data)
 

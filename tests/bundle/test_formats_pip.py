@@ -187,7 +187,7 @@ def test_a_source_archive_is_taken_where_no_wheel_fits(tmp_path: Path) -> None:
         assert (artifact.filename, artifact.sha256, artifact.size) == (file.filename, file.sha256, file.size)
 
 
-def test_a_lock_of_nothing_is_one() -> None:
+def test_a_lock_file_can_be_empty() -> None:
     empty = b"".join(write_pylock(Manifest(created_by="a test", platforms=(), packages=())))
     assert empty == b'lock-version = "1.0"\ncreated-by = "resume-dl"\npackages = []\n'
 

@@ -96,7 +96,7 @@ def test_the_check_without_python_finds_a_flip(bundle: LaidOut, tmp_path: Path) 
     assert "pylock.toml: FAILED" in done.stdout
 
 
-def test_it_says_for_whom_it_is(bundle: LaidOut) -> None:
+def test_the_readme_says_for_whom_the_bundle_is(bundle: LaidOut) -> None:
     text = bundle.text("README.txt")
     assert "conda: tool" in text
     assert "linux-64: Python 3." in text

@@ -122,7 +122,7 @@ def test_condas_python_looks_where_this_one_cannot(test_conda: TestConda, tmp_pa
     assert not [*outside.iterdir()]
 
 
-def test_who_vouches_for_a_bundle_vouches_for_its_packages(tmp_path: Path) -> None:
+def test_trust_in_a_bundle_covers_its_packages(tmp_path: Path) -> None:
     """With the digest that was told by another way nothing is unpacked for a look, but with --deep."""
     (tmp_path / "outside").mkdir()
     spec = PackageSpec(name="letters", version="1.0", format="tar.bz2")

@@ -63,7 +63,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int =
     return info
 
 
-def test_an_honest_tar_is_verified_and_unpacked(tar: Path, bundle: Path, target: Path) -> None:
+def test_a_valid_tar_is_verified_and_unpacked(tar: Path, bundle: Path, target: Path) -> None:
     report = check_tar(tar)
     assert (report.problems, report.warnings) == ([], [])
     assert report.verified == {*packages(), *files()}
@@ -212,7 +212,7 @@ def test_something_behind_the_end(tar: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"PK\3\4" * 1000, b"\x1f\x8b" + bytes(2000), bytes(3000)[:-1] + b"x", b"x" * 512])
-def test_what_is_no_tar(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_tar(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.tar").write_bytes(data)
     report = check_tar(tmp_path / "x.tar")
     assert (report.problems[0].path, report.exit_code) == ("x.tar", 4)
@@ -242,7 +242,7 @@ def test_damaged_files_are_named_the_others_laid_out_and_the_same_call_continues
     assert paths_in(target) == paths_in(bundle)
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(tar: Path, target: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_touched(tar: Path, target: Path, tmp_path: Path) -> None:
     target.mkdir()
     (target / "mine").write_bytes(b"mine")
     report = unpack(tar, target)
@@ -278,7 +278,9 @@ def test_links_that_wait_in_the_target_are_not_followed(tar: Path, target: Path,
     assert not (target / "README.txt").is_symlink()
 
 
-def test_no_room_is_told_before_anything_is_written(tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_disk_space_is_reported_before_anything_is_written(
+    tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     report = unpack(tar, target)
@@ -287,7 +289,7 @@ def test_no_room_is_told_before_anything_is_written(tar: Path, target: Path, mon
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_disk_that_fills_up_is_this_machines(tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_of_this_machine(tar: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.open
 
     def full(path: Path, mode: str = "r", *more: Any, **options: Any) -> Any:

@@ -107,9 +107,7 @@ def test_its_packages_are_in_condas_cache_afterwards(target: Target, channel: Ch
 
 
 @pytest.mark.parametrize("harm", ["other-package", "altered-entry", "half-entry"])
-def test_nothing_of_the_users_cache_is_believed(
-    target: Target, channel: ChannelInfo, tmp_path: Path, harm: str
-) -> None:
+def test_the_users_cache_is_not_trusted(target: Target, channel: ChannelInfo, tmp_path: Path, harm: str) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     assert target.install(tmp_path / "bundle", "-n", "first").returncode == 0
     for stem, file in (("letters-1.0-0", "share/letters/a.txt"), ("signs-1.0-0", "share/signs/plus.txt")):
@@ -208,8 +206,8 @@ def test_a_missing_base_is_named_and_nothing_is_started(
         assert f"{each.path.name}\n" in done.stderr
         assert f"sha256 {each.sha256}, {each.size:,} bytes" in done.stderr
     assert f"present, with other bytes: {target.conda.pkgs / signs.filename}" in done.stderr
-    assert f"not there: {target.conda.pkgs / letters.filename}" in done.stderr
-    assert f"not there: {tmp_path / wheels[1].filename}" in done.stderr
+    assert f"missing: {target.conda.pkgs / letters.filename}" in done.stderr
+    assert f"missing: {tmp_path / wheels[1].filename}" in done.stderr
     assert target.calls == []
     assert not (target.conda.folder / "envs" / "lab").exists()
 
@@ -241,7 +239,7 @@ def test_another_manifest_than_the_one_that_was_made(target: Target, channel: Ch
     assert "only accidental damage" not in done.stderr
 
 
-def test_an_archive_that_changes_while_it_is_brought(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_an_archive_that_changes_while_it_is_copied(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     """conda is asked what it is after the verification: at that moment an archive is exchanged."""
     lay_bundle(tmp_path / "bundle", two(channel))
     evil = build_channel(tmp_path / "evil", [PackageSpec(name="letters", version="1.0", format="tar.bz2")])
@@ -255,7 +253,7 @@ def test_an_archive_that_changes_while_it_is_brought(target: Target, channel: Ch
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
-def test_an_archive_that_changes_under_condas_hands(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_an_archive_that_changes_while_conda_reads_it(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     evil = build_channel(tmp_path / "evil", [PackageSpec(name="letters", version="1.0", format="tar.bz2")])
     script = target.program.read_text().replace(
@@ -322,7 +320,7 @@ def test_without_our_plugin(target: Target, channel: ChannelInfo, tmp_path: Path
         (["-p", "venv", "--platform", "win-64"], PYTHON, 2, "it has linux-64"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_started(
+def test_impossible_requests_are_refused_before_anything_is_started(
     wheels: list[BuiltFile],
     test_conda: TestConda,
     tmp_path: Path,
@@ -350,7 +348,7 @@ def test_conda_packages_and_no_conda(target: Target, channel: ChannelInfo, tmp_p
     assert not (tmp_path / "env").exists()
 
 
-def test_what_somebody_made_since_is_never_removed(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_newer_foreign_files_are_never_removed(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     """A run was killed; its user then made an environment of that name by other means, and lost a file of it."""
     lay_bundle(tmp_path / "other", [channel.find("numbers"), channel.find("python")])
     assert target.install(tmp_path / "other", "-n", "lab").returncode == 0
@@ -381,7 +379,7 @@ def test_another_platform_on_request(target: Target, channel: ChannelInfo, tmp_p
     assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
 
 
-def test_a_cache_whose_name_conda_would_take_apart(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_a_cache_whose_name_conda_would_misparse(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     target.conda.configure(pkgs_dirs=[str(tmp_path / "a,b")])
     done = target.install(tmp_path / "bundle", "-p", tmp_path / "envs" / "lab")
@@ -436,7 +434,7 @@ def test_a_link_to_an_empty_folder(target: Target, channel: ChannelInfo, tmp_pat
     assert content(tmp_path / "disk")["share/letters/a.txt"] == b"a"
 
 
-def test_a_folder_that_is_no_environment(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_environment(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"1")
@@ -446,7 +444,7 @@ def test_a_folder_that_is_no_environment(target: Target, channel: ChannelInfo, t
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["1.jpg"]
 
 
-def test_an_older_machine_is_told_of(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_an_older_target_causes_a_warning(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     wanted = ["__cuda=99.0=0", "__glibc=99.1=0", "__linux=2.6=0", "__unix=0=0", "__never=1=0"]
     lay_bundle(tmp_path / "bundle", two(channel), virtual_packages=wanted)
     done = target.install(tmp_path / "bundle", "-n", "lab", env={"CONDA_OVERRIDE_GLIBC": "100"})
@@ -457,7 +455,7 @@ def test_an_older_machine_is_told_of(target: Target, channel: ChannelInfo, tmp_p
     assert any("__cuda 99.0 or newer; " in line for line in warnings)
 
 
-def test_what_lies_beside_the_script_is_never_run(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_files_beside_the_script_are_never_run(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     for name in ("json", "hashlib", "argparse", "__future__", "re", "os", "typing", "encodings", "sitecustomize"):
         (tmp_path / "bundle" / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\n")
@@ -508,7 +506,7 @@ def test_a_dry_run_writes_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tar", "bundle", "conda"]
 
 
-def test_condas_failure_is_told(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_a_failure_of_conda_is_reported(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", two(channel))
     script = target.program.read_text().replace("exec ", 'test "$1" = info || exit 7\nexec ')
     target.program.write_text(script)
@@ -523,7 +521,7 @@ def test_condas_failure_is_told(target: Target, channel: ChannelInfo, tmp_path: 
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
-def test_pips_failure_is_told(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_a_failure_of_pip_is_reported(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path / "w", "demo-other", "1.0", tag="cp27-cp27m-win32")
     lay_bundle(tmp_path / "bundle", channel.packages, [wheel])
     done = target.install(tmp_path / "bundle", "-n", "lab")
@@ -585,7 +583,9 @@ def test_killed_in_the_middle_then_repeated(target: Target, large: ChannelInfo, 
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
-def test_what_conda_only_half_took_back_is_begun_anew(target: Target, channel: ChannelInfo, tmp_path: Path) -> None:
+def test_an_environment_that_conda_only_partly_removed_is_created_again(
+    target: Target, channel: ChannelInfo, tmp_path: Path
+) -> None:
     """A record without its files, as conda 24 leaves it when it is stopped; then both were killed."""
     lay_bundle(tmp_path / "bundle", two(channel))
     assert target.install(tmp_path / "bundle", "-n", "lab").returncode == 0
@@ -598,7 +598,7 @@ def test_what_conda_only_half_took_back_is_begun_anew(target: Target, channel: C
     assert content(prefix)["share/letters/a.txt"] == b"a"
     (prefix / "share" / "letters" / "a.txt").unlink()
     told = target.install(tmp_path / "bundle", "-n", "lab")
-    assert "files of letters-1.0-0 are not there" in told.stderr
+    assert "files of letters-1.0-0 are missing" in told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -69,7 +69,7 @@ def test_a_finished_environment_is_taken_over_after_a_kill(target: Target, bundl
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
-def test_a_file_of_the_users_in_a_killed_runs_rest(target: Target, bundle: Path, tmp_path: Path) -> None:
+def test_a_users_file_in_the_remains_of_a_killed_run(target: Target, bundle: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "work"
     killed(target, bundle, prefix)
     for record in (prefix / "conda-meta").iterdir():  # as it is before conda has come to its end
@@ -91,7 +91,7 @@ def test_a_file_of_the_users_in_a_killed_runs_rest(target: Target, bundle: Path,
     assert content(prefix) == {"share/letters/a.txt": b"a", "share/signs/plus.txt": b"+"}
 
 
-def test_what_appears_while_conda_fails_is_kept(target: Target, bundle: Path, tmp_path: Path) -> None:
+def test_files_that_appear_while_conda_fails_are_kept(target: Target, bundle: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "work"
     script = first_do(target, "exit 7")
     assert target.install(bundle, "-p", prefix).returncode == 5
@@ -108,7 +108,7 @@ def test_what_appears_while_conda_fails_is_kept(target: Target, bundle: Path, tm
     assert not (target.conda.pkgs / ".resume-dl").exists()
 
 
-def test_a_file_of_the_users_in_a_half_made_venv(target: Target, tmp_path: Path) -> None:
+def test_a_users_file_in_an_unfinished_venv(target: Target, tmp_path: Path) -> None:
     lay_bundle(tmp_path / "bundle", (), [build_wheel(tmp_path / "w", "demo-app", "1.0")])
     venv = tmp_path / "venv"
     stage = tmp_path / f".bundle-{digest(venv)}"
@@ -174,7 +174,7 @@ def test_a_delta_whose_base_lies_in_another_folder(target: Target, channel: Chan
     assert [path.name for path in (tmp_path / "base").iterdir()] == ["letters-1.0-0.tar.bz2"]
 
 
-def test_a_lock_whose_file_was_removed_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lock_whose_file_was_removed_does_not_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Another run ends between our open and our lock: it removes the file, and a third would make a new one."""
     path = tmp_path / "folder" / "x.lock"
     lock, taken = stage_places.lock, []

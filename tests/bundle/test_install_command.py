@@ -65,7 +65,7 @@ def test_errors_as_json_with_their_exit_codes(test_conda: TestConda, channel: Ch
     assert target.calls == []
 
 
-def test_what_config_toml_says_for_fetch_is_not_meant(
+def test_settings_of_fetch_in_config_toml_do_not_apply(
     test_conda: TestConda, channel: ChannelInfo, tmp_path: Path
 ) -> None:
     target = Target(test_conda)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.conda, pytest.mark.skipif(not is_linux(), reason="cond
 
 
 @pytest.mark.parametrize("version", ["9" * 5000, "2.\x1b]0;owned\x07", "2\r\n1"])
-def test_a_virtual_package_does_nothing_to_the_terminal(
+def test_a_virtual_package_cannot_control_the_terminal(
     target: Target, channel: ChannelInfo, tmp_path: Path, version: str
 ) -> None:
     lay_bundle(tmp_path / "bundle", channel.packages, virtual_packages=[f"__glibc={version}=0"])
@@ -52,7 +52,7 @@ def test_numbers_of_any_length_are_compared(target: Target, channel: ChannelInfo
     ],
 )
 @pytest.mark.parametrize("by", ["script", "command"])
-def test_places_that_are_none(target: Target, bundle: Path, arguments: list[str], words: str, by: str) -> None:
+def test_invalid_places_for_the_stage(target: Target, bundle: Path, arguments: list[str], words: str, by: str) -> None:
     command = [bundle / "install.py"] if by == "script" else ["-m", "resume_dl", "bundle", "install", bundle]
     done = target.run(sys.executable, *command, *arguments)
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
@@ -74,15 +74,15 @@ def test_settings_of_the_user_that_would_leave_conda_with_nothing_done(target: T
     assert content(target.conda.folder / "envs" / "lab")["share/letters/a.txt"] == b"a"
 
 
-def test_a_conda_that_is_named_and_not_there(target: Target, bundle: Path, tmp_path: Path) -> None:
+def test_a_named_conda_that_is_missing(target: Target, bundle: Path, tmp_path: Path) -> None:
     env = {"RESUME_DL_CONDA": "/nope/conda"}
     for arguments in (["-n", "lab"], ["-p", tmp_path / "env"]):
         done = target.install(bundle, *arguments, env=env)
         assert done.returncode == 5
-        assert "RESUME_DL_CONDA names /nope/conda, which is not there" in done.stderr
+        assert "RESUME_DL_CONDA names /nope/conda, which does not exist" in done.stderr
 
 
-def test_a_disk_that_takes_no_more(target: Target, bundle: Path, tmp_path: Path) -> None:
+def test_a_disk_without_space(target: Target, bundle: Path, tmp_path: Path) -> None:
     tar = bundle_tar(bundle, tmp_path / "b.tar")
     command = shlex.join(map(str, (sys.executable, bundle / "install.py", tar, "-n", "lab")))
     full = f"ulimit -f 1; exec {command} --unpack-to {shlex.quote(str(tmp_path / 'kept'))}"
@@ -93,7 +93,7 @@ def test_a_disk_that_takes_no_more(target: Target, bundle: Path, tmp_path: Path)
     assert target.calls == []
 
 
-def test_a_blank_that_conda_refuses(target: Target, bundle: Path, tmp_path: Path) -> None:
+def test_a_space_that_conda_refuses(target: Target, bundle: Path, tmp_path: Path) -> None:
     script = target.program.read_text()
     newer = script.replace("exec ", 'test "$1" = info || exit 7\n').rstrip("\n")
     newer += ' | sed -E \'s/("conda_version": ")[^"]*/\\125.11.1/\'\n'

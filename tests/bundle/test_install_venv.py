@@ -96,7 +96,7 @@ def test_a_dry_run_says_where_and_makes_nothing(bundle: Path, tmp_path: Path) ->
         ("lab", {"RESUME_DL_CONDA": "/nowhere/conda"}, "RESUME_DL_CONDA names /nowhere/conda"),
     ],
 )
-def test_what_cannot_be_is_said_with_what_to_type(
+def test_impossible_requests_are_refused_with_a_remedy(
     bundle: Path, tmp_path: Path, name: str, env: dict[str, str], words: str
 ) -> None:
     """A folder that nothing can be made in, conda's own base, a conda that is named and lost: nothing is made."""

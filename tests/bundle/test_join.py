@@ -162,7 +162,7 @@ def test_one_missing_and_one_damaged(stick: Path) -> None:
     assert "X.tar.joining" in ran.stderr
 
 
-def test_what_was_joined_is_hashed_again_and_not_just_believed(stick: Path, original: Path) -> None:
+def test_joined_bytes_are_hashed_again(stick: Path, original: Path) -> None:
     (stick / "X.tar.003").unlink()
     assert run(stick).returncode == 1
     with (stick / "X.tar.joining").open("r+b") as file:
@@ -184,7 +184,7 @@ def test_a_longer_beginning_of_another_bundle_is_written_over(stick: Path, origi
     check_joined(run(stick), stick, original)
 
 
-def test_what_is_whole_already_is_not_joined_again(stick: Path, original: Path) -> None:
+def test_a_complete_file_is_not_joined_again(stick: Path, original: Path) -> None:
     check_joined(run(stick, "--remove-parts"), stick, original)
     assert names_in(stick) == ["X.tar", "X.tar.parts.json", "join.py"]
     before = (stick / "X.tar").stat().st_mtime_ns
@@ -228,7 +228,7 @@ def test_a_list_that_is_missing_is_named(stick: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["nothing", "empty", "two"])
-def test_what_is_no_set_of_parts_is_wrong_usage(what: str, stick: Path) -> None:
+def test_files_that_are_not_parts_are_wrong_usage(what: str, stick: Path) -> None:
     (stick / "empty").mkdir()
     (stick / "two").mkdir()
     for name in ("a.parts.json", "b.parts.json"):
@@ -410,7 +410,7 @@ def test_a_module_that_somebody_added_is_not_run(stick: Path, original: Path) ->
     check_joined(ran, stick, original)
 
 
-def test_a_console_of_few_letters(original: Path, tmp_path: Path) -> None:
+def test_a_console_with_a_small_character_set(original: Path, tmp_path: Path) -> None:
     file = some_file(tmp_path / "雪.tar", 100)
     split_file(file, tmp_path, size=60)
     (tmp_path / "雪.tar.002").unlink()
@@ -505,7 +505,7 @@ def test_two_at_once_do_not_disturb_each_other(stick: Path, original: Path) -> N
     assert (stick / "X.tar").read_bytes() == (original / "X.tar").read_bytes()
 
 
-def test_a_joined_bundle_is_unpacked_as_it_says(tmp_path: Path) -> None:
+def test_a_joined_bundle_is_unpacked_by_the_printed_command(tmp_path: Path) -> None:
     members = in_order(make(tmp_path / "files", NAMES))
     folder = tmp_path / "with a blank"
     folder.mkdir()

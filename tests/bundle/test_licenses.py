@@ -49,7 +49,7 @@ def test_of_a_conda_record(record, license_text):
     assert license_of_record(record) == license_text
 
 
-def test_a_long_expression_is_whole_and_a_longer_one_is_none_of_another_meaning():
+def test_a_long_licence_expression_is_never_cut():
     """What is linked into one program can have many; what is cut cannot pass for an expression."""
     long = " AND ".join(["(MIT OR Apache-2.0)"] * 40)
     assert license_of_record({"license": long}) == long
@@ -105,7 +105,7 @@ def test_only_metadata_is_read_of_a_wheel(tmp_path):
     assert read_metadata(wheel.path)["name"] == "demo-app"
 
 
-def test_a_wheel_that_vendors_another_says_its_own(tmp_path):
+def test_a_wheel_that_vendors_another_has_its_own_licence(tmp_path):
     """The folder of its own name counts, wherever it stands in the archive."""
     other = {"AAA-1.0.dist-info/METADATA": b"Name: AAA\n", "Demo_App-1.0.dist-info/METADATA": b"Name: demo-app\n"}
     nested = {"demo_app/_vendor/zzz-1.0.dist-info/METADATA": b"Name: zzz\n"}
@@ -186,7 +186,7 @@ class _Zeros(io.RawIOBase):
         return bytes(taken)
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     """That is no strange wheel, but a mistake of the caller's."""
     with pytest.raises(FileNotFoundError):
         read_metadata(tmp_path / "a-1-py3-none-any.whl")

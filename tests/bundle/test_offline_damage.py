@@ -293,9 +293,7 @@ def test_no_other_script_is_run_where_it_is_damaged(machine: Machine, harm: Harm
 
 
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.9, "before"])
-def test_install_py_does_not_run_where_it_is_damaged(
-    machine: Machine, harm: Harm, bundle: Path, where: float | str
-) -> None:
+def test_a_damaged_install_py_does_not_run(machine: Machine, harm: Harm, bundle: Path, where: float | str) -> None:
     """It runs before anything is verified: a flipped letter may be a crash, and an added line anything."""
     if isinstance(where, float):
         harm.flip("install.py", where)
@@ -309,7 +307,9 @@ def test_install_py_does_not_run_where_it_is_damaged(
 
 
 @pytest.mark.parametrize("path", [".DS_Store", "channel/.DS_Store", "wheels/Thumbs.db", "notes of mine.md"])
-def test_what_no_client_reads_is_only_warned_of(harm: Harm, bundle: Path, machine: Machine, path: str) -> None:
+def test_added_files_that_no_client_reads_cause_a_warning(
+    harm: Harm, bundle: Path, machine: Machine, path: str
+) -> None:
     harm.add(path)
     report = check(bundle)
     assert (report.exit_code, [warning.path for warning in report.warnings]) == (0, [path])

@@ -129,7 +129,7 @@ def test_only_what_is_missing_travels(loop: Loop) -> None:
     assert (prefix / SITE / "typing_extensions.py").is_file()
 
 
-def test_a_base_that_is_not_there_any_more(loop: Loop) -> None:
+def test_a_removed_base_of_a_delta(loop: Loop) -> None:
     """Named with digest, size and where it was looked for; neither conda nor pip is started."""
     wheels = ("--wheels", loop.base / "wheels")
     words = [sys.executable, "-m", "resume_dl", "bundle", "inventory", *wheels]
@@ -145,7 +145,7 @@ def test_a_base_that_is_not_there_any_more(loop: Loop) -> None:
                 end = b"" if harm == "cut" else bytes([data[middle] ^ 1]) + data[middle + 1 :]
                 place.write_bytes(data[:middle] + end)
         done = loop.install(bundle, *wheels)
-        check_named(loop, bundle, places, done, "not there" if harm == "removed" else "present, with other bytes")
+        check_named(loop, bundle, places, done, "missing" if harm == "removed" else "present, with other bytes")
         for place, data in zip(places, before, strict=True):
             place.write_bytes(data)
     done = loop.install(bundle, *wheels)

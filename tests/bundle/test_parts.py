@@ -90,7 +90,7 @@ def test_four_gib_is_one_byte_less_for_fat32() -> None:
 
 
 @pytest.mark.parametrize("name", ["X.tar.001", "X.tar.003", "X.tar.parts.json", "join.py"])
-def test_the_file_of_somebody_else_is_not_touched(name: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_touched(name: str, tmp_path: Path) -> None:
     file = some_file(tmp_path / "X.tar", 300)
     (tmp_path / name).write_text("print('mine')")
     before = names_in(tmp_path)
@@ -142,7 +142,7 @@ def test_a_file_that_changes_meanwhile_is_refused(grown: int, tmp_path: Path) ->
     ("name", "size", "most"),
     [("X.tar", 0, 100), ("X.tar", 10000, 1), ("X.tar", 10, 0), ("CON.tar", 10, 5), ("a\nb", 10, 5), ("a:b", 10, 5)],
 )
-def test_what_join_could_not_read_is_not_made(name: str, size: int, most: int, tmp_path: Path) -> None:
+def test_parts_that_join_could_not_read_are_not_made(name: str, size: int, most: int, tmp_path: Path) -> None:
     if sys.platform == "win32" and size:
         pytest.skip("no such file can be made here")
     file = some_file(tmp_path / name, size)
@@ -262,7 +262,7 @@ def test_wrong_usage_of_the_command(arguments: list[str], code: int, word: str, 
     assert names_in(tmp_path) == ["X.tar"]
 
 
-def test_every_error_of_ours_is_one(tmp_path: Path) -> None:
+def test_every_error_is_a_resume_dl_error(tmp_path: Path) -> None:
     with pytest.raises(ResumeDLError, match="not there"):
         split_file(tmp_path / "not there", tmp_path, size=5)
 
@@ -288,7 +288,7 @@ def test_a_bundles_folder_becomes_parts_that_are_a_bundle_again(bundle: Path, tm
 
 
 @pytest.mark.parametrize("where", ["a wheel", "SHA256SUMS"])
-def test_a_damaged_bundle_is_not_cut(where: str, bundle: Path, tmp_path: Path) -> None:
+def test_a_damaged_bundle_is_not_split(where: str, bundle: Path, tmp_path: Path) -> None:
     path = bundle / "SHA256SUMS" if where == "SHA256SUMS" else next(bundle.glob("wheels/*.whl"))
     lines = path.read_bytes().split(b"\n", 1)
     path.write_bytes(lines[1] if where == "SHA256SUMS" else b"!")  # a file that no sum names would just be left out

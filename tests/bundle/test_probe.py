@@ -24,12 +24,12 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.offline_tools.archive import NAMES
 from resume_dl.offline_tools.machine import programs
 from resume_dl.offline_tools.machine.conda_clients import Client, find_clients
 from resume_dl.offline_tools.machine.conda_info import first_answer
 from resume_dl.offline_tools.machine.shareable import shareable_channels
 from resume_dl.offline_tools.machine.virtual_packages import current_platform, level, libc
+from resume_dl.offline_tools.tool_names import NAMES
 from support.offline_scripts import archive, scripts
 from support.processes import Run, has_ended
 from support.pythons import SUPPORTED
@@ -115,7 +115,7 @@ def test_every_python_here_runs_it(tmp_path, python):
 
 
 @linux_only
-def test_what_it_says_of_this_machine(tmp_path):
+def test_the_profile_of_this_machine(tmp_path):
     """Without any conda: as the system's own answers are."""
     said = profile(tmp_path, "--no-inventory")
     packages = said["virtual_packages"]
@@ -198,7 +198,7 @@ def test_the_driver_says_its_version(tmp_path, number, version):
 
 
 @pytest.mark.parametrize("body", ["abort();", "return 999;", "*n = 0; return 0;", "*(int*)0 = 1; return 0;"])
-def test_a_driver_that_breaks_is_none(tmp_path, body):
+def test_a_broken_driver_counts_as_missing(tmp_path, body):
     """Even one that ends its process."""
     library = driver(tmp_path / "driver", body)
     said = profile(tmp_path, "--no-inventory", env=a_machine(tmp_path, LD_LIBRARY_PATH=str(library)))
@@ -208,7 +208,7 @@ def test_a_driver_that_breaks_is_none(tmp_path, body):
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 @pytest.mark.parametrize("line", ["| Driver Version: 535.1  CUDA Version: 12.2 |", "| CUDA UMD Version: 12.2 |"])
-def test_nvidia_smi_is_asked_where_the_library_says_nothing(tmp_path, line):
+def test_nvidia_smi_is_used_if_the_library_fails(tmp_path, line):
     """Its table has the number too."""
     (tmp_path / "bin").mkdir()
     a_program(tmp_path / "bin" / "nvidia-smi", f"echo '{line}'")
@@ -376,7 +376,7 @@ def test_our_own_wheels_are_found(tmp_path):
 
 
 @pytest.mark.skipif(not POSIX, reason="file modes and names as POSIX has them")
-def test_what_cannot_be_read_or_named_is_said_and_left_out(tmp_path):
+def test_unreadable_and_unnameable_files_are_reported_and_skipped(tmp_path):
     """The rest is there, and the exit code is 0."""
     pkgs = tmp_path / "pkgs"
     pkgs.mkdir()
@@ -394,7 +394,7 @@ def test_what_cannot_be_read_or_named_is_said_and_left_out(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_nothing_in_it_tells_who_or_where(tmp_path):
+def test_a_bundle_does_not_name_its_maker_or_machine(tmp_path):
     """No host, user, home or folder, in the values or in the names."""
     pkgs = tmp_path / "pkgs"
     pkgs.mkdir()
@@ -409,7 +409,7 @@ def test_nothing_in_it_tells_who_or_where(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------- ends
 
 
-def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path):
+def test_a_missing_folder_is_wrong_usage(tmp_path):
     """Named by the user: 2, before anything is asked or hashed."""
     done = run(tmp_path, "--pkgs-dir", tmp_path / "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
@@ -417,7 +417,7 @@ def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path):
 
 
 @linux_only
-def test_an_output_that_takes_nothing_is_this_machines_fault(tmp_path):
+def test_an_unwritable_output_is_an_error_of_this_machine(tmp_path):
     """5, one line, no traceback from the interpreter's end either."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
@@ -434,7 +434,7 @@ def test_an_output_that_takes_nothing_is_this_machines_fault(tmp_path):
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
-def test_ctrl_c_ends_it_and_what_it_had_started(tmp_path):
+def test_ctrl_c_ends_it_and_its_child_processes(tmp_path):
     """130; the conda that hung is gone."""
     number = tmp_path / "number"
     conda = a_program(tmp_path / "conda", f"echo $$ > '{number}.new'; mv '{number}.new' '{number}'; sleep 600")
@@ -458,7 +458,7 @@ def test_ctrl_c_ends_it_and_what_it_had_started(tmp_path):
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 @pytest.mark.parametrize("body", ["exit 1", "echo no json", "echo '{\"a\": 1}'", "echo '[]'", "kill -9 $$", "exit 0"])
-def test_a_broken_conda_is_said_and_done_without(tmp_path, body):
+def test_a_broken_conda_is_reported_and_skipped(tmp_path, body):
     """It is named among the clients; the platform comes from the machine itself."""
     conda = a_program(tmp_path / "conda", body)
     done = run(tmp_path, "--no-inventory", env=a_machine(tmp_path, RESUME_DL_CONDA=str(conda)))
@@ -469,7 +469,7 @@ def test_a_broken_conda_is_said_and_done_without(tmp_path, body):
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
-def test_a_conda_that_hangs_costs_its_time_and_no_more(tmp_path):
+def test_a_hanging_conda_costs_only_its_time_out(tmp_path):
     """It and what it has started are ended; the next one is not asked in its time."""
     number, asked = tmp_path / "number", tmp_path / "asked"
     hangs = a_program(tmp_path / "conda", f"sleep 600 & echo $! > '{number}'; wait")
@@ -500,7 +500,7 @@ MICROMAMBA = {
         {"virtual_pkgs": [["__cuda", "12.2", "0"], ["__bad name", "1", "0"], ["__x", "", ""], ["__y", "of 1", "0"], 5]},
     ],
 )
-def test_micromamba_is_asked_where_there_is_no_conda(tmp_path, changes):
+def test_micromamba_is_used_without_conda(tmp_path, changes):
     """It answers in a form of its own, with lines of a wrapper before it."""
     answer = {**MICROMAMBA, **changes}
     (tmp_path / "said.json").write_text(json.dumps(answer), encoding="utf-8")
@@ -520,7 +520,7 @@ def test_micromamba_is_asked_where_there_is_no_conda(tmp_path, changes):
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
-def test_clients_are_found_where_they_lie(tmp_path):
+def test_clients_are_found_in_their_usual_places(tmp_path):
     """By variable, PATH and the usual folders; conda before mamba before micromamba, each place once."""
     env = a_machine(tmp_path)
     del env["RESUME_DL_CONDA"]
@@ -594,7 +594,7 @@ def test_clients_of_windows(tmp_path, monkeypatch):
         ("", None),
     ],
 )
-def test_channels_without_what_is_nobodys_business(url, shown):
+def test_private_channels_are_left_out(url, shown):
     """A login is taken out; what only this machine reaches, or cannot be told from a login, is left out."""
     assert shareable_channels([url], "linux-64") == (([], 1) if shown is None else ([shown], 0))
 
@@ -616,7 +616,7 @@ def wait_for(place: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path, stream: str) -> None:
     read, write = os.pipe()
     os.close(read)
     folder = tmp_path / "caches"
@@ -645,7 +645,7 @@ def test_a_reader_that_has_gone_away_is_no_error(tmp_path: Path, stream: str) ->
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
 @pytest.mark.parametrize("slow", [True, False])
-def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
+def test_a_slow_conda_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
     monkeypatch.setattr(programs, "SECONDS_BETWEEN_LINES", 0.2 if slow else 30.0)
     conda = a_program(tmp_path / "conda", 'sleep 1\necho \'{"conda_version": "24.1"}\'')
     lines: list[str] = []
@@ -661,7 +661,7 @@ def test_it_is_told_which_conda_is_waited_for(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.skipif(not POSIX, reason="a program is a script with a mode here")
-def test_a_conda_that_hangs_is_told_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_conda_is_reported_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "SECONDS_BETWEEN_LINES", 0.2)
     conda = a_program(tmp_path / "conda", "exec sleep 600")
     lines: list[str] = []

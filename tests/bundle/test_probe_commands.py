@@ -61,7 +61,7 @@ def test_folders_are_looked_into_besides_the_usual_ones(tmp_path, command):
     assert b"hashing 4 files" in done.stderr
 
 
-def test_an_inventory_is_no_profile(tmp_path):
+def test_an_inventory_is_not_a_profile(tmp_path):
     """It asks for no driver and no pip."""
     done = ours(tmp_path, "bundle", "inventory")
     assert set(json.loads(done.stdout)) == {"schema", "kind", "inventory"}

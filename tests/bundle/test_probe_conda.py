@@ -38,7 +38,7 @@ def ours(env: dict[str, str], *arguments: str, text: bool = True) -> subprocess.
     return subprocess.run(command, env=env, capture_output=True, text=text, timeout=180, check=False)
 
 
-def test_it_says_what_conda_says(test_conda, tmp_path):
+def test_the_profile_has_condas_platform_and_virtual_packages(test_conda, tmp_path):
     """Platform and virtual packages as that conda solves with, without what an override makes of them."""
     conda = test_conda
     env = environment(conda)

@@ -119,7 +119,7 @@ def test_specs_in_records_as_channels_write_them():
     }
 
 
-def test_a_list_brings_what_stands_in_it_and_nothing_else():
+def test_a_list_is_the_reason_for_exactly_its_packages():
     """Beside a spec; a package that both name has both."""
     found = solved(
         {"a": ["b"], "b": [], "c": ["b"]},
@@ -129,7 +129,7 @@ def test_a_list_brings_what_stands_in_it_and_nothing_else():
     assert names(found.requested_by) == {"a": ["a", "explicit.txt"], "b": ["a"], "c": ["explicit.txt"]}
 
 
-def test_what_nothing_leads_to_was_brought_by_all_that_was_asked():
+def test_a_package_without_a_known_reason_was_required_by_the_whole_request():
     """The environment's own packages are not in a bundle: what they need is, and the request is why."""
     found = solved({"a": [], "far": []}, asked={"a": ["a"], "b": ["b"]}, listed={"list": []})
     assert names(found.requested_by) == {"a": ["a"], "far": ["a", "b"]}
@@ -216,7 +216,7 @@ def test_an_address_asks_for_its_project(tmp_path):
     assert wheels.reasons(asked=asked).requested_by == {torch: ("torch.whl",), numpy: ("torch.whl",)}
 
 
-def test_what_cannot_be_read_is_passed_over(tmp_path):
+def test_unreadable_files_are_skipped(tmp_path):
     """Old wheels write requirements that nothing takes; a marker that cannot be judged counts as true."""
     wheels = Wheels(tmp_path)
     old, numpy, six = wheels.add("old"), wheels.add("numpy"), wheels.add("six")

@@ -111,7 +111,7 @@ def test_the_validator_would_say_what_is_wrong():
     assert wrong_in(broken) is not None
 
 
-def test_a_conda_package_is_named_by_all_that_tells_it_from_others():
+def test_a_conda_package_has_a_unique_name_in_the_sbom():
     """Its package URL, both digests, where it came from; a licence that SPDX does not know by its name."""
     assert components_of(PYTORCH) == [
         {
@@ -159,7 +159,7 @@ def test_licences_are_what_spdx_knows_else_a_name(said, written):
     assert components_of(replace(NUMPY, license=said))[0]["licenses"] == [written]
 
 
-def test_no_licence_is_none():
+def test_a_missing_licence_is_empty():
     """Nothing is made up for who says nothing."""
     assert "licenses" not in components_of(replace(NUMPY, license=""))[0]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl import offline_tools
-from resume_dl.offline_tools.archive import NAMES, TOOLS
+from resume_dl.offline_tools.tool_names import NAMES, TOOLS
 from support.hand_bundle import NUMPY, bundle_tar, hand_bundle
 from support.offline_scripts import archive, scripts
 from support.pythons import SUPPORTED
@@ -46,7 +46,7 @@ def code_without_reader(*words: str | Path, stream: str, python: str = sys.execu
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr", "both"])
-def test_a_reader_that_has_gone_away_changes_no_exit_code(bundle: Path, tmp_path: Path, stream: str) -> None:
+def test_a_closed_pipe_does_not_change_the_exit_code(bundle: Path, tmp_path: Path, stream: str) -> None:
     tar = bundle_tar(bundle, tmp_path / "x.tar")
     assert code_without_reader(scripts() / "verify.py", bundle, stream=stream) == 0
     assert code_without_reader(scripts() / "unpack.py", tar, tmp_path / "out", stream=stream) == 0
@@ -70,7 +70,7 @@ def old_pythons() -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_python_that_is_too_old_is_told(name: str) -> None:
+def test_a_python_that_is_too_old_is_reported(name: str) -> None:
     """In a line, and not by a traceback."""
     for python in old_pythons():
         done = subprocess.run([python, str(scripts() / name)], capture_output=True, text=True, timeout=60, check=False)
@@ -107,13 +107,17 @@ def test_its_source_can_be_read_in_any_editor(name: str) -> None:
     assert archive(name).startswith(b"# one of resume-dl's offline tools: a zip archive of Python source.")
 
 
+SHARED = {"__init__.py", "byte_units.py", "file_names.py", "python_command.py", "shell_commands.py", "text_encoding.py"}
+"""What the tools and the rest of the package both use."""
+
+
 @pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_it_is_the_same_bytes_by_whatever_python_made_it(python: str, tmp_path: Path) -> None:
     """Else two bundles of one request would differ; the order and the times of the files on disk are not in it."""
     source, copy = Path(offline_tools.__file__).parents[1], tmp_path / "resume_dl"
     for path in sorted(source.rglob("*.py"), reverse=True):
         inside = path.relative_to(source)
-        if inside.parts[0] in ("offline_tools", "fs", "__init__.py", "byte_units.py", "file_names.py"):
+        if inside.parts[0] in {"offline_tools", "fs", *SHARED}:
             (copy / inside).parent.mkdir(parents=True, exist_ok=True)
             (copy / inside).write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     program = (
@@ -147,7 +151,7 @@ def test_its_name_says_which_tool_it_is(tmp_path: Path) -> None:
         assert "rename it to one of unpack.py" in done.stderr
 
 
-def test_each_has_what_it_needs_and_no_other_tool(tmp_path: Path) -> None:
+def test_each_archive_has_only_its_own_modules(tmp_path: Path) -> None:
     """Together they are a part of the megabyte that a delta may have beside its packages."""
     assert sum(len(archive(name)) for name in NAMES) < 600_000
     for name, others in (
@@ -174,7 +178,7 @@ def tool_run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_one_is_not_started(tmp_path: Path, name: str) -> None:
+def test_a_damaged_script_is_not_started(tmp_path: Path, name: str) -> None:
     """Wherever a letter has changed behind what looks at it; and whatever else SHA256SUMS lists."""
     digest = hashlib.sha256(archive(name)).hexdigest()
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  some.iso\n{digest}  {name}\n", encoding="ascii")

@@ -176,7 +176,7 @@ def test_without_a_terminal_a_passphrase_is_an_error_and_no_wait(tmp_path, manif
     assert not manifest.with_name("manifest.json.sig").exists()
 
 
-def test_a_public_key_that_nobody_has_the_other_half_of(tmp_path, manifest, env):
+def test_a_public_key_without_its_private_key(tmp_path, manifest, env):
     """Neither beside it nor in an agent."""
     key = new_key(tmp_path)
     key.unlink()
@@ -185,7 +185,7 @@ def test_a_public_key_that_nobody_has_the_other_half_of(tmp_path, manifest, env)
     assert "ssh-add" in error.hint
 
 
-def test_a_key_that_is_not_there_or_none(tmp_path, manifest, env):
+def test_a_missing_or_invalid_key(tmp_path, manifest, env):
     """A missing file, a folder, a file with something else in it."""
     assert "No such file" in refused(manifest, tmp_path / "nokey", env).message
     assert "cannot read the key" in refused(manifest, tmp_path, env).message
@@ -214,7 +214,7 @@ def test_a_certificate_is_refused(tmp_path, manifest, env):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
-def test_the_user_hears_that_a_security_key_is_to_be_touched(tmp_path, manifest, env):
+def test_the_user_is_asked_to_touch_a_security_key(tmp_path, manifest, env):
     """While it waits, and nothing else of what it says. No such key is here: its line comes from a script."""
     place = tmp_path / "program" / "ssh-keygen"
     place.parent.mkdir()
@@ -265,7 +265,7 @@ def test_a_signer_that_could_mean_more_than_one(name):
         Signature(Path("x"), "ssh-ed25519 AAAA").allowed_signer(name)
 
 
-def test_what_cannot_be_replaced(tmp_path, manifest, env):
+def test_a_file_that_cannot_be_replaced(tmp_path, manifest, env):
     """Nothing is signed where the signature cannot go."""
     key = new_key(tmp_path)
     manifest.with_name("manifest.json.sig").mkdir()

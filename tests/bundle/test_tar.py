@@ -155,7 +155,7 @@ def test_a_file_that_changed_is_refused_and_what_was_there_stays(change: str, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "x.tar"]
 
 
-def test_who_stops_it_leaves_nothing(tmp_path: Path) -> None:
+def test_a_stopped_run_leaves_nothing(tmp_path: Path) -> None:
     members = make(tmp_path / "files", ["a"])
     with pytest.raises(Interrupted):
         write_tar(members, tmp_path / "x.tar", cancelled=lambda: True)
@@ -210,19 +210,19 @@ def test_room_is_looked_at_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OutOfSpaceError), writing(tmp_path), Path("/dev/full").open("wb", buffering=0) as full:
         full.write(b"x")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-def test_a_folder_that_cannot_be_written_is_said(number: int, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_reported(number: int, tmp_path: Path) -> None:
     with pytest.raises(NotWritableError, match="there"), writing(tmp_path):
         raise OSError(number, "no", "there")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit for a file's size")
-def test_a_file_system_that_takes_no_large_files_is_said(tmp_path: Path) -> None:
+def test_a_file_system_without_large_files_is_reported(tmp_path: Path) -> None:
     script = """
 import resource
 from pathlib import Path

@@ -231,7 +231,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_what_programs_may_read_otherwise_is_refused(bundle: Path, tmp_path: Path, case: str) -> None:
+def test_ambiguous_tars_are_refused(bundle: Path, tmp_path: Path, case: str) -> None:
     """In a process of its own: one of these once never ended."""
     pieces = AMBIGUOUS[case]
     tar = build(
@@ -268,7 +268,7 @@ HONEST = {
 
 @pytest.mark.parametrize("reader", EVERY_READER)
 @pytest.mark.parametrize("case", HONEST)
-def test_what_is_passed_is_what_every_program_unpacks(bundle: Path, tmp_path: Path, case: str, reader: str) -> None:
+def test_an_accepted_tar_unpacks_alike_everywhere(bundle: Path, tmp_path: Path, case: str, reader: str) -> None:
     if reader not in READERS:
         pytest.skip(f"no {reader} here (apt-get install libarchive-tools brings bsdtar)")
     pieces = HONEST[case]

@@ -72,7 +72,7 @@ def test_a_whole_profile(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-def test_whatever_a_shell_has_made_of_it(tmp_path, encoding):
+def test_a_profile_in_any_encoding_of_a_shell(tmp_path, encoding):
     """``>`` writes UTF-16 in PowerShell 5, and a byte order mark in others."""
     assert read_target(written(tmp_path, encoding=encoding)).machine.python == "3.10.4"
 
@@ -112,7 +112,7 @@ def test_the_virtual_packages_are_those_that_are_solved_for(tmp_path):
         ({"python": None}, "--python"),
     ],
 )
-def test_what_the_user_is_told(tmp_path, changes, note):
+def test_the_messages_to_the_user(tmp_path, changes, note):
     """One line for what the bundle will lack."""
     found = read_target(written(tmp_path, **changes))
     assert [text for text in found.notes if note in text] == list(found.notes)
@@ -213,7 +213,7 @@ def test_a_value_that_no_probe_writes_is_refused(tmp_path, field, changes):
     ],
     ids=range(11),
 )
-def test_what_is_no_profile_at_all(tmp_path, data):
+def test_a_file_that_is_not_a_profile(tmp_path, data):
     """Damaged, cut, or something else."""
     place = tmp_path / "target.json"
     place.write_bytes(data)
@@ -237,7 +237,7 @@ def test_an_inventory_says_nothing_of_the_machine(tmp_path):
         read_target(place)
 
 
-def test_a_file_that_is_not_there_or_too_large(tmp_path, monkeypatch):
+def test_a_missing_or_too_large_file(tmp_path, monkeypatch):
     """The size is looked at before anything is parsed."""
     with pytest.raises(ConfigurationError, match="No such file"):
         read_target(tmp_path / "nowhere.json")

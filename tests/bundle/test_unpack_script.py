@@ -55,7 +55,7 @@ def test_it_verifies_and_unpacks(
     assert paths_in(scripts) == ["unpack.py", "verify.py"]  # it left nothing behind
 
 
-def test_what_it_says_and_its_exit_codes(bundle: Path, tar: Path, scripts: Path, tmp_path: Path) -> None:
+def test_output_and_exit_codes(bundle: Path, tar: Path, scripts: Path, tmp_path: Path) -> None:
     script = [sys.executable, scripts / "unpack.py"]
     part = tmp_path / "x.tar.001"
     part.touch()
@@ -112,7 +112,7 @@ def test_nothing_beside_them_is_run(
 
 
 @pytest.mark.parametrize("script", ["unpack.py", "verify.py"])
-def test_it_is_held_against_the_list(bundle: Path, tar: Path, tmp_path: Path, script: str) -> None:
+def test_the_whole_file_is_compared_with_the_list(bundle: Path, tar: Path, tmp_path: Path, script: str) -> None:
     """In a bundle; beside a tar there is no list."""
     data = (bundle / script).read_bytes()
     (bundle / script).write_bytes(b"print('it ran')\n" + data)

@@ -29,7 +29,7 @@ def found(report: Report) -> list[tuple[str, str]]:
     return [(problem.path, problem.what) for problem in report.problems]
 
 
-def test_an_honest_bundle(bundle: Path) -> None:
+def test_a_valid_bundle(bundle: Path) -> None:
     report = check(bundle)
     assert (report.problems, report.warnings, report.exit_code) == ([], [], 0)
     assert report.verified == set(LISTED)
@@ -180,7 +180,7 @@ def test_pipes_and_sockets_are_refused_and_not_opened(bundle: Path, monkeypatch:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_this_machines(bundle: Path) -> None:
+def test_an_unreadable_file_is_an_error_of_this_machine(bundle: Path) -> None:
     (bundle / NUMPY).chmod(0)
     report = check(bundle)
     assert (found(report), report.exit_code) == ([(NUMPY, "machine")], 5)
@@ -217,13 +217,13 @@ def test_an_archive_whose_names_leave_the_folder(tmp_path: Path, member: str) ->
         assert found(report) == [(path, "unsafe")]
 
 
-def test_an_archive_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive(tmp_path: Path) -> None:
     hand_bundle(tmp_path, archives={**packages(), TQDM: b"<html>please sign in</html>"})
     assert found(check(tmp_path)) == [(TQDM, "unsafe")]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 100])
-def test_a_directory_of_an_archive_that_lies(tmp_path: Path, cut: int) -> None:
+def test_an_archive_with_a_wrong_directory(tmp_path: Path, cut: int) -> None:
     honest = zipped(one=b"1" * 50)
     for at in range(len(honest) - 60, len(honest)):
         data = bytearray(honest)
@@ -237,7 +237,7 @@ def test_the_scripts_of_a_bundle_are_among_its_files(bundle: Path) -> None:
     assert set(SCRIPTS) <= set(paths_in(bundle))
 
 
-def test_progress_is_told_every_few_seconds(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_printed_every_few_seconds(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     check(bundle, log=told.append)
     assert told == []
@@ -254,7 +254,7 @@ def test_a_file_larger_than_a_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [20, 21, 1500])
-def test_of_many_warnings_the_first_are_told(bundle: Path, count: int) -> None:
+def test_only_the_first_of_many_warnings_are_shown(bundle: Path, count: int) -> None:
     """Of each kind; the report has them all."""
     for number in range(count):
         (bundle / f"{number:04}.txt").touch()

@@ -197,7 +197,7 @@ def test_a_value_of_the_wrong_kind(tmp_path: Path, change: Callable[[Manifest], 
     ],
     ids=range(12),
 )
-def test_what_is_no_manifest(bundle: Path, text: bytes) -> None:
+def test_a_file_that_is_not_a_manifest(bundle: Path, text: bytes) -> None:
     seal(bundle, text, hand_bundle(bundle))
     report = check(bundle)
     assert {path for path, _ in found(report)} == {"manifest.json"}

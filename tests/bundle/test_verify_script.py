@@ -85,7 +85,7 @@ def test_nothing_beside_it_is_run(bundle: Path, tmp_path: Path, python: str, fla
     assert run(python, "-c", "import sys; sys.path.insert(0, ''); import bz2", cwd=bundle).returncode == 1
 
 
-def test_what_it_says_and_its_exit_codes(bundle: Path, tmp_path: Path) -> None:
+def test_output_and_exit_codes(bundle: Path, tmp_path: Path) -> None:
     script = [sys.executable, bundle / "verify.py"]
     assert run(*script, tmp_path / "nobody", cwd=tmp_path).returncode == 2
     assert run(*script, "--manifest-sha256", "12", cwd=tmp_path).returncode == 2
@@ -114,7 +114,7 @@ def test_a_tar_and_a_digest(bundle: Path, tmp_path: Path) -> None:
     assert run(sys.executable, bundle / "verify.py", tar, "--manifest-sha256", "0" * 64, cwd=tmp_path).returncode == 4
 
 
-def test_alone_it_reads_a_tar_too(bundle: Path, tmp_path: Path) -> None:
+def test_verify_py_alone_reads_a_tar_too(bundle: Path, tmp_path: Path) -> None:
     """A verify.py that somebody keeps is enough for folders and for tars."""
     tar = bundle_tar(bundle, tmp_path / "x.tar")
     alone = tmp_path / "kept" / "verify.py"
@@ -139,7 +139,7 @@ def test_a_console_that_cannot_show_a_name(bundle: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_output_that_nobody_takes_changes_no_verdict(bundle: Path) -> None:
+def test_a_closed_output_does_not_change_the_result(bundle: Path) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         for expected in (0, 4):
             done = subprocess.run([sys.executable, str(bundle / "verify.py")], stdout=full, stderr=full, check=False)

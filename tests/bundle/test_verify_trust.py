@@ -86,7 +86,7 @@ def test_with_the_right_digest_it_is_sha256sums_that_is_damaged(tmp_path: Path) 
     assert found(check(tmp_path / "bundle", manifest_sha256=digest)) == [("SHA256SUMS", "damaged")]
 
 
-def test_a_bundle_made_anew_by_somebody_else_has_another_digest(tmp_path: Path) -> None:
+def test_a_bundle_made_by_an_attacker_has_another_digest(tmp_path: Path) -> None:
     hand_bundle(tmp_path / "honest")
     digest = hashlib.sha256((tmp_path / "honest" / "manifest.json").read_bytes()).hexdigest()
     hand_bundle(tmp_path / "evil", others={"requirements/linux-64.txt": b"", "explicit/linux-64.txt": b"evil"})
@@ -95,14 +95,14 @@ def test_a_bundle_made_anew_by_somebody_else_has_another_digest(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("given", ["1", "0" * 63, "g" * 64, "md5:" + "0" * 64])
-def test_what_is_no_digest(tmp_path: Path, given: str) -> None:
+def test_an_invalid_digest(tmp_path: Path, given: str) -> None:
     with pytest.raises(UsageError, match="64 hex digits"):
         check(tmp_path, manifest_sha256=given)
 
 
 @signatures
 @pytest.mark.parametrize("signer", ["", ALICE])
-def test_a_signature_by_somebody_who_is_allowed(signed: Path, signers: Path, tmp_path: Path, signer: str) -> None:
+def test_a_signature_by_an_allowed_signer(signed: Path, signers: Path, tmp_path: Path, signer: str) -> None:
     for report in (
         check(signed, allowed_signers=signers, signer=signer),
         check_tar(bundle_tar(signed, tmp_path / "x.tar"), allowed_signers=signers, signer=signer),
@@ -119,7 +119,7 @@ def test_several_names_of_one_key(signed: Path, key: Path, tmp_path: Path) -> No
 
 
 @signatures
-def test_somebody_who_is_not_allowed(signed: Path, signers: Path, key: Path, tmp_path: Path) -> None:
+def test_a_signer_who_is_not_allowed(signed: Path, signers: Path, key: Path, tmp_path: Path) -> None:
     other = make_key(tmp_path, "mallory")
     cases = {
         "does not allow": (allow(tmp_path, "1", f"{ALICE} {public(other)}"), ""),
@@ -156,7 +156,7 @@ def test_a_signature_of_another_manifest_or_namespace(signed: Path, signers: Pat
 
 
 @signatures
-def test_a_signature_that_nobody_asked_to_check_still_has_to_fit(signed: Path) -> None:
+def test_an_unrequested_signature_must_match_too(signed: Path) -> None:
     report = check(signed)
     assert (report.problems, report.trust) == ([], "accidents")
     assert [warning.path for warning in report.warnings] == ["manifest.json.sig"]
@@ -288,7 +288,7 @@ def test_an_empty_value_is_wrong_usage_of_the_commands_too(plain: Path, tmp_path
         assert "it is empty" in done.err
 
 
-def test_for_a_caller_none_is_not_given(plain: Path, tmp_path: Path) -> None:
+def test_trust_options_are_none_by_default(plain: Path, tmp_path: Path) -> None:
     tar = bundle_tar(plain, tmp_path / "x.tar")
     for report in (
         check(plain, manifest_sha256=None, signer=None),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from store.packages import ARCHIVE, FOLDER, package
 
 
@@ -23,13 +23,13 @@ def source(tmp_path):
 def taken(tmp_path, source, what=None):
     """What ``take`` says, and the target; nothing may be left under the waiting name."""
     target, waiting = tmp_path / "new" / "folder" / "a-1-0.conda", tmp_path / FOLDER / "waiting"
-    result = take(source, target, waiting, what or package())
+    result = link_or_copy(source, target, waiting, what or package())
     assert not os.path.lexists(waiting)
     assert target.exists() is result
     return result, target
 
 
-def test_a_second_name(tmp_path, source):
+def test_a_file_is_hard_linked(tmp_path, source):
     """It takes no room; what lay under the waiting name is no obstacle, and a second time is as good."""
     (tmp_path / FOLDER).mkdir(mode=0o700)
     (tmp_path / FOLDER / "waiting").write_bytes(b"left by a kill")
@@ -39,7 +39,7 @@ def test_a_second_name(tmp_path, source):
         assert target.samefile(source)
 
 
-def test_what_a_link_leads_to(tmp_path, source):
+def test_the_target_of_a_symbolic_link_is_linked(tmp_path, source):
     """Not a second name of the link, which would break with it."""
     link = tmp_path / "link"
     link.symlink_to(source)
@@ -54,7 +54,7 @@ def test_a_size_is_not_needed(tmp_path, source):
 
 
 @pytest.mark.parametrize("case", ["absent", "absent, size unknown", "size", "no digest", "content", "dangling"])
-def test_what_is_not_it(tmp_path, source, case):
+def test_a_file_with_another_digest_is_not_taken(tmp_path, source, case):
     """False, and the folder is as it was."""
     what = {
         "size": package(size=1),
@@ -111,5 +111,5 @@ def test_a_file_that_may_not_be_read_is_not_copied(tmp_path, source, monkeypatch
 def test_a_copy_that_fails_is_an_error(tmp_path):
     """The caller is told, as of a target that cannot be written."""
     with pytest.raises(OSError):
-        take(Path("/proc/self/mem"), tmp_path / "a", tmp_path / FOLDER / "waiting", package(size=None))
+        link_or_copy(Path("/proc/self/mem"), tmp_path / "a", tmp_path / FOLDER / "waiting", package(size=None))
     assert not (tmp_path / "a").exists()

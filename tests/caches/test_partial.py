@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.caches.conda.partial import condas_lock, duplicate, place, reading, withdraw_orphans
+from resume_dl.caches.conda.partial import conda_lock, duplicate, open_locked, place, withdraw_orphans
 from resume_dl.errors import LockedError
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
@@ -73,7 +73,7 @@ def locks_on_all_other_bytes(path):
 
 
 @pytest.mark.parametrize("prefix", [None, b"prefix"])
-def test_placed_and_withdrawn(pkgs, prefix):
+def test_a_placed_partial_is_withdrawn(pkgs, prefix):
     """A prefix that lay there is replaced; withdrawn, neither file nor mark is left, however often."""
     if prefix is not None:
         partial(pkgs).write_bytes(prefix)
@@ -87,13 +87,13 @@ def test_placed_and_withdrawn(pkgs, prefix):
         assert left(pkgs) == []
 
 
-def test_where_a_conda_works_nothing_is_left_of_it(pkgs):
+def test_a_partial_in_use_by_conda_is_not_replaced(pkgs):
     """LockedError with the file's name; verified copy and mark are gone, the prefix stays."""
     partial(pkgs).write_bytes(b"prefix")
     with another_conda_works_on(partial(pkgs)):
-        with pytest.raises(LockedError, match=r"a conda works on a-1-0\.conda\.partial") as caught:
+        with pytest.raises(LockedError, match=r"conda is using a-1-0\.conda\.partial") as caught:
             place(pkgs, NAME, verified(pkgs))
-        assert caught.value.owner == "a conda"
+        assert caught.value.owner == "conda"
     assert left(pkgs) == []
     assert partial(pkgs).read_bytes() == b"prefix"
 
@@ -110,7 +110,7 @@ def test_a_mark_that_another_process_holds(pkgs):
     mark.release(remove=True)
 
 
-def test_what_dead_processes_left_is_withdrawn(pkgs):
+def test_partials_of_killed_processes_are_withdrawn(pkgs):
     """Each by its own mark: what conda took meanwhile stays, and so does what a living process placed."""
     handed = {}
     for name in ("dead", "taken", "alive", "dead2"):
@@ -142,7 +142,7 @@ def test_orphans_in_a_folder_that_others_write_to_are_left_alone(pkgs):
     withdraw_orphans(pkgs / "absent")
 
 
-def test_an_orphan_that_a_conda_works_on_stays(pkgs):
+def test_an_orphan_in_use_by_conda_is_kept(pkgs):
     """Its mark goes all the same: from now on the file is conda's."""
     handed = place(pkgs, NAME, verified(pkgs))
     handed._mark.release()
@@ -152,8 +152,8 @@ def test_an_orphan_that_a_conda_works_on_stays(pkgs):
     assert left(pkgs) == []
 
 
-@pytest.mark.parametrize("use", [reading, condas_lock])
-def test_condas_lock_is_one_byte(pkgs, use):
+@pytest.mark.parametrize("use", [open_locked, conda_lock])
+def test_the_lock_is_the_byte_that_conda_locks(pkgs, use):
     """Held by us as conda holds it, free afterwards; locks on all other bytes are no obstacle."""
     path = partial(pkgs)
     path.write_bytes(b"prefix")
@@ -169,10 +169,10 @@ def test_condas_lock_is_one_byte(pkgs, use):
     assert condas_byte(path) == "free"
 
 
-def test_reading_gives_a_handle_of_the_file(pkgs):
+def test_open_locked_yields_a_handle_of_the_file(pkgs):
     """To the caller alone: it is closed at the end."""
     partial(pkgs).write_bytes(b"prefix")
-    with reading(partial(pkgs)) as fd:
+    with open_locked(partial(pkgs)) as fd:
         assert os.read(fd, 10) == b"prefix"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
@@ -181,14 +181,14 @@ def test_reading_gives_a_handle_of_the_file(pkgs):
 def test_without_a_file_there_is_nothing_to_lock(pkgs):
     """What is done under the lock is done; a reader is told that there is nothing."""
     entered = False
-    with condas_lock(partial(pkgs)):
+    with conda_lock(partial(pkgs)):
         entered = True
     assert entered
-    with pytest.raises(FileNotFoundError), reading(partial(pkgs)):
+    with pytest.raises(FileNotFoundError), open_locked(partial(pkgs)):
         pass
 
 
-def test_a_second_name_or_a_copy(tmp_path):
+def test_duplicate_makes_a_hard_link_or_a_copy(tmp_path):
     """Below the cache's folder of unfinished files, private; a link in name only where that is wanted and harmless."""
     source, link = tmp_path / "source", tmp_path / "link"
     source.write_bytes(b"bytes")

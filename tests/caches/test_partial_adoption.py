@@ -71,12 +71,12 @@ def count(pkgs, data, what):
 
 
 @pytest.mark.parametrize("length", [30, 100, len(ONE), len(ONE) + 10, len(ONE + TWO), len(ZIP)])
-def test_a_prefix_is_taken(tmp_path, length):
+def test_a_prefix_is_adopted(tmp_path, length):
     """All of it, wherever it was cut off."""
     assert count(tmp_path, ZIP[:length], wanted(ZIP)) == length
 
 
-def test_what_is_taken_is_durable_and_named(tmp_path):
+def test_adopted_bytes_are_durable_with_their_source(tmp_path):
     """Its records name conda's file as their source; the file itself is as it was, and its state is remembered."""
     path = lies_there(tmp_path, BZ2, "a-1-0.tar.bz2")
     before = path.stat()
@@ -105,7 +105,7 @@ def test_what_is_taken_is_durable_and_named(tmp_path):
         (b"BZh9" + bytes(100), wanted(ZIP, "a-1-0.conda")),
     ],
 )
-def test_what_is_no_prefix_is_not_taken(tmp_path, data, what):
+def test_implausible_content_is_not_adopted(tmp_path, data, what):
     """No digest to judge it by, too long, too short, another format."""
     assert count(tmp_path, data, what) is None
     assert not (tmp_path / FOLDER).exists()
@@ -149,7 +149,7 @@ BAD = bytes(4) + BLOCK[4:]
         (member(b"", b"") + b"junk" + bytes(40), 30),
     ],
 )
-def test_a_zip_is_taken_up_to_what_is_wrong_in_it(tmp_path, data, expected):
+def test_a_zip_is_adopted_up_to_its_first_damaged_member(tmp_path, data, expected):
     """Stored members are compared with their CRC-32; what cannot be judged or is cut off is taken on trust."""
     assert count(tmp_path, data, wanted(data + b"rest")) == expected
 
@@ -161,14 +161,14 @@ def test_a_large_member_is_read_in_pieces(tmp_path):
     assert count(tmp_path, data, wanted(data + b"rest")) == len(data) - 44
 
 
-def test_zeros_of_a_power_cut_end_it(tmp_path):
+def test_adoption_stops_at_zeros_of_a_power_cut(tmp_path):
     """A piece of zeros alone was never written."""
     data = BZ2[: 2 * PIECE] + bytes(PIECE) + BZ2[3 * PIECE :]
     assert count(tmp_path, data, wanted(BZ2, "a-1-0.tar.bz2")) == 2 * PIECE
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 2])
-def test_it_can_be_stopped(tmp_path, pieces):
+def test_adoption_can_be_cancelled(tmp_path, pieces):
     """Between two pieces; what was copied stays."""
     calls = []
 
@@ -191,7 +191,7 @@ def test_it_can_be_stopped(tmp_path, pieces):
         (((0, 7000),), None),
     ],
 )
-def test_only_what_we_lack_is_copied(tmp_path, ours, expected):
+def test_only_missing_ranges_are_copied(tmp_path, ours, expected):
     """Where our part file has as much or more, conda's is of no use."""
     what = wanted(BZ2, "a-1-0.tar.bz2")
     part = PartStore(tmp_path / FOLDER).open(what, journaled=True)
@@ -209,7 +209,7 @@ def test_only_what_we_lack_is_copied(tmp_path, ours, expected):
     part.close()
 
 
-def test_where_others_are_at_work_nothing_is_taken(tmp_path):
+def test_nothing_is_adopted_while_another_process_uses_the_file(tmp_path):
     """A conda on its file, another process on our part file."""
     path = lies_there(tmp_path, ZIP)
     if sys.platform != "win32":
@@ -222,7 +222,7 @@ def test_where_others_are_at_work_nothing_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("change", [None, "longer", "time", "another file"])
-def test_only_the_very_file_is_removed(tmp_path, change):
+def test_a_changed_partial_is_not_removed(tmp_path, change):
     """Unchanged since its bytes were taken; a conda that goes on with it keeps it."""
     path = lies_there(tmp_path, ZIP)
     adopted = adopt_partial(tmp_path, wanted(ZIP))
@@ -231,7 +231,7 @@ def test_only_the_very_file_is_removed(tmp_path, change):
             file.write(b"x")
         os.utime(path, ns=(1, adopted.state[2]))
     elif change == "time":
-        os.utime(path, ns=(1, adopted.state[2] + 1))
+        os.utime(path, ns=(1, adopted.state[2] + 100))
     elif change == "another file":
         path.rename(tmp_path / "old")
         path.write_bytes(ZIP)
@@ -242,7 +242,7 @@ def test_only_the_very_file_is_removed(tmp_path, change):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="conda's lock is another one on Windows")
-def test_a_file_that_a_conda_has_is_not_removed(tmp_path):
+def test_a_partial_in_use_by_conda_is_not_removed(tmp_path):
     path = lies_there(tmp_path, ZIP)
     adopted = adopt_partial(tmp_path, wanted(ZIP))
     with another_conda_works_on(path):

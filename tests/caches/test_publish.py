@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,10 +14,11 @@ from resume_dl.caches.conda.extraction_folders import claim_extraction, extracti
 from resume_dl.caches.conda.lookup import Entry, State, find_entry, is_whole, look, same_bytes, stem, verify_file
 from resume_dl.caches.conda.publish import Unplaced, claim_for_client, place_entries, publish_entry
 from resume_dl.caches.conda.record import read_json
-from resume_dl.errors import IntegrityError, NotWritableError, StoreError
+from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError, StoreError
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
 from store.packages import ARCHIVE, FILES, FOLDER, URL, package, unpack
+from support.system_errors import said_of
 
 OTHER_URL = "https://other.example/c/noarch/a-1-0.conda"
 RECORD = "info/repodata_record.json"
@@ -34,9 +36,9 @@ def publish(pkgs, what=None, *, archive=True, extracted=True):
     what = what or package()
     work = pkgs / FOLDER / "verified"
     if archive:
-        extraction_folder(pkgs, what).rmdir()
+        extraction_folder(pkgs).rmdir()
         work.write_bytes(ARCHIVE)
-    folder = unpack(extraction_folder(pkgs, what)) if extracted else None
+    folder = unpack(extraction_folder(pkgs)) if extracted else None
     return publish_entry(pkgs, what, archive=work if archive else None, extracted=folder)
 
 
@@ -87,12 +89,12 @@ GOOD = {"fn": "a-1-0.conda", "sha256": package().sha256, "md5": package().md5, "
         ({"url": "file:///c/noarch/a-1-0.conda"}, False),  # conda does not compare such an archive with its index
     ],
 )
-def test_when_a_record_speaks_of_the_same_bytes(change, expected):
+def test_which_records_describe_the_same_bytes(change, expected):
     """Its file name, every digest and size that both give, one digest at least; a file: URL for itself alone."""
     assert same_bytes({**GOOD, **change}, package()) is expected
 
 
-def test_a_record_of_a_local_channel_speaks_for_its_own_url():
+def test_a_record_of_a_local_channel_counts_for_its_own_url_only():
     url = "file:///c/noarch/a-1-0.conda"
     assert same_bytes({**GOOD, "url": url}, package(url=RedactedUrl(url)))
 
@@ -150,7 +152,7 @@ def rows(change):
         (lambda folder: (folder / "info/paths.json").write_text("[]"), False),  # and no info/files either
     ],
 )
-def test_a_folder_is_whole_if_all_that_it_lists_is_there(tmp_path, change, expected):
+def test_a_folder_is_complete_if_all_listed_paths_exist(tmp_path, change, expected):
     """Every path of paths.json, files with the size that it gives; whatever is odd about it is not whole."""
     folder = unpack(tmp_path / "a")
     change(folder)
@@ -177,7 +179,7 @@ def test_old_packages_list_names_alone(tmp_path, lost):
 # --- finding
 
 
-def test_what_one_cache_has(pkgs):
+def test_entries_found_in_one_cache(pkgs):
     """Nothing, an archive of the right size, the folder alone, both."""
     assert look(pkgs, package()) is None
     (pkgs / "a-1-0.conda").write_bytes(b"short")
@@ -224,7 +226,7 @@ def test_the_best_of_several_caches(tmp_path):
     assert best("own", "archive", "other") == "own"
 
 
-def test_a_folder_that_lost_files_counts_as_none(tmp_path):
+def test_a_folder_with_missing_files_is_ignored(tmp_path):
     """It is passed over, its archive is not; who does not ask for a whole one gets it."""
     alone, packed, whole = (tmp_path / name for name in ("alone", "packed", "whole"))
     for folder in (alone, packed, whole):
@@ -250,7 +252,7 @@ def test_a_folder_that_lost_files_counts_as_none(tmp_path):
         ({"url": URL.replace("//", "//me:secret@")}, True),
     ],
 )
-def test_whether_conda_takes_it_as_it_is(tmp_path, change, expected):
+def test_which_entries_conda_uses_as_they_are(tmp_path, change, expected):
     """URL and channel of the record are the client's, logins aside; without a record it is not."""
     record = {**GOOD, "channel": "https://example.org/c/noarch", **change}
     assert Entry(tmp_path, State.EXTRACTED, None, tmp_path, record).is_for(package()) is expected
@@ -271,7 +273,7 @@ def test_a_published_package_is_complete(pkgs):
     assert left(pkgs) == []
 
 
-def test_an_archive_may_be_brought_by_a_call(pkgs):
+def test_an_archive_may_be_moved_by_a_function(pkgs):
     """As a part file is: by one rename of its own."""
     work = pkgs / "elsewhere"
     work.write_bytes(ARCHIVE)
@@ -301,7 +303,7 @@ def test_a_matching_folder_stays(pkgs, extracted):
 
 @pytest.mark.parametrize("damage", ["digest", "lost", "no record", "link"])
 @pytest.mark.parametrize("extracted", [True, False])
-def test_what_is_not_this_package_makes_room(pkgs, tmp_path, damage, extracted):
+def test_another_package_in_its_place_is_replaced(pkgs, tmp_path, damage, extracted):
     """A folder of another package, one that lost files or a link goes; where nothing was unpacked, none is left."""
     publish(pkgs)
     folder = pkgs / "a-1-0"
@@ -322,27 +324,28 @@ def test_what_is_not_this_package_makes_room(pkgs, tmp_path, damage, extracted):
 
 def test_packages_without_what_a_record_needs_are_refused(pkgs):
     """No index.json, or one without a required field: said with the field's name, and nothing is published."""
-    folder = unpack(extraction_folder(pkgs, package()))
+    folder = unpack(extraction_folder(pkgs))
     (folder / "info/index.json").unlink()
     with pytest.raises(IntegrityError, match=r"no readable info/index\.json"):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
-    nameless = unpack(extraction_folder(pkgs, package()), {"name": "a"})
-    with pytest.raises(IntegrityError, match="does not say its version"):
+    nameless = unpack(extraction_folder(pkgs), {"name": "a"})
+    with pytest.raises(IntegrityError, match="has no 'version'"):
         publish_entry(pkgs, package(), archive=None, extracted=nameless)
     assert not (pkgs / "a-1-0").exists()
 
 
 def test_a_record_that_cannot_be_written_is_an_error_of_the_store(pkgs):
     """A folder has the record's name: the system's refusal becomes ours."""
-    folder = unpack(extraction_folder(pkgs, package()))
+    folder = unpack(extraction_folder(pkgs))
     (folder / RECORD).mkdir()
-    with pytest.raises(StoreError, match="directory"):
+    with pytest.raises(StoreError, match=said_of(errno.EISDIR)):
         publish_entry(pkgs, package(), archive=None, extracted=folder)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no call that syncs a folder")
 def test_a_folder_that_cannot_be_synced_is_an_error_of_the_store(pkgs):
     with pytest.raises(StoreError, match="No such file"):
-        module.settle(pkgs, [pkgs / "absent"])
+        module.sync_extracted(pkgs, [pkgs / "absent"])
 
 
 def raising(error):
@@ -353,15 +356,15 @@ def raising(error):
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "kind", "reason"),
     [
-        (PermissionError(13, "Permission denied"), NotWritableError),
-        (OSError(30, "Read-only file system"), NotWritableError),
-        (OSError(28, "No space left on device"), StoreError),
-        (OSError("odd"), StoreError),
+        (PermissionError(13, "Permission denied"), NotWritableError, "Permission denied"),
+        (OSError(30, "Read-only file system"), NotWritableError, "Read-only file system"),
+        (OSError(28, "No space left on device"), OutOfSpaceError, "no space left in"),
+        (OSError("odd"), StoreError, "odd"),
     ],
 )
-def test_one_that_cannot_be_placed_is_its_own_error(pkgs, error, kind):
+def test_one_that_cannot_be_placed_is_its_own_error(pkgs, error, kind, reason):
     """Of several packages the others are published; the failed one has the error of the right kind, and no line."""
     other = package(filename="b-1-0.conda", url=RedactedUrl(URL.replace("a-1", "b-1")))
     (pkgs / "b").write_bytes(ARCHIVE)
@@ -370,7 +373,7 @@ def test_one_that_cannot_be_placed_is_its_own_error(pkgs, error, kind):
         [Unplaced(package(), raising(error), None), Unplaced(other, (pkgs / "b").rename, None)],
     )
     assert type(failed) is kind
-    assert str(error.strerror or error) in str(failed)
+    assert reason in str(failed)
     assert str(pkgs) in str(failed)
     assert failed.hint
     assert placed.archive == pkgs / "b-1-0.conda"
@@ -385,9 +388,9 @@ def test_an_error_of_ours_is_passed_on_as_it_is(pkgs):
     assert caught.value is own
 
 
-def test_what_vanished_meanwhile_is_said(pkgs):
+def test_an_entry_that_vanishes_meanwhile_is_an_error(pkgs):
     """Nothing lies there at the end: an error, not an entry that is none."""
-    with pytest.raises(StoreError, match="taken away"):
+    with pytest.raises(StoreError, match="was removed"):
         publish_entry(pkgs, package(), archive=lambda target: None, extracted=None)
 
 
@@ -442,19 +445,19 @@ def test_a_folder_that_another_process_puts_there_first(pkgs, monkeypatch):
         (folder / "theirs").mkdir(parents=True)
 
     rival(always)
-    with pytest.raises(StoreError, match="not empty"):
+    with pytest.raises(StoreError, match=said_of(errno.ENOTEMPTY)):
         publish(pkgs, archive=False)
     assert len(tries) == module._TRIES
 
 
-def test_what_was_unpacked_and_is_gone_is_tried_once(pkgs, monkeypatch):
+def test_a_missing_unpacked_folder_is_not_retried(pkgs, monkeypatch):
     """No folder stands in the way: the system's error is told at once."""
     tries = []
     real = module.move_folder
     monkeypatch.setattr(module, "move_folder", lambda *names, **more: tries.append(names) or real(*names, **more))
     (result,) = place_entries(pkgs, [Unplaced(package(), None, pkgs / "absent")])
     assert isinstance(result, StoreError)
-    assert "No such file" in str(result)
+    assert said_of(errno.ENOENT) in str(result)
     assert len(tries) == 1
 
 
@@ -504,24 +507,24 @@ def test_a_claim_that_fails_while_publishing_is_the_result(pkgs):
 
 
 def test_folders_to_unpack_into(pkgs):
-    """New and empty, named for the package, below the folder of unfinished files, no two alike."""
+    """New and empty below the folder of unfinished files, no two alike; a short name leaves more of Windows' 260."""
     claim = claim_extraction(pkgs)
-    one, two, free = (extraction_folder(pkgs, package(), each) for each in (claim, claim, None))
+    one, two, free = (extraction_folder(pkgs, each) for each in (claim, claim, None))
     assert len({one, two, free}) == 3
     for folder in (one, two, free):
         assert folder.parent == pkgs / FOLDER
-        assert folder.name.endswith("-a-1-0")
+        assert len(folder.name) <= len("extract-12345678-123456")
         assert list(folder.iterdir()) == []
     assert is_unpacking(pkgs)
     claim.release(remove=True)
     assert not is_unpacking(pkgs)
 
 
-def test_a_sweep_removes_what_nobody_claims(pkgs, tmp_path):
+def test_a_sweep_removes_unclaimed_folders(pkgs, tmp_path):
     """Folders put aside, and those of processes that have ended, with their locks; what is in use stays."""
     dead, alive = claim_extraction(pkgs), claim_extraction(pkgs)
     for claim in (dead, alive):
-        unpack(extraction_folder(pkgs, package(), claim))
+        unpack(extraction_folder(pkgs, claim))
     in_use = {path.name for path in (pkgs / FOLDER).glob(f"{alive.path.stem}*")}
     dead.release()
     unpack(pkgs / FOLDER / "aside-1")
@@ -540,10 +543,10 @@ def test_a_sweep_leaves_a_folder_alone_that_others_may_write_to(pkgs):
     assert left(pkgs) == ["aside-1"]
 
 
-def test_one_lock_that_is_no_lock_does_not_end_a_sweep(pkgs):
+def test_an_invalid_lock_file_does_not_stop_a_sweep(pkgs):
     """A link in place of a lock is not opened, and the next is looked at."""
     dead = claim_extraction(pkgs)
-    unpack(extraction_folder(pkgs, package(), dead))
+    unpack(extraction_folder(pkgs, dead))
     dead.release()
     for name in ("extract-0.lock", "extract-z.lock"):
         (pkgs / FOLDER / name).symlink_to("absent")
@@ -578,7 +581,7 @@ def test_publishing_keeps_its_order(pkgs, monkeypatch):
 
 @pytest.mark.parametrize("synced", [True, False])
 def test_records_are_synced_together_or_alone(pkgs, monkeypatch, synced):
-    """One of many is on the disk after ``settle``; one that is claimed, by itself."""
+    """One of many is on the disk after ``sync_extracted``; one that is claimed, by itself."""
     publish(pkgs, package(url=RedactedUrl(OTHER_URL)), archive=False)
     calls = []
     monkeypatch.setattr(os, "fsync", calls.append)

@@ -31,7 +31,7 @@ def test_the_name_of_the_folder(tmp_path):
         rattler_folder(tmp_path, package(version="../../x"))
 
 
-def test_published_it_is_found(tmp_path):
+def test_a_published_package_is_found(tmp_path):
     """The whole folder, and its .lock with revision 1 and the sha256; nothing is left below."""
     assert find_for_rattler(tmp_path, package()) is None
     folder = publish(tmp_path)
@@ -43,7 +43,7 @@ def test_published_it_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["lost", "sha256", "short", "no lock", "long"])
-def test_what_is_wrong_is_replaced_under_a_higher_revision(tmp_path, damage):
+def test_another_package_is_replaced_with_a_higher_revision(tmp_path, damage):
     """A folder that lost files or whose .lock speaks of another package: not found, and replaced."""
     folder = publish(tmp_path)
     old = folder.stat().st_ino
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_replaced_under_a_higher_revision(tmp_path, damage):
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
-def test_what_is_right_stays(tmp_path):
+def test_a_matching_package_is_kept(tmp_path):
     """Neither folder nor .lock is touched where rattler would take it as it is."""
     folder = publish(tmp_path)
     old, said = folder.stat().st_ino, lock_of(tmp_path).stat().st_ino
@@ -90,7 +90,7 @@ def test_an_md5_alone_needs_a_record(tmp_path):
         publish(tmp_path / "other", by_md5)
 
 
-def test_a_rattler_at_work_is_waited_for(tmp_path, monkeypatch):
+def test_publishing_waits_for_rattlers_lock(tmp_path, monkeypatch):
     """Between looks the caller may stop it, which is said with what to do; released, it goes on."""
     (tmp_path / ".cache.lock").touch()
     lock = FileLock(tmp_path / ".cache.lock")
@@ -115,7 +115,7 @@ def test_a_rattler_at_work_is_waited_for(tmp_path, monkeypatch):
     ("number", "kind", "hint"),
     [(errno.EACCES, NotWritableError, "--rattler-cache"), (errno.ENOSPC, StoreError, "full")],
 )
-def test_errors_of_the_system_are_ours(tmp_path, monkeypatch, number, kind, hint):
+def test_os_errors_become_store_errors(tmp_path, monkeypatch, number, kind, hint):
     """With the cache's path, the reason and what to do."""
 
     def refuse(source, destination):
@@ -144,14 +144,14 @@ def test_publishing_keeps_its_order(tmp_path, monkeypatch):
 
         monkeypatch.setattr(rattler, name, call)
 
-    watched("settle", lambda pkgs, folders: len(folders))
+    watched("sync_extracted", lambda pkgs, folders: len(folders))
     watched("replace", lambda source, destination: destination.name[:5])
     watched("move_folder", lambda source, destination: destination.name)
     watched("sync_directory", lambda folder: folder.name == tmp_path.name)
     watched("write_durably", lambda path, data: path.name)
     publish(tmp_path)
     assert done == [
-        "settle 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "move_folder a-1-0",
+        "sync_extracted 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "move_folder a-1-0",
         "sync_directory True",
     ]  # fmt: skip
 

@@ -48,7 +48,7 @@ def test_addresses_without_credentials(url, plain):
     assert channel_of(url) == plain.rpartition("/")[0]
 
 
-def test_the_clients_address_goes_before_the_canonical_one():
+def test_the_clients_url_is_preferred_to_the_canonical_one():
     other = RedactedUrl("https://me:secret@mirror.example/c/noarch/a-1-0.conda")
     assert client_url(package()) == URL
     assert client_url(package(client_url=other)) == "https://mirror.example/c/noarch/a-1-0.conda"
@@ -90,7 +90,7 @@ def test_fields(channels, index, expected):
     assert record.keys() >= {"name", "version", "build", "build_number", "subdir", "depends", "constrains"}
 
 
-def test_without_a_channels_record_the_archive_and_the_digests_speak():
+def test_without_a_channel_record_the_archives_index_and_digests_are_used():
     """Its own index, with the digests that were verified and not with what it says of itself."""
     index = {**ARCHIVES_INDEX, "depends": ["b"], "sha256": "0" * 64, "license": "MIT"}
     record = repodata_record(package(md5=None), index)
@@ -144,7 +144,7 @@ def test_bytes_of_a_record():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "{", "\udcff", "[" * 100_000])
-def test_what_is_no_object_is_none(tmp_path, text):
+def test_json_that_is_not_an_object_is_ignored(tmp_path, text):
     """Empty, damaged, too deep, a list: None, as where there is no file."""
     folder = unpack(tmp_path / "a")
     (folder / INDEX).write_bytes(text.encode("utf-8", "surrogateescape"))

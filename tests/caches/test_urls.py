@@ -27,14 +27,14 @@ A, B = "https://h/a-1-0.conda", "https://h/b-1-0.conda"
         (b"\xff\n", [A], ["\ufffd", A]),
     ],
 )
-def test_what_is_added(tmp_path, before, urls, after):
+def test_which_urls_are_appended(tmp_path, before, urls, after):
     """A line for each URL that does not count already."""
     path = tmp_path / "urls.txt"
     if before is not None:
         path.write_bytes(before)
     old = path.read_bytes() if before is not None else b""
     assert add_url(tmp_path, *urls) is (path.read_bytes() != old)
-    text = path.read_text(errors="replace")
+    text = path.read_text(encoding="utf-8", errors="replace")
     assert [line.strip() for line in text.splitlines()] == after
     assert text.endswith("\n")
     assert not add_url(tmp_path, *urls)
@@ -51,7 +51,7 @@ def test_the_origin_of_an_archive(tmp_path):
 
 
 @pytest.mark.parametrize(("before", "folders"), [(None, 1), ("", 1), ("x\n", 0)])
-def test_it_is_on_the_disk(tmp_path, monkeypatch, before, folders):
+def test_appended_lines_are_synced(tmp_path, monkeypatch, before, folders):
     """The lines each time, the folder where the file may be new."""
     if before is not None:
         (tmp_path / "urls.txt").write_text(before)

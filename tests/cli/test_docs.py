@@ -113,7 +113,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
-def test_links_lead_somewhere(page):
+def test_links_of_the_docs_have_targets(page):
     """Files and headings that a page links to are there."""
     lost = []
     for link in _LINK.findall(page.read_text(encoding="utf-8")):

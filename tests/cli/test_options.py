@@ -66,7 +66,7 @@ def test_every_option_has_its_variable():
             assert option.envvar == "RESUME_DL_" + long[2:].replace("-", "_").upper()
 
 
-def test_every_option_may_stand_in_the_config_file():
+def test_every_option_can_be_set_in_the_config_file():
     """config.toml knows each option of fetch by its long name, and no other."""
     names = {option.name for option in fetch.params if isinstance(option, click.Option)}
     longs = {
@@ -120,7 +120,7 @@ def test_wrong_usage(capsys, arguments, monkeypatch, tmp_path):
     assert "Error: " in shown.err or "error: " in shown.err
 
 
-def test_a_wrong_value_of_the_config_file_is_told_as_such(capsys, monkeypatch, tmp_path):
+def test_a_wrong_value_names_the_config_file(capsys, monkeypatch, tmp_path):
     """The message names config.toml, not only an option that nobody gave."""
     monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
     (tmp_path / "config.toml").write_text("connections = 99\n")

@@ -71,7 +71,7 @@ def test_query_values_that_are_secrets(name):
 
 
 @pytest.mark.parametrize("name", ["monkey", "keyword", "design", "tokens", "authors", "decode", "compass", "signal"])
-def test_query_values_that_are_none(name):
+def test_query_values_that_are_not_secrets(name):
     """A word that only has such letters in it is no secret's."""
     assert redact(f"https://h/f?{name}=x&b=2") == f"https://h/f?{name}=x&b=2"
 

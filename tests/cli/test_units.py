@@ -23,6 +23,6 @@ def test_sizes_are_powers_of_ten_with_one_figure():
     assert {count: show_bytes(count) for count in SHOWN} == SHOWN
 
 
-def test_a_fraction_of_a_byte_is_rounded():
+def test_fractions_of_bytes_are_rounded():
     """As a speed may be: a byte in seven seconds, and almost a thousand in one."""
     assert [show_bytes(count) for count in (0.14, 999.4, 999.6)] == ["0 B", "999 B", "1.0 kB"]

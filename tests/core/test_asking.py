@@ -32,7 +32,7 @@ def test_in_their_order():
     assert asked(two(), 0.0, {}) == 0
 
 
-def test_who_lacks_it_is_not_asked_again():
+def test_a_source_without_the_file_is_not_asked_again():
     sources = two()
     fail(sources[0], LACKS)
     assert asked(sources, 0.0, {}) == 1
@@ -40,7 +40,7 @@ def test_who_lacks_it_is_not_asked_again():
     assert next_to_ask(sources, 0.0, {}) is None
 
 
-def test_who_failed_least():
+def test_the_source_with_the_fewest_failures():
     """A failure makes the next one first, and two failures there bring the first one back."""
     sources = two()
     fail(sources[0], BROKEN, jitter=0.0)
@@ -82,7 +82,7 @@ def test_a_host_that_fails_for_others_comes_last():
     assert asked(sources, 0.0, {"one": 1, "two": 1}) == 0
 
 
-def test_nobody():
+def test_no_source_is_left():
     assert next_to_ask([], 0.0, {}) is None
 
 

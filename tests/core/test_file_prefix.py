@@ -81,7 +81,7 @@ def test_other_refusals_mean_what_they_mean():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3 * LEAST_PROGRESS), st.booleans()), max_size=60))
-def test_it_ends_whatever_sources_do(answers):
+def test_a_small_download_ends_whatever_sources_answer(answers):
     """Progress is made so often as the largest size allows, and no source can be told to begin again for ever."""
     largest, prefix = 6 * LEAST_PROGRESS, FilePrefix()
     again = progress = 0

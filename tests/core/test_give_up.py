@@ -183,7 +183,7 @@ def test_waiting_for_a_host_that_is_slow_to_answer_others() -> None:
     assert not second.download.over
 
 
-def test_who_keeps_silent_for_ever_is_given_up() -> None:
+def test_a_source_that_stays_silent_is_given_up() -> None:
     """Where nobody ever answered, after two and a half minutes; sooner where the user says so."""
     for given_up, patience in ((150.0, 600.0), (100.0, 100.0)):
         line = Line(policy=changed(UNSYNCED, give_up_after=patience))
@@ -209,7 +209,7 @@ def test_give_up_without_progress() -> None:
     assert [index for index, _ in line.out[0].causes] == [0]
 
 
-def test_what_became_of_every_source_is_told() -> None:
+def test_the_error_reports_every_source() -> None:
     """At the end each is named: one that had done its part, one that keeps silent, one that never had its turn."""
     policy = changed(UNSYNCED, connections=1, first_byte_seconds=1e6, first_answer_seconds=1e6)
     line = Line(hosts="abc", policy=policy)
@@ -240,7 +240,7 @@ def test_a_source_that_fell_silent_is_told_so() -> None:
     assert [(index, failure.message) for index, failure in fail.causes] == [(0, "no byte for 600 s")]
 
 
-def test_give_up_soon_when_nobody_answers() -> None:
+def test_give_up_soon_if_no_source_answers() -> None:
     """A line that is down is said to be so after twenty-five seconds."""
     line = Line(hosts="ab")
     while not line.download.over:
@@ -331,7 +331,7 @@ def test_waiting_for_room_is_no_failure() -> None:
     assert second.now == began + 600.0
 
 
-def test_waiting_for_a_host_that_answers_nobody() -> None:
+def test_waiting_for_a_host_without_answers() -> None:
     """When those who have the line get no answer either, waiting for them is no excuse."""
     _, second = two_on_one_host(ONE)
     assert second.leases == []
@@ -515,7 +515,7 @@ def test_a_stream_that_never_gets_further_is_given_up() -> None:
     assert (fail.reason, fail.resumable_bytes) == ("exhausted", 5 * MIB)
 
 
-def test_only_the_last_of_many_events_asks_everybody() -> None:
+def test_only_the_last_of_many_events_reassigns_capacity() -> None:
     """While more events follow at once nobody is asked what could be used; after the last one all are."""
     session, _ = session_of([500, 50], Policy(files_in_flight=1, files_ahead=0))
     session.fill(0.0)

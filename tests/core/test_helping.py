@@ -108,7 +108,7 @@ def test_a_small_file_that_crawls() -> None:
     assert [(each.source, each.start, each.end) for each in line.of(act.OpenRange)] == [(1, order.end, 6 * MIB)]
 
 
-def test_nothing_is_taken_for_little() -> None:
+def test_a_lease_that_ends_soon_is_not_stolen_from() -> None:
     """A lease that ends soon anyway is left alone."""
     line = two(resumed=ev.Prepared(((0, 100 * MIB - 200 * KIB),), 100 * MIB))
     line.now = 0.5
@@ -117,7 +117,7 @@ def test_nothing_is_taken_for_little() -> None:
     assert line.out == []
 
 
-def test_who_is_further_keeps_it() -> None:
+def test_the_connection_that_is_further_keeps_its_range() -> None:
     """A loser that had got beyond the cut says so, and is not asked again."""
     line = two(resumed=ev.Prepared(((0, 92 * MIB),), 100 * MIB), policy=Policy(per_host=1, first_segment=8 * MIB))
     line.now = 0.9
@@ -132,7 +132,7 @@ def test_who_is_further_keeps_it() -> None:
     assert line.out == []
 
 
-def test_under_a_limit_nobody_helps() -> None:
+def test_with_a_rate_limit_no_work_is_taken_over() -> None:
     """With --limit-rate each connection is slow by our own will."""
     policy = Policy(per_host=1, first_segment=8 * MIB, rebalance=False)
     line = two(resumed=ev.Prepared(((0, 92 * MIB),), 100 * MIB), policy=policy)
@@ -266,7 +266,7 @@ def test_a_short_dip_is_not() -> None:
     assert line.of(act.CloseConnection, ever=True) == []
 
 
-def test_a_slow_line_is_nobody_s_fault() -> None:
+def test_a_slow_network_is_not_blamed_on_a_source() -> None:
     """Where all connections have lost as much, none is replaced."""
     line = Line(size=1000 * MIB, hosts="abc", policy=Policy(per_host=1, first_segment=90 * MIB))
     for number in range(3):
@@ -306,7 +306,7 @@ def test_one_connection_to_a_very_fast_host() -> None:
     assert len([one for one in line.download.connections.values() if not one.closing]) == 1
 
 
-def test_an_ill_host_is_only_probed() -> None:
+def test_an_unhealthy_host_is_only_probed() -> None:
     """After three failures a host has one connection at a time, and is asked after all others; it may recover."""
     budget = Budget(Policy())
     for _ in range(3):

@@ -559,7 +559,7 @@ ELSEWHERE: Sequence[str] = ("blocked_seconds",)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_without_it_things_go_otherwise(name: str) -> None:
+def test_each_policy_field_changes_the_outcome(name: str) -> None:
     """Under the policy the scenario ends as promised; with the field taken out of force it ends as the table says."""
     case = CASES[name]
     policy = case.base if case.value is None else changed(case.base, **{name: case.value})

@@ -79,7 +79,7 @@ def test_a_line_that_goes_in_the_middle() -> None:
     assert end_of(line) == ("exhausted", 600.0)
 
 
-def test_patience_that_was_asked_for() -> None:
+def test_an_explicit_give_up_after_is_respected() -> None:
     """--give-up-after of the user takes the number out of force; in the end it is the same one line."""
     policy = Policy(per_host=1, give_up_after=60.0, unreached_give_up=60.0, unresolved_give_up=math.inf)
     assert end_of(Line(hosts="ab", policy=policy)) == ("no network", 60.0)

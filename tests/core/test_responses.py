@@ -245,7 +245,9 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     st.one_of(st.none(), st.integers(0, 300)),
     st.booleans(),
 )
-def test_no_head_breaks_the_check(status: int, headers: dict[str, str], size: int | None, everything: bool) -> None:
+def test_no_response_head_crashes_the_check(
+    status: int, headers: dict[str, str], size: int | None, everything: bool
+) -> None:
     """Whatever a hostile server says, there is a verdict, and an accepted body lies where it was asked for."""
     asked = WHOLE if everything else request()
     verdict = check_head(asked, ResponseHead(status, headers), size)
@@ -292,7 +294,7 @@ def test_validators(headers: dict[str, str], validator: str | None) -> None:
         ({"cache-control": "no-store", "etag": '"one"'}, CacheHeaders('"one"', max_age=0.0)),
     ],
 )
-def test_what_asks_again(headers: dict[str, str], said: CacheHeaders) -> None:
+def test_validators_for_conditional_requests(headers: dict[str, str], said: CacheHeaders) -> None:
     """Whether a whole file has changed is asked by weak validators too, and not before it may have."""
     assert cache_headers(ResponseHead(200, headers)) == said
 

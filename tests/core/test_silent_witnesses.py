@@ -155,7 +155,7 @@ def test_whole_copies_in_turn_begin_with_those_that_answer() -> None:
     "kinds", [(LIAR, SILENT, HONEST, HONEST), (SILENT, LIAR, HONEST), (LIAR, HONEST, SILENT, SILENT)]
 )
 @pytest.mark.parametrize("size", [MIB, 30 * MIB])
-def test_wherever_it_stands(kinds: tuple[str, ...], size: int) -> None:
+def test_a_silent_source_at_any_place_delays_the_repair_briefly(kinds: tuple[str, ...], size: int) -> None:
     trial = Trial(*kinds, size=size)
     assert isinstance(trial.play(), act.Finish)
     assert trial.line.now <= 3 * FIRST_ANSWER

@@ -50,7 +50,7 @@ class Sleeper:
 
 @pytest.mark.parametrize("patience", [5.0, 600.0])
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_night_is_no_lack_of_progress(patience: float, answered: bool) -> None:
+def test_a_sleep_is_not_a_lack_of_progress(patience: float, answered: bool) -> None:
     """After the sleep the source is asked again, nothing has failed, and the download ends well."""
     policy = changed(ONE, give_up_after=patience, unreached_give_up=patience, first_segment=100 * MIB)
     line = Line(policy=policy)
@@ -138,7 +138,7 @@ def test_bytes_that_are_told_only_as_it_is_closed(validator: str | None) -> None
     assert line.of(act.DiscardPieces) == ([act.DiscardPieces()] if validator is None else [])
 
 
-def test_patience_begins_anew_and_ends() -> None:
+def test_the_give_up_timer_restarts_after_sleep() -> None:
     """A file that made no progress before the sleep has its whole patience after it, and not for ever."""
     line = Line(policy=Policy(per_host=1, give_up_after=30.0, stall_seconds=1e6, sync_seconds=1e9))
     sleeper = Sleeper(line)

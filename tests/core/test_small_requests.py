@@ -60,7 +60,7 @@ def test_a_lone_trickle_has_the_time_that_there_is():
     assert dropped(page(POLICY, [TRICKLE], until=3_000.0)) is None
 
 
-def test_silence_before_the_first_byte_is_what_patience_is_for():
+def test_silence_before_the_first_byte_has_its_own_limit():
     """A proxy that fetches all of it first is no trickle, but it is doubled; a head that never ends is ended."""
     silent = steady(0.0)
     log = page(POLICY, [silent, silent], ends=600.0, until=29.0)

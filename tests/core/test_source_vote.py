@@ -195,7 +195,7 @@ def cost(seed: int, size: int, kind: str, lease: tuple[int, int], sources: int =
         (600_000_000, "window", SHORT, (1.04, 1.06, 1.20)),
     ],
 )
-def test_one_liar_of_three_costs_little_more_than_what_it_delivered(
+def test_one_wrong_source_of_three_costs_little_more_than_its_bytes(
     size: int, kind: str, lease: tuple[int, int], bounds: tuple[float, float, float]
 ) -> None:
     """One wrong byte in 8 MiB: all re-fetched bytes by its share, on average, of nine runs in ten, and of all 100."""
@@ -228,7 +228,7 @@ def test_one_wrong_byte_at_the_end_costs_one_comparison_and_is_repaired() -> Non
     assert 100 * MIB < world.fetched <= 120 * MIB + BLOCK
 
 
-def test_a_source_that_always_lies_is_found_within_blocks() -> None:
+def test_a_source_that_is_always_wrong_is_found_within_blocks() -> None:
     """One block of each pair comes first, so that whole wrong files cost nothing beside themselves."""
     for liar in range(3):
         world = spread(0, 1, 2, 0, 1, 2, lies={liar: list(range(0, 60 * MIB, BLOCK))})
@@ -237,7 +237,7 @@ def test_a_source_that_always_lies_is_found_within_blocks() -> None:
         assert world.fetched <= 3 * BLOCK
 
 
-def test_a_witness_that_owns_nothing_and_lies_is_only_quarantined() -> None:
+def test_a_wrong_witness_without_bytes_is_only_quarantined() -> None:
     """Nothing is forgotten for its wrong answer, and the next vote finds the one whose bytes are wrong."""
     world = spread(0, 1, 3, 3, lies={2: list(range(0, 40 * MIB, BLOCK)), 3: [39 * MIB]})
     first, second = world.repair([0, 1, 2], Random(3))
@@ -247,7 +247,7 @@ def test_a_witness_that_owns_nothing_and_lies_is_only_quarantined() -> None:
     assert not world.wrong()
 
 
-def test_two_liars_of_four_are_found_one_after_the_other() -> None:
+def test_two_wrong_sources_of_four_are_found_one_after_the_other() -> None:
     """Also where both lie in the same blocks, each its own lie: two that agree with each other outweigh them."""
     both = list(range(MIB, 120 * MIB, 8 * MIB))
     world = spread(0, 1, 2, 3, 0, 1, 2, 3, each=15 * MIB, lies={1: both, 2: [at + 7 for at in both]})
@@ -257,7 +257,7 @@ def test_two_liars_of_four_are_found_one_after_the_other() -> None:
     assert not world.wrong()
 
 
-def test_a_minority_that_tells_the_same_lie_is_outvoted() -> None:
+def test_a_minority_with_the_same_wrong_bytes_is_outvoted() -> None:
     """Two of five with the same wrong block: who confirmed it is blamed with its owner."""
     lies = list(range(0, 50 * MIB, BLOCK))
     world = spread(0, 1, 2, 3, 4, lies={1: lies, 4: lies}, same=True)
@@ -275,7 +275,7 @@ def test_an_owner_of_an_earlier_run_can_be_guilty() -> None:
     assert not world.wrong()
 
 
-def test_bytes_that_nobody_is_known_to_have_brought_are_compared_too() -> None:
+def test_bytes_of_unknown_sources_are_compared_too() -> None:
     """Ranges without an owner are UNKNOWN_OWNER's, and can be what is wrong."""
     world = spread(0, 1, 2)
     world.owned.pop(2)
@@ -405,7 +405,7 @@ def test_when_all_have_gone_the_rest_stays_unknown() -> None:
     assert vote.verdict() is verdict
 
 
-def test_two_that_contradict_each_other_and_go_leave_no_verdict() -> None:
+def test_two_contradicting_sources_that_leave_give_no_verdict() -> None:
     """A dispute between two that both cannot be asked any more blames nobody."""
     vote = spread(-1, 0, 0).vote([0, 1])
     asked = vote.next(0)
@@ -438,7 +438,7 @@ def test_one_vote_at_a_time_and_no_search_meanwhile() -> None:
     assert vote.doubtful == RangeSet([(BLOCK, 40 * MIB)])
 
 
-def test_who_confirmed_a_wrong_block_is_blamed_and_believed_no_more() -> None:
+def test_a_source_that_confirmed_a_wrong_block_is_blamed() -> None:
     """Two of five stand against three: both are out, and what the second had confirmed of others is doubtful again."""
     vote = spread(0, 1, 2, 3, 4).vote(range(5))
     step_through(vote, 1)
@@ -479,7 +479,7 @@ def test_what_comes_after_the_verdict_changes_nothing() -> None:
     assert vote.verdict() is verdict
 
 
-def test_votes_of_those_who_go_are_not_waited_for() -> None:
+def test_votes_of_leaving_sources_are_not_waited_for() -> None:
     """Two against the owner decide once the third, who could have sided with it, has gone."""
     vote = spread(0, 1, 2, 3).vote([0, 1, 2, 3])
     step_through(vote, 1, [(0, BLOCK)])
@@ -522,7 +522,7 @@ def worlds(draw: st.DrawFn, honest: range, lying: range) -> tuple[World, set[int
 
 
 @given(worlds(range(2, 5), range(5)))
-def test_two_honest_ones_and_no_more_liars_end_with_the_right_file(
+def test_two_right_sources_and_no_more_wrong_ones_end_with_the_right_file(
     case: tuple[World, set[int], int, float, int],
 ) -> None:
     """Each verdict is proven, no honest source is ever blamed, and the file is right at the end."""
@@ -541,7 +541,7 @@ def test_two_honest_ones_and_no_more_liars_end_with_the_right_file(
 
 
 @given(worlds(range(1, 2), range(1, 2)))
-def test_one_honest_one_and_one_liar_end_with_the_right_file(case: tuple[World, set[int], int, float, int]) -> None:
+def test_one_right_and_one_wrong_source_end_with_the_right_file(case: tuple[World, set[int], int, float, int]) -> None:
     """By a guess, and at most one taken back."""
     world, _, sources, breaks, seed = case
     verdicts = world.repair(range(sources), Random(seed), breaks)
@@ -550,7 +550,9 @@ def test_one_honest_one_and_one_liar_end_with_the_right_file(case: tuple[World, 
 
 
 @given(worlds(range(5), range(5)), st.booleans(), st.sampled_from([0.0, 0.1]))
-def test_whoever_lies_however_it_ends(case: tuple[World, set[int], int, float, int], same: bool, leaves: float) -> None:
+def test_the_search_ends_with_any_wrong_sources(
+    case: tuple[World, set[int], int, float, int], same: bool, leaves: float
+) -> None:
     """Also where all tell the same lie, some leave, or nobody is honest: few verdicts, each changes something."""
     world, _, sources, breaks, seed = case
     world.same = same

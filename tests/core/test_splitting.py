@@ -108,7 +108,7 @@ def test_a_source_that_breaks_the_second_may_be_asked_again() -> None:
     assert not line.of(act.DiscardPieces, ever=True)
 
 
-def test_another_version_is_begun_anew_once_nothing_else_is_at_work() -> None:
+def test_another_version_starts_again_once_nothing_else_is_in_progress() -> None:
     line = split()
     (cut,) = line.of(act.ShortenLease, ever=True)
     line.close(max(line.download.connections), kind=FailureKind.CHANGED)
@@ -126,5 +126,5 @@ def test_another_version_is_begun_anew_once_nothing_else_is_at_work() -> None:
         (206, {}, True),
     ],
 )
-def test_who_gives_ranges(status: int, headers: dict[str, str], gives: bool) -> None:
+def test_which_sources_support_ranges(status: int, headers: dict[str, str], gives: bool) -> None:
     assert gives_ranges(ResponseHead(status, headers)) == gives

@@ -71,7 +71,7 @@ def test_two_owners_that_cannot_be_compared_give_their_whole_copies_in_turn() ->
     assert [(order.source, order.start, order.end) for order in line.of(act.OpenRange)] == [(0, 0, 8 * MIB)]
 
 
-def test_a_sole_liar_is_out_at_once() -> None:
+def test_a_single_source_of_wrong_bytes_is_excluded_at_once() -> None:
     """Where one source gave every byte of a wrong file and another contradicts it, the other has the file alone."""
     line = Line(size=MIB, hosts="ab")
     line.close(0, MIB)
@@ -85,7 +85,7 @@ def test_a_sole_liar_is_out_at_once() -> None:
     assert [order.source for order in orders] == [0, 1]
 
 
-def test_the_liar_is_found_and_the_others_pieces_are_kept() -> None:
+def test_the_wrong_source_is_found_and_other_pieces_are_kept() -> None:
     """Of three sources one lies: only what it brought is fetched again, from the others."""
     world = played(80, [Server("a", honest=False), Server("b"), Server("c")])
     assert end_of(world) == act.Finish()
@@ -110,7 +110,7 @@ def test_a_guess_between_two_is_taken_back() -> None:
 
 @pytest.mark.parametrize("honest", [0, 1, 2])
 @pytest.mark.parametrize("length", [40, 80, 200])
-def test_liars_that_contradict_each_other_are_no_majority(length: int, honest: int) -> None:
+def test_wrong_sources_that_contradict_each_other_are_not_a_majority(length: int, honest: int) -> None:
     """Two of three lie, each in its own way: the third, outvoted, gives its whole copy before the download fails."""
     world = played(length, [Server(host, honest=number == honest) for number, host in enumerate("abc")])
     assert end_of(world) == act.Finish()
@@ -137,7 +137,7 @@ def test_each_outvoted_source_is_asked_alone_once(monkeypatch: pytest.MonkeyPatc
     assert all(source.received <= 3 * 80 for source in sources)
 
 
-def test_a_liar_is_distrusted_for_other_files() -> None:
+def test_a_source_of_wrong_bytes_is_distrusted_for_other_files() -> None:
     """A host that lied is asked for another file only where nobody else has it."""
     budget = Budget(Policy())
     budget.host("a").distrusted = True
@@ -206,7 +206,7 @@ def test_a_short_look_makes_the_record_suspect() -> None:
     assert file.download.received - 80 < 40
 
 
-def test_nobody_has_the_right_bytes() -> None:
+def test_no_source_has_the_right_bytes() -> None:
     """When every source lied in its own way, the reason is the digest, with both digests."""
     world = played(80, [Server("a", honest=False), Server("b", honest=False)])
     end = end_of(world)
@@ -214,7 +214,7 @@ def test_nobody_has_the_right_bytes() -> None:
     assert (end.reason, end.expected, end.actual) == ("digest", "right", "wrong")
 
 
-def test_a_liar_and_a_404() -> None:
+def test_a_source_of_wrong_bytes_and_a_404() -> None:
     """Beside sources that lack the file there is nobody to compare with: still a wrong digest."""
     line = Line(size=MIB, hosts="ab")
     line.close(0, MIB)
@@ -280,7 +280,7 @@ def test_a_stop_while_sources_are_compared() -> None:
     assert line.out == [act.Fail("cancelled", resumable_bytes=2 * MIB)]
 
 
-def test_who_lies_only_as_a_witness_is_left_out() -> None:
+def test_a_source_that_is_wrong_only_as_a_witness_is_excluded() -> None:
     """It brought nothing to this file: it is quarantined, and the others go on being compared."""
     line = Line(size=2 * MIB, hosts="abc")
     line.close(0, 2 * MIB)
@@ -333,7 +333,7 @@ def test_a_wrong_size_does_not_rule_out_the_right_one() -> None:
     assert world.files["file0"].download.size == 80
 
 
-def test_dropped_for_a_liar_s_size() -> None:
+def test_a_source_excluded_for_a_wrong_size_returns() -> None:
     """Who was dropped for not having a liar's size is asked when the liar is found out; who has nothing is not."""
     line = Line(size=None, hosts="abc", policy=Policy(per_host=1, first_segment=10 * MIB))
     line.respond(0, size=30 * MIB)
@@ -377,7 +377,7 @@ def test_a_stated_size_is_kept() -> None:
 # ---------------------------------------------------------------------- missing and changed
 
 
-def test_everybody_lacks_it() -> None:
+def test_every_source_lacks_the_file() -> None:
     """When every source says it has no such file, the reason says so."""
     line = Line(hosts="ab", policy=ONE)
     line.close(0, kind=FailureKind.LACKS)
@@ -385,7 +385,7 @@ def test_everybody_lacks_it() -> None:
     assert line.of(act.Fail)[0].reason == "lacking"
 
 
-def test_everybody_refuses() -> None:
+def test_every_source_refuses() -> None:
     """When no source may be asked any more, for whatever reasons, the download ends with all of them."""
     line = Line(hosts="ab", policy=ONE)
     line.close(0, kind=FailureKind.REFUSED)
@@ -431,7 +431,7 @@ def test_without_a_digest_and_validator_a_break_begins_again() -> None:
     assert line.of(act.Fail)[0].resumable_bytes == 0
 
 
-def test_without_a_digest_an_ill_source_is_left() -> None:
+def test_without_a_digest_an_unhealthy_source_is_replaced() -> None:
     """After three failures in a row the file begins again at another source; without another it is waited for."""
     for hosts, discarded in (("ab", True), ("a", False)):
         line = Line(digest=False, hosts=hosts, jitter=0.0)
@@ -582,7 +582,7 @@ def test_cancel_before_a_wrong_digest() -> None:
     assert line.out == [act.Fail("cancelled", resumable_bytes=MIB)]
 
 
-def test_words_of_unknown_connections() -> None:
+def test_events_of_unknown_connections_are_ignored() -> None:
     """What a forgotten connection says is not heard."""
     line = Line(policy=ONE)
     line.tell(ev.ConnectionClosed(99, MIB, MIB))
@@ -630,7 +630,7 @@ def test_one_source_in_an_earlier_run_and_now() -> None:
     assert (fail.reason, fail.resumable_bytes) == ("single", 2 * MIB - 1000)
 
 
-def test_who_could_ask_for_a_newer_record_keeps_all_bytes() -> None:
+def test_all_bytes_are_kept_while_a_newer_record_is_possible() -> None:
     """With one source and no thorough look wanted, nothing is thrown away yet."""
     line = Line(size=2 * MIB, thorough=False)
     line.close(0, 2 * MIB)
@@ -652,7 +652,7 @@ def test_a_witness_that_fails_with_another_comparison_under_way() -> None:
     assert list(line.download.connections) == [second]
 
 
-def test_what_a_stranger_left_is_fetched_again_where_nobody_can_be_compared() -> None:
+def test_bytes_of_an_absent_source_are_fetched_again_without_comparison() -> None:
     """The only source gives no ranges: what came from elsewhere in an earlier run is suspected before its own."""
     line = Line(size=MIB, jitter=0.0, resumed=ev.Prepared(((0, 9),), MIB, owners=(("conda's .partial", ((0, 9),)),)))
     line.close(0, kind=FailureKind.RANGE_IGNORED)

@@ -162,7 +162,7 @@ def make_job(tmp_path, nginx, root, packages):
 
 
 @pytest.mark.slow
-def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_property, capsys):
+def test_a_run_killed_five_times_is_completed(large_channels, nginx_mirrors, tmp_path, record_property, capsys):
     """A kill costs at most 256 KiB a connection of what was read: bytes that servers sent and no journal has.
 
     Every other kill hits in the middle of the stream, where what lies in the kernel is lost too, and is not counted.
@@ -222,7 +222,7 @@ def test_killed_five_times(large_channels, nginx_mirrors, tmp_path, record_prope
     assert len({request.mirror for request in nginx.archive_requests()}) == 3
 
 
-def test_killed_while_it_unpacks(nginx_mirrors, tmp_path):
+def test_a_run_killed_during_unpacking_is_completed(nginx_mirrors, tmp_path):
     """Small files, so that most kills hit between download, unpacking and publishing: nothing half-made is visible."""
     root = tmp_path / "channels"
     packages = wanted(build_pytorch_channels(root, large=3 * MIB, medium=2 * MIB))

@@ -26,7 +26,7 @@ from resume_dl.caches.conda.lookup import is_whole, look, same_bytes, stem
 from resume_dl.caches.conda.publish import claim_for_client, publish_entry
 from resume_dl.caches.conda.record import RECORD, client_url, read_json
 from resume_dl.caches.conda.urls import origin_of
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from resume_dl.caches.package_caches import CondaCache, RattlerCache
 from resume_dl.caches.rattler import find_for_rattler, publish_for_rattler
 from resume_dl.errors import ResumeDLError
@@ -559,7 +559,7 @@ class Taken(Scenario):
     def run(self):
         self.disk.has_links = False
         target = self.root / "out" / "channel" / "a"
-        assert take(self.root / "near" / "a", target, self.root / "out" / FOLDER / "waiting", artifact())
+        assert link_or_copy(self.root / "near" / "a", target, self.root / "out" / FOLDER / "waiting", artifact())
         self.promise("the copy")
 
     def check(self, image):
@@ -611,13 +611,13 @@ def play(kind, folder, *, without=""):
 
 
 @pytest.mark.parametrize("kind", [kind for group in GROUPS.values() for kind in group], ids=lambda kind: kind.__name__)
-def test_no_cut_loses_anything(tmp_path, kind):
+def test_a_power_cut_at_any_step_loses_nothing(tmp_path, kind):
     """After a power cut at any moment nothing wrong is believed, and what was promised by then is there."""
     assert play(kind, tmp_path)
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_without_any_one_sync_something_is_lost(tmp_path, group):
+def test_each_sync_is_necessary(tmp_path, group):
     """Each sync of a file, a folder or the file system is needed: without it some power cut loses something."""
     needed, idle = set(), set()
     for kind in GROUPS[group]:

@@ -47,7 +47,7 @@ def test_the_same_description_gives_the_same_bytes(tmp_path):
     assert other.packages[0].sha256 not in {package.sha256 for package in first.packages}
 
 
-def test_repodata_names_every_archive_and_can_lie(tmp_path):
+def test_repodata_lists_every_archive_and_can_be_wrong(tmp_path):
     """Records go where the format belongs, md5-only and overridden fields as asked, in each of the four files."""
     specs = [
         PackageSpec(name="new", version="1"),

@@ -41,7 +41,7 @@ def assert_told_well(said: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_catches_every_fault(tmp_path):
+def test_the_demo_survives_every_fault(tmp_path):
     """`resume-dl demo` succeeds, tells what each mirror did and what it would have cost, and leaves nothing behind.
 
     The two runs in a terminal below hold the same: the corrupting mirror is caught on every run.

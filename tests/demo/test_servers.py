@@ -55,7 +55,7 @@ def test_without_flaws_it_serves_ranges_on_one_connection(mirror):
     assert (mirror.counts.requests, mirror.counts.body_bytes) == (2, len(DATA) + 4)
 
 
-def test_it_drops_connections(mirror):
+def test_a_server_that_drops_connections(mirror):
     """A connection ends after its allowance, in the middle of a body; the next one goes on from there."""
     mirror = mirror(drop_after=200_000)
     connection = connect(mirror)
@@ -78,7 +78,7 @@ def until(is_so):
         time.sleep(0.005)
 
 
-def test_it_damages_one_byte_in_so_many(mirror):
+def test_it_damages_one_byte_in_an_interval(mirror):
     """These bytes are wrong each time, all others right; what comes beside them counts as damaged, and no more."""
     mirror = mirror(damage={"a.conda": 100_000})
     connection = connect(mirror)
@@ -92,7 +92,7 @@ def test_it_damages_one_byte_in_so_many(mirror):
     assert mirror.counts.damaged == {"a.conda": len(DATA) + 2}
 
 
-def test_it_is_slow(mirror):
+def test_a_server_with_a_limited_rate(mirror):
     """The rate holds for the connection."""
     mirror = mirror(rate=500_000)
     connection = connect(mirror)

@@ -149,7 +149,7 @@ def test_a_failure_of_this_machine(place, server, monkeypatch, method):
     assert last.error is error
 
 
-def test_what_was_found_is_told(place, server, monkeypatch):
+def test_digest_progress_is_reported(place, server, monkeypatch):
     """Damage that the store finds while it hashes, or by the file's own checksums, comes to the core as it is."""
     damaged = ((5, 9), (20, 30))
     monkeypatch.setattr(JournaledPart, "advance_digest", lambda *_: DigestProgress(4, damaged))
@@ -172,7 +172,7 @@ def test_what_was_found_is_told(place, server, monkeypatch):
     ]
 
 
-def test_hashing_keeps_nobody_waiting(place, server, monkeypatch):
+def test_hashing_does_not_delay_other_jobs(place, server, monkeypatch):
     """While more files hash than can at once, another is opened, synced and published."""
     hashing = [artifact(server.base(), data=DATA + bytes([n]), name=f"{n}.conda") for n in range(HASHERS + 4)]
     other = artifact(server.base())
@@ -290,7 +290,7 @@ def test_a_trace_of_timers_and_stops(place, server):
     assert set(of_none[:-1]) == {ev.TimerFired()}
 
 
-def test_counts_that_are_no_news():
+def test_superseded_counts_are_dropped():
     """Of several counts of one connection that wait together only the last is told; nothing else is lost or moved."""
     closed = ev.ConnectionClosed(1, 9, 9)
     differing = ev.RangeCompared(4, 1, 1, ((0, 1),))
@@ -309,7 +309,7 @@ def test_counts_that_are_no_news():
     assert _latest(waiting[:1]) == waiting[:1]
 
 
-def test_who_agreed(place, server, monkeypatch):
+def test_agreeing_mirrors_are_reported(place, server, monkeypatch):
     """The outcome names the mirrors that agree against the record."""
     what = artifact(server.base(), server.base(), server.base())
     end = act.Fail("record", actual="b" * 64, agreeing=(0, 2), resumable_bytes=7)

@@ -24,7 +24,7 @@ def test_it_reads_the_clock_that_counts_a_suspend(monkeypatch: pytest.MonkeyPatc
     assert MonotonicClock().now() == 9000.0
 
 
-def test_the_time_of_a_suspend_is_in_it() -> None:
+def test_the_clock_includes_time_in_suspend() -> None:
     """A time namespace (time_namespaces(7)) as a machine looks that was suspended for eleven days."""
     unshare = shutil.which("unshare")
     options = [unshare or "unshare", "--time", "--boottime", str(SLEPT)]

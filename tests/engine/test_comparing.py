@@ -32,7 +32,7 @@ def compare(orders, start, end, **options):
     return [each for event in told for each in event.differing], [event.position for event in told], closed
 
 
-def test_equal(serve):
+def test_equal_bytes_report_no_difference(serve):
     """The same bytes: compared to the end, nothing differs, nothing is written or recorded."""
     _server, orders = filled(serve)
     orders.part.write(MIB + 5, b"x")  # outside of what is compared
@@ -44,7 +44,7 @@ def test_equal(serve):
     assert orders.on_disk(MIB + 5, MIB + 6) == b"x"
 
 
-def test_different(serve):
+def test_different_bytes_are_reported_by_block(serve):
     """Blocks with a wrong byte are told once each, joined where they touch, cut to the lease."""
     start, end = BLOCK // 2, 9 * BLOCK + 1000
     flipped = [start, start + 1, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK - 1, 5 * BLOCK, end - 1, end]
@@ -65,7 +65,7 @@ def test_blocks_of_another_size(serve, block):
     assert compare(orders, 0, 5 * block, block=block)[0] == [(3 * block, 4 * block)]
 
 
-def test_told_with_its_position(serve):
+def test_differences_are_reported_with_their_position(serve):
     """However slowly they come: no position is told before what differs below it."""
     _server, orders = filled(serve, Rate(MIB), Flip(10, BLOCK - 1, 3 * BLOCK + 5))
     orders.open(0, 5 * BLOCK, Mode.COMPARE)
@@ -82,7 +82,7 @@ def test_told_with_its_position(serve):
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-def test_broken(serve, how):
+def test_a_comparison_whose_connection_breaks(serve, how):
     """What came before the break was compared, and is told before the failure."""
     _server, orders = filled(serve, Flip(BLOCK + 1), Drop(after=3 * BLOCK, how=how))
     differing, positions, closed = compare(orders, 0, MIB)
@@ -143,7 +143,7 @@ def test_a_disk_that_cannot_be_read(serve, monkeypatch):
     assert (closed.position, closed.failure) == (0, None)
 
 
-def test_each_report_tells_all_that_differs_in_it(serve):
+def test_each_report_contains_all_differences_of_its_range(serve):
     """Also where one ends in the middle of a block: its rest is not left out of the next."""
     _server, orders = serve(Rate(MIB))
     orders.part.write(0, bytes(len(DATA)))

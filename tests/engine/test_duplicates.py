@@ -21,7 +21,7 @@ def untouched(orders):
     return orders.on_disk(0, MIB) == bytes(MIB) and orders.recorded == []
 
 
-def test_it_wins(serve):
+def test_a_winning_duplicate_writes_its_bytes(serve):
     """Nothing is written before it has won; then only what is still missing, recorded with its CRC-32."""
     server, orders = serve()
     worker = orders.open(START, END, Mode.HOLD)
@@ -45,7 +45,7 @@ def test_it_wins(serve):
         assert each.crc32 == zlib.crc32(DATA[each.start : each.end])
 
 
-def test_it_loses(serve):
+def test_a_losing_duplicate_writes_nothing(serve):
     """Shut when it holds everything: it has written nothing, and says so."""
     _server, orders = serve()
     worker = orders.open(START, END, Mode.HOLD)
@@ -55,7 +55,7 @@ def test_it_loses(serve):
     assert untouched(orders)
 
 
-def test_it_loses_while_it_reads(serve):
+def test_a_duplicate_that_loses_while_it_receives(serve):
     """Shut in the midst of its body: no RangeHeld, and nothing written."""
     _server, orders = serve(Rate(MIB))
     worker = orders.open(START, END, Mode.HOLD)
@@ -68,14 +68,14 @@ def test_it_loses_while_it_reads(serve):
     assert untouched(orders)
 
 
-def test_it_loses_before_its_head(serve):
+def test_a_duplicate_that_loses_before_its_response_head(serve):
     """Shut while its server is silent: over at once."""
     _server, orders = serve(NeverAnswer())
     orders.open(START, END, Mode.HOLD).shut()
     assert orders.hear() == ConnectionClosed(0, START, 0)
 
 
-def test_it_breaks(serve):
+def test_a_duplicate_whose_connection_breaks(serve):
     """A body that ends early is a failure; what came of it is dropped."""
     _server, orders = serve(Drop(after=200 * KIB))
     orders.open(START, END, Mode.HOLD)
@@ -87,7 +87,7 @@ def test_it_breaks(serve):
     assert untouched(orders)
 
 
-def test_it_is_shortened(serve):
+def test_a_shortened_duplicate(serve):
     """What it need not fetch any more is not waited for."""
     _server, orders = serve(Rate(MIB))
     worker = orders.open(START, END, Mode.HOLD)
@@ -101,7 +101,7 @@ def test_it_is_shortened(serve):
     assert orders.on_disk(START, END) == DATA[START : END - 300 * KIB] + bytes(300 * KIB)
 
 
-def test_the_disk_fails(serve, monkeypatch):
+def test_a_disk_failure_while_a_duplicate_writes(serve, monkeypatch):
     """It has won and cannot be written: the error is told, and the position is what was written before."""
     _server, orders = serve()
     worker = orders.open(START, END, Mode.HOLD)
@@ -125,7 +125,7 @@ def test_the_disk_fails(serve, monkeypatch):
 
 
 @pytest.mark.parametrize("gaps", [(), ((0, START), (END, MIB))])
-def test_it_wins_too_late(serve, gaps):
+def test_a_duplicate_that_wins_after_it_was_closed(serve, gaps):
     """Nothing of what it holds is missing any more: nothing is written."""
     _server, orders = serve()
     worker = orders.open(START, END, Mode.HOLD)

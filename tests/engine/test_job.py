@@ -35,7 +35,7 @@ def test_a_single_source():
     assert CAME in said
     assert "m1" in said
     assert "no other source to compare with" in said
-    assert "123,456 bytes that are provably good are kept" in hint
+    assert "123,456 bytes that are known to be good are kept" in hint
     assert "--mirror" in hint
     _, hint = told(reason="single", causes=((1, WRONG),))
     assert "nothing of it was kept" in hint
@@ -45,7 +45,7 @@ def test_every_source():
     """None gave the right bytes: each and why, and what was kept."""
     said, hint = told(reason="digest", causes=((0, WRONG), (2, WRONG)), resumable_bytes=5)
     assert f"m0: {WRONG.message}; m2: {WRONG.message}" in said
-    assert "5 bytes that are provably good are kept" in hint
+    assert "5 bytes that are known to be good are kept" in hint
     assert "nothing of it was kept" in told(reason="digest")[1]
 
 
@@ -55,7 +55,7 @@ def test_the_record(reason):
     said, hint = told(reason=reason, agreeing=(0, 2), resumable_bytes=77)
     assert f"m0 and m2 agree on bytes with digest {CAME}, its record says {RECORD}" in said
     assert "the record is probably out of date, or the package was replaced upstream" in hint
-    assert "what came is kept" in hint
+    assert "what is on disk is kept" in hint
     assert "kept" not in told(reason=reason, agreeing=(0, 2))[1]
 
 
@@ -79,14 +79,14 @@ def test_a_mirror_without_ranges(kind):
     """One that cannot continue a download is named, so that a user knows why every try ends at the same place."""
     ordinary = {FailureKind.BROKEN.value: 4}
     hint = exhausted("exhausted", [ordinary, ordinary, {kind.value: 1, **ordinary}], kept=5)
-    assert "m2 cannot continue a download" in hint
+    assert "m2 cannot resume a download" in hint
     assert "m0" not in hint
     assert "what is on disk is kept" in hint
     assert "continue" not in exhausted("exhausted", [ordinary, {kind.value: 1}, ordinary])
 
 
-def stopped(what, failures=(), kept=0, came=0):
-    error = error_of(Fail("cancelled", (), kept), what, what.sources, failures, came=came)
+def stopped(what, failures=(), kept=0, received=0):
+    error = error_of(Fail("cancelled", (), kept), what, what.sources, failures, received=received)
     assert (type(error), error.resumable_bytes) == (Interrupted, kept)
     return error.hint
 
@@ -95,11 +95,11 @@ def test_stopped():
     """What the next run can use of it decides what is said: all of it, or that it begins at the first byte."""
     unbound = dataclasses.replace(WHAT, sha256=None, size=None)
     ignored = {FailureKind.RANGE_IGNORED.value: 1}
-    assert stopped(WHAT, kept=5, came=5).endswith("what is on disk is kept")
+    assert stopped(WHAT, kept=5, received=5).endswith("what is on disk is kept")
     assert stopped(unbound).endswith("what is on disk is kept")
-    assert "begins at the first byte" in stopped(unbound, came=5)
-    assert "m0 and m1 and m2 cannot continue" in stopped(WHAT, [ignored] * 3, kept=5, came=5)
-    assert "cannot continue" not in stopped(WHAT, [ignored, {}, ignored], kept=5, came=5)
+    assert "starts from the first byte" in stopped(unbound, received=5)
+    assert "m0 and m1 and m2 cannot resume" in stopped(WHAT, [ignored] * 3, kept=5, received=5)
+    assert "cannot resume" not in stopped(WHAT, [ignored, {}, ignored], kept=5, received=5)
 
 
 def test_lacking():

@@ -33,7 +33,7 @@ class Gate:
         self._is_open = True
 
 
-def test_before_the_head(serve):
+def test_shortened_before_the_response_head(serve):
     """The new end holds for the body that is still to come; what lies behind it is not written."""
     gate = Gate()
     _server, orders = serve(Latency(0.02, gate.now))
@@ -48,7 +48,7 @@ def test_before_the_head(serve):
 
 
 @pytest.mark.parametrize("end", [0, 100])
-def test_before_the_head_to_nothing(serve, end):
+def test_shortened_to_nothing_before_the_response_head(serve, end):
     """Nothing is left to fetch: it is over at once, though the server never answers."""
     _server, orders = serve(NeverAnswer())
     orders.open(100, MIB).shorten(end)
@@ -58,7 +58,7 @@ def test_before_the_head_to_nothing(serve, end):
     assert orders.silent()
 
 
-def test_in_mid_body(serve):
+def test_shortened_in_the_middle_of_the_body(serve):
     """It goes on to the new end, stops there, and drops the rest of the body with its connection."""
     server, orders = serve(Rate(2 * MIB))
     worker = orders.open(0, 3 * MIB)
@@ -78,7 +78,7 @@ def test_in_mid_body(serve):
     assert [one.connection for one in server.requests()] == [1, 2]
 
 
-def test_to_what_is_written_already(serve):
+def test_shortened_below_what_is_written(serve):
     """Where the stream is further, it stays with what it has, and ends though its server has fallen silent."""
     _server, orders = serve(Stall(after=300 * KIB))
     worker = orders.open(0, MIB)
@@ -90,7 +90,7 @@ def test_to_what_is_written_already(serve):
     assert orders.recorded == [(0, 300 * KIB, orders.label)]
 
 
-def test_twice(serve):
+def test_shortened_twice(serve):
     """A lease never becomes longer again."""
     gate = Gate()
     _server, orders = serve(Latency(0.02, gate.now))
@@ -104,7 +104,7 @@ def test_twice(serve):
     assert orders.recorded == [(0, 200 * KIB, orders.label)]
 
 
-def test_at_the_end_of_the_body(serve):
+def test_shortened_at_the_end_of_the_body(serve):
     """An end that is the body's own leaves the connection in order: the next request goes over it."""
     server, orders = serve(Rate(2 * MIB))
     worker = orders.open(0, 300 * KIB)
@@ -119,7 +119,7 @@ def test_at_the_end_of_the_body(serve):
     assert [one.connection for one in server.requests()] == [1, 1]
 
 
-def test_of_one_that_has_ended(serve):
+def test_shortening_an_ended_lease_does_nothing(serve):
     """Its close is its last word."""
     _server, orders = serve()
     worker = orders.open(0, 100 * KIB)
@@ -128,7 +128,7 @@ def test_of_one_that_has_ended(serve):
     assert orders.silent()
 
 
-def test_of_a_whole_stream(serve):
+def test_shortening_a_whole_stream(serve):
     """One stream from 0 writes only the gaps below its new end, and says no size."""
     gate = Gate()
     _server, orders = serve(Latency(0.02, gate.now))
@@ -146,7 +146,7 @@ def test_of_a_whole_stream(serve):
     assert there.count(0) >= MIB - sum(end - start for start, end in ranges)
 
 
-def test_an_early_end_after_it(serve):
+def test_a_body_that_ends_early_after_shortening(serve):
     """A body that breaks before the new end is a failure as ever."""
     _server, orders = serve(Rate(400 * KIB), Drop(after=100 * KIB))
     worker = orders.open(0, MIB)
@@ -158,7 +158,7 @@ def test_an_early_end_after_it(serve):
     assert closed.failure.kind is FailureKind.BROKEN
 
 
-def test_of_a_body_that_tells_no_size(serve):
+def test_shortening_a_body_of_unknown_size(serve):
     """What stops at the new end has not seen the body's own: it says nothing of the file's size."""
     _server, orders = serve(Headers({"Content-Length": None, "Connection": "close"}), Rate(4 * MIB))
     orders.size = None
@@ -174,7 +174,7 @@ def test_of_a_body_that_tells_no_size(serve):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts on how Linux treats a full backlog")
 @pytest.mark.parametrize("mode", Mode)
-def test_while_it_connects(tmp_path, mode):
+def test_shortened_during_the_connect(tmp_path, mode):
     """A thread that sits in a connect, which nothing can wake, keeps neither a shortened lease nor a shut one open."""
     with socket.socket() as listening, socket.socket() as first:
         listening.bind(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ def unheard(error):
     raise error
 
 
-def test_nobody_waits_for_another():
+def test_calls_do_not_wait_for_each_other():
     """Calls that wait for each other all run, also after threads have become idle."""
     pool = Pool("test")
     for count in (1, 5, 3, 9):
@@ -25,7 +25,7 @@ def test_nobody_waits_for_another():
     pool.close()
 
 
-def test_threads_are_kept():
+def test_idle_threads_are_reused():
     """One call after the other goes to the thread that is idle; closing ends it."""
     pool = Pool("test")
     seen: SimpleQueue[threading.Thread] = SimpleQueue()
@@ -40,7 +40,7 @@ def test_threads_are_kept():
     until(lambda: not thread.is_alive())
 
 
-def test_at_most_so_many():
+def test_the_number_of_threads_is_bounded():
     """With a limit the others wait for their turn, in order."""
     pool = Pool("test", 2)
     gate, begun = threading.Event(), SimpleQueue()

@@ -73,7 +73,7 @@ def test_every_mirror_is_used(fault_server, place):
         assert 0 < outcome.sources[port].bytes <= server.body_bytes(port) <= outcome.sources[port].bytes + IN_FLIGHT
 
 
-def test_headers_are_one_sources_own(fault_server, place):
+def test_headers_are_sent_to_their_own_source_only(fault_server, place):
     """What is sent to one source with every request is sent to no other, and shown nowhere."""
     server, what = mirrors(fault_server, 2, Rate(2 * MIB))
     first, second = what.sources
@@ -268,7 +268,7 @@ def test_two_processes_on_one_file(fault_server, place):
     assert place.left == []
 
 
-def test_a_killed_process_is_succeeded(fault_server, place):
+def test_a_run_continues_after_a_killed_process(fault_server, place):
     """Who waits for a process that is killed takes over, and fetches only what it had not recorded."""
     server, _ = mirrors(fault_server, 1, Rate(2 * MIB))
     one, two = start(place, server, wait=True, hold_at=MIB), start(place, server, wait=True)
@@ -468,7 +468,7 @@ def test_a_bug_in_the_store_reaches_the_user(fault_server, place, monkeypatch):
     assert (outcome.error, place.content()) == (None, DATA)
 
 
-def test_progress_is_told(fault_server, place):
+def test_progress_is_reported(fault_server, place):
     """States come in order, bytes only grow, the last word is the whole file."""
     _server, what = mirrors(fault_server, 1, Rate(4 * MIB))
     place.run(what)
@@ -499,7 +499,7 @@ def test_a_low_limit_is_no_stall(fault_server, place):
     assert len(data) <= server.body_bytes() <= len(data) + IN_FLIGHT
 
 
-def test_an_address_that_is_none(fault_server, place):
+def test_a_source_with_an_invalid_address(fault_server, place):
     """A source whose address cannot even be asked fails as a source; the others serve the file."""
     server, _ = mirrors(fault_server, 1)
     bad = ("http://[::1", "http://", "gopher://127.0.0.1", "http://127.0.0.1:99999", "http://a\x00b")
@@ -511,7 +511,7 @@ def test_an_address_that_is_none(fault_server, place):
     assert (outcome.error, place.content()) == (None, DATA)
 
 
-def test_a_caller_that_fails_is_heard(fault_server, place):
+def test_an_exception_of_on_done_ends_the_run(fault_server, place):
     """An exception in ``on_done`` is the caller's bug: it comes out of ``run`` instead of vanishing."""
     _, what = mirrors(fault_server, 1)
     transport = HttpTransport(NetworkSettings())

@@ -59,7 +59,7 @@ def test_a_file_that_vanishes_as_it_is_opened(fault_server, place, tmp_path, mon
 
 
 @pytest.mark.skipif(os.name != "posix", reason="named pipes")
-def test_a_pipe_is_no_file(tmp_path):
+def test_a_pipe_is_not_accepted_as_a_file(tmp_path):
     """Nothing that could keep its reader waiting is read: the mirror lacks that file."""
     os.mkfifo(tmp_path / NAME)
     heads = []
@@ -74,7 +74,7 @@ def test_a_pipe_is_no_file(tmp_path):
     assert heads == [404]
 
 
-def test_who_was_asked_and_kept_silent_is_named(fault_server, place):
+def test_a_source_that_never_answered_is_named(fault_server, place):
     """The give-up comes before any answer: each source is named with what became of it; none is said to be missing."""
     server = fault_server(ports=3)
     server.put(f"/{NAME}", DATA)
@@ -115,7 +115,7 @@ def test_a_stream_that_cannot_be_continued(fault_server, place):
     assert stopped.error.resumable_bytes == place.told.states[-1].done == 0
     assert (stopped.downloaded, stopped.resumed) == (0, 0)
     assert stopped.wasted > 0
-    assert "begins at the first byte" in stopped.error.hint
+    assert "starts from the first byte" in stopped.error.hint
     assert PartStore(place.folder / ".resume-dl").unfinished() == []
 
 

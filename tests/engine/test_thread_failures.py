@@ -30,7 +30,7 @@ def guard():
 
 
 @pytest.mark.parametrize("error", [KeyError, SystemExit])
-def test_a_thread_delivers_what_it_ends_with(error):
+def test_a_thread_reports_the_exception_that_ends_it(error):
     """Any exception, also one that would only end the thread."""
     heard: SimpleQueue[BaseException] = SimpleQueue()
 
@@ -42,7 +42,7 @@ def test_a_thread_delivers_what_it_ends_with(error):
 
 
 @pytest.mark.parametrize("error", [KeyError, SystemExit])
-def test_a_call_that_raises_is_told_and_its_thread_goes_on(error):
+def test_an_exception_of_a_call_is_reported_and_its_thread_continues(error):
     """With one thread at most, the next call is served by the same one."""
     pool, heard, served = Pool("test", 1), SimpleQueue(), SimpleQueue()
 
@@ -56,7 +56,7 @@ def test_a_call_that_raises_is_told_and_its_thread_goes_on(error):
     pool.close()
 
 
-def test_a_thread_that_cannot_be_started_is_told(monkeypatch):
+def test_a_thread_that_cannot_be_started_is_reported(monkeypatch):
     """The caller hears it where it hears of the call's own failures, and nowhere else."""
 
     def none_left(*_: object, **__: object) -> None:

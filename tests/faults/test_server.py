@@ -105,7 +105,7 @@ def test_a_good_mirror(server):
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-def test_drops_after_exactly_so_many_bytes(server, how):
+def test_the_connection_drops_after_an_exact_number_of_bytes(server, how):
     """Every byte before the drop arrives, none after it."""
     server.always(0, Drop(after=100_001, how=how))
     body, ended = read_until_error(server)
@@ -121,7 +121,7 @@ def test_stalls_and_silence(server):
     assert [one.ended for one in server.requests()] == ["stall", "silent"]
 
 
-def test_lies_about_ranges(server):
+def test_wrong_ranges(server):
     """200 for 206, shifted starts (header only, or bytes too), another total, 416 always, multipart."""
     steps = [
         IgnoreRange(),
@@ -154,7 +154,7 @@ def test_ranges_refused_and_the_whole_given(server):
     assert read_until_error(server) == (DATA[:70], "fin")
 
 
-def test_lies_about_the_body(server):
+def test_wrong_bodies(server):
     """Pages, encodings, flipped bytes, other lengths."""
     server.script(0, [Page(), Page(403), Gzip(), Flip(0, 15), WrongContentLength(-3), Truncate(12)])
     portal, block, packed, flipped, short, truncated = (ask(server, start=10, end=20) for _ in range(6))
@@ -166,7 +166,7 @@ def test_lies_about_the_body(server):
     assert (truncated[1]["Content-Range"], truncated[2]) == ("bytes 10-11/12", DATA[10:12])
 
 
-def test_scripts_go_on_step_by_step_for_each_port_and_path(server):
+def test_scripts_advance_separately_for_each_port_and_path(server):
     """k times then fine; a port's script does not concern another port; Retry-After as seconds and as a date."""
     server.put("/b", b"b")
     server.script(0, [*times(2, Status(503, retry_after=2)), Status(429, retry_after=30, as_date=True), Ok()])

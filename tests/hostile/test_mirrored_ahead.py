@@ -165,7 +165,7 @@ def world(honest: tuple[Path, Mapping[str, Any]], tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lying_mirrors_records_never_come(world: World, lie: str, place: str) -> None:
+def test_a_lying_mirrors_records_are_never_used(world: World, lie: str, place: str) -> None:
     brought, client, noarch = world.bring(NAMES[place], lie, names=("appp" if lie == "typo" else "app",))
     assert brought.missed == []
     assert client.own == noarch.own == []
@@ -219,11 +219,11 @@ def test_the_next_mirrors_are_asked_where_the_first_do_not_answer(world: World) 
     brought, client, _ = world.bring(NAMES["first"])
     assert client.mirrors == []
     assert [each.note for each in brought.missed] == [
-        "of its mirrors fine alone has given an index, which is not enough"
+        "only fine of its mirrors has supplied an index, which is not enough"
     ] * 2
 
 
-def test_mirrors_without_the_current_index_give_the_whole(world: World) -> None:
+def test_mirrors_without_current_repodata_supply_the_whole_index(world: World) -> None:
     world.server.always(None, Status(404), path="*current_repodata*")
     world.server.always(AUTHORITY, Status(500))
     _, client, noarch = world.bring(("good", "fine"), filename="current_repodata.json")
@@ -276,7 +276,7 @@ def test_a_mirror_that_the_user_names_decides(world: World) -> None:
     assert (client.mirrors, len(client.own)) == ([], 1)  # the client's own server, with its validators
 
 
-def test_a_channel_with_a_login_has_one_place(world: World) -> None:
+def test_a_channel_with_a_login_has_no_mirrors(world: World) -> None:
     """Even where the user's own table has mirrors of it."""
     world.bring(("good", "fine"))
     before = len(world.asked("good"))

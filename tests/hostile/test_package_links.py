@@ -7,7 +7,6 @@ import importlib.util
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tarfile
@@ -25,7 +24,7 @@ from resume_dl.demo.package import PackageSpec, index_json
 from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="making symbolic links takes a privilege on Windows")
 
@@ -58,7 +57,7 @@ def write_archive(path: Path, links: dict[str, str]) -> Artifact:
 
 def unpacked(pkgs: Path) -> Path:
     """An extraction folder with a package in it, as unpacking leaves it."""
-    folder = extraction_folder(pkgs, artifact()) / "package"
+    folder = extraction_folder(pkgs) / "package"
     (folder / "info").mkdir(parents=True)
     (folder / "info" / "index.json").write_text(INDEX)
     (folder / "info" / "files").write_text("")
@@ -142,6 +141,8 @@ print(is_whole(Path(sys.argv[1])))
 
 
 def limited() -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
@@ -185,11 +186,11 @@ def test_the_first_look_of_the_plugin_does_not_wait_for_a_pipe(tmp_path: Path) -
     class Record(dict[str, str]):
         fn = "evil-1-0.conda"
 
-    place = Path(resume_dl.__file__).parent / "conda_plugin" / "glance.py"  # its package imports conda
-    spec = importlib.util.spec_from_file_location("glance", place)
+    place = Path(resume_dl.__file__).parent / "conda_plugin" / "cache_check.py"  # its package imports conda
+    spec = importlib.util.spec_from_file_location("cache_check", place)
     assert spec is not None
     assert spec.loader is not None
-    glance = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(glance)
+    cache_check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cache_check)
     record = Record(url="https://conda.example/linux-64/evil-1-0.conda", sha256=SHA256)
-    assert glance.unsettled([record], [str(tmp_path)]) == [record]
+    assert cache_check.uncached([record], [str(tmp_path)]) == [record]

@@ -180,7 +180,7 @@ def test_the_authority_is_silent(world: World, row: str, position: str) -> None:
 def test_the_authority_is_silent_and_the_mirror_alone(world: World, row: str) -> None:
     """Exit 6 with the way out, until the user names the mirror: then its page counts, and this is said."""
     name = lie(world, row)
-    with pytest.raises(ChannelUnavailableError, match="only one mirror, evil, answers") as caught:
+    with pytest.raises(ChannelUnavailableError, match="only one mirror, evil, has answered") as caught:
         world.catalogue("alone", unreachable=True).project(0, name)
     assert "--index-from" in caught.value.hint
     assert "evil" not in caught.value.hint
@@ -285,13 +285,13 @@ def test_metadata_that_a_named_mirror_gave_is_not_used_without_the_name(world: W
     assert pages.kept_metadata(replace(wheel, metadata={"sha256": EVIL})) is None
 
 
-def test_an_index_over_plain_http_is_said_once() -> None:
+def test_an_index_over_plain_http_is_reported_once() -> None:
     said: list[str] = []
     notes = IndexNotes(lambda text, _: said.append(text))
     for url in ("http://10.0.0.7/simple", "http://127.0.0.1:1/simple", "https://10.0.0.7/simple") * 2:
         index = RedactedUrl(url)
         notes.add(index, Source("upstream", index), Vouched.AUTHORITY)
-    assert said == ["10.0.0.7 is asked for an index over plain http: others on the way can change it"]
+    assert said == ["the index of 10.0.0.7 comes over plain http, so it can be altered on the way"]
 
 
 def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
@@ -324,10 +324,10 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
     assert caught.value.exit_code == 6
-    assert "evil and twin, which answer for it, are one operator's" in caught.value.message
+    assert "evil and twin, have the same operator" in caught.value.message
 
 
-def test_nor_for_a_page_that_is_not_there(world: World) -> None:
+def test_a_redirecting_mirror_is_no_second_witness_for_a_missing_page(world: World) -> None:
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/other/"), path="/twin/other/")
     world.server.always(0, NeverAnswer())
     reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
@@ -337,7 +337,7 @@ def test_nor_for_a_page_that_is_not_there(world: World) -> None:
     assert caught.value.exit_code == 6
 
 
-def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
+def test_a_redirecting_mirror_is_no_second_witness_for_metadata(world: World, tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, "demo", "1.0")
     world.server.put(f"/evil/f/{wheel.filename}", wheel.path.read_bytes())
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/f/{wheel.filename}"), path="/twin/f/*")
@@ -346,7 +346,7 @@ def test_nor_for_metadata(world: World, tmp_path: Path) -> None:
     )
     sources = WheelSources(twins(world), file)
     assert [source.mirror for source in sources.carriers()] == ["evil", "twin", "upstream"]
-    with pytest.raises(Unanswered, match="two of different operators"):
+    with pytest.raises(Unanswered, match="two mirrors of different operators"):
         read_metadata(file, sources, Reader(world.transport))
     world.server.put(f"/twin/f/{wheel.filename}", wheel.path.read_bytes())
     world.server.always(1, Ok(), path="/twin/f/*")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl import fs
-from resume_dl.caches.conda.extraction_folders import ASIDE, remove, sweep
+from resume_dl.caches.conda.extraction_folders import REPLACED, remove, sweep
 from resume_dl.fs import regular, removal
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
@@ -120,7 +120,7 @@ def test_a_tree_of_any_depth(tmp_path: Path) -> None:
 
 
 @needs_users
-def test_what_cannot_be_removed_is_told_and_the_rest_goes() -> None:
+def test_unremovable_files_are_reported_and_the_rest_is_removed() -> None:
     """Another user's folder stays; what lies beside it does not."""
     with common_folder() as common:
         place = common / "tree"
@@ -135,12 +135,12 @@ def test_what_cannot_be_removed_is_told_and_the_rest_goes() -> None:
         assert [path.name for path in place.rglob("*")] == ["theirs", "file"]
 
 
-def test_what_was_put_aside_is_swept_without_following_links(tmp_path: Path) -> None:
+def test_replaced_folders_are_removed_without_following_links(tmp_path: Path) -> None:
     """A package with a read-only folder of links: the next run sweeps it."""
     elsewhere = precious(tmp_path / "elsewhere")
     (tmp_path / FOLDER).mkdir(mode=0o700)
-    tree(tmp_path / FOLDER / f"{ASIDE}0", elsewhere)
-    (tmp_path / FOLDER / f"{ASIDE}1").symlink_to(elsewhere)
+    tree(tmp_path / FOLDER / f"{REPLACED}0", elsewhere)
+    (tmp_path / FOLDER / f"{REPLACED}1").symlink_to(elsewhere)
     sweep(tmp_path)
     assert list((tmp_path / FOLDER).iterdir()) == []
     assert is_untouched(elsewhere)

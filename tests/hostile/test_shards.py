@@ -41,7 +41,7 @@ def swap(folder: Path, archives: Mapping[str, Mapping[str, Any]], served: Mappin
 
 
 @pytest.mark.parametrize("lacking", [False, True], ids=["authority-has-them", "authority-lost-them"])
-def test_carriers_that_swap_shards_are_never_believed(shard_user: ShardUser, lacking: bool) -> None:
+def test_carriers_with_wrong_shards_are_rejected(shard_user: ShardUser, lacking: bool) -> None:
     for mirror in (1, 2):
         for subdir, archives in (("linux-64", LINUX), ("noarch", NOARCH)):
             swap(shard_user.of.root(mirror) / subdir, archives, altered(archives))

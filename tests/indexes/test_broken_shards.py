@@ -58,7 +58,7 @@ def bring(reader: Reader, server: FaultServer, ports: Sequence[int] = (0,)) -> t
     return reader.ask(sources, lambda source: reader.hashed(source, file), tries=10), file
 
 
-def test_a_shard_longer_than_any_answer_comes(server: FaultServer, reader: Reader, tmp_path: Path) -> None:
+def test_a_shard_is_completed_over_several_broken_answers(server: FaultServer, reader: Reader, tmp_path: Path) -> None:
     """Each byte about once, with more breaks than a source has tries."""
     assert len(SHARD) > 10 * BREAK
     server.always(0, OFF)
@@ -77,7 +77,7 @@ def test_a_shard_longer_than_any_answer_comes(server: FaultServer, reader: Reade
     assert opened.downloaded == server.body_bytes()
 
 
-def test_another_source_goes_on_where_one_broke(server: FaultServer, reader: Reader) -> None:
+def test_another_source_resumes_a_broken_shard(server: FaultServer, reader: Reader) -> None:
     server.script(0, [OFF, Status(404)])
     data, file = bring(reader, server, (0, 1))
     assert data == SHARD
@@ -97,7 +97,7 @@ def test_another_source_goes_on_where_one_broke(server: FaultServer, reader: Rea
     ids=["200", "416", "header", "header and body", "total"],
 )
 @pytest.mark.parametrize("ports", [(0,), (0, 1)], ids=["alone", "beside another"])
-def test_a_lie_about_a_range_does_no_harm(
+def test_a_wrong_content_range_is_harmless(
     server: FaultServer, reader: Reader, lie: tuple[Behaviour, ...], ports: tuple[int, ...]
 ) -> None:
     """One answer that comes whole is enough, as for a source that is never asked for a range."""
@@ -106,14 +106,14 @@ def test_a_lie_about_a_range_does_no_harm(
     assert bring(reader, server, ports)[0] == SHARD
 
 
-def test_the_whole_file_in_the_place_of_a_range_is_used(server: FaultServer, reader: Reader) -> None:
+def test_a_whole_file_instead_of_a_range_is_used(server: FaultServer, reader: Reader) -> None:
     """It is not asked for once more."""
     server.script(0, [OFF, IgnoreRange(), Status(404)])
     assert bring(reader, server)[0] == SHARD
     assert server.body_bytes() <= BREAK + len(SHARD)
 
 
-def test_wrong_bytes_in_a_range_are_forgotten(server: FaultServer, reader: Reader) -> None:
+def test_wrong_bytes_in_a_range_are_discarded(server: FaultServer, reader: Reader) -> None:
     """Ranges of wrong bytes, and the whole file as it should be: it comes as soon as one whole answer does."""
     wrong: Step = (_OnlyRanges(Flip(len(SHARD) - 1)),)
     server.script(0, [OFF, wrong, OFF, wrong, OFF, wrong])
@@ -121,7 +121,7 @@ def test_wrong_bytes_in_a_range_are_forgotten(server: FaultServer, reader: Reade
     assert server.body_bytes() <= 4 * len(SHARD)
 
 
-def test_a_source_of_wrong_bytes_spoils_those_of_others_once(server: FaultServer, reader: Reader) -> None:
+def test_wrong_bytes_spoil_a_shard_only_once(server: FaultServer, reader: Reader) -> None:
     """It gave the first bytes, and breaks off for ever; the other breaks off as well, and gets there."""
     server.always(0, Flip(0), OFF)
     server.always(1, OFF)
@@ -130,7 +130,7 @@ def test_a_source_of_wrong_bytes_spoils_those_of_others_once(server: FaultServer
     assert server.body_bytes() <= 4 * len(SHARD)
 
 
-def test_a_file_of_other_bytes_is_given_up(server: FaultServer, reader: Reader) -> None:
+def test_a_file_with_the_wrong_digest_is_given_up(server: FaultServer, reader: Reader) -> None:
     """However it comes: in one answer, or in many."""
     server.always(0, Flip(0))
     server.always(1, Flip(1), OFF)

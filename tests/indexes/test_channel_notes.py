@@ -30,15 +30,15 @@ def said(base: str, *, offline: bool = False, vouched: Vouched = Vouched.AUTHORI
 
 def test_an_authority_over_plain_http_is_named_once():
     (line,) = said("http://10.0.0.7/lab")
-    assert line == "the index of lab comes from 10.0.0.7 over plain http, where it can be altered on the way"
+    assert line == "the index of lab comes from 10.0.0.7 over plain http, so it can be altered on the way"
 
 
 @pytest.mark.parametrize("base", ["https://10.0.0.7/lab", "http://127.0.0.1:8080/lab", "http://localhost/lab"])
-def test_others_are_not(base):
+def test_https_and_loopback_authorities_are_not_reported(base):
     """The plain http of a mirror counts for nothing: its index does not decide."""
     assert said(base) == []
 
 
-def test_nor_is_what_was_not_asked():
+def test_an_authority_that_was_not_asked_is_not_reported():
     assert said("http://10.0.0.7/lab", offline=True) == []
     assert said("http://10.0.0.7/lab", vouched=Vouched.NAMED) == ["index of lab from one, as --index-from says"]

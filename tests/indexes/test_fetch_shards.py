@@ -40,7 +40,7 @@ def test_config_toml_may_leave_shards_out(shard_user: ShardUser) -> None:
     assert shard_user.asked() == {"repodata.json.zst"}
 
 
-def test_nothing_is_left_of_what_the_solver_read(shard_user: ShardUser) -> None:
+def test_temporary_files_for_the_solver_are_removed(shard_user: ShardUser) -> None:
     assert shard_user.fetch("app").code == 0
     kept = shard_user.own["cache"] / "repodata" / "shards"
     assert {path.suffix for path in kept.iterdir()} == {".zst", ".index"}
@@ -77,18 +77,18 @@ def test_a_new_package_is_found_in_an_index_that_was_fresh(shard_user: ShardUser
     assert not WHOLE & shard_user.asked()
 
 
-def test_offline_solves_by_what_is_kept(shard_user: ShardUser) -> None:
+def test_offline_solves_with_kept_shards(shard_user: ShardUser) -> None:
     online = shard_user.fetch("app")
     shard_user.of.nginx.reset_log()
     offline = shard_user.fetch("app", "--offline")
     assert shard_user.chosen(offline) == shard_user.chosen(online)
     missing = shard_user.fetch("other", "--offline")
     assert missing.code != 0
-    assert "fetched before" in missing.report["error"]["message"]
+    assert "lack packages" in missing.report["error"]["message"]
     assert shard_user.of.nginx.requests() == []
 
 
-def test_an_environment_that_exists(shard_user: ShardUser) -> None:
+def test_an_existing_environment(shard_user: ShardUser) -> None:
     """What is installed is followed too, and what it depends on, though nobody asks for it."""
     meta = shard_user.folder / "env" / "conda-meta"
     meta.mkdir(parents=True)

@@ -46,13 +46,13 @@ def without(*keys: str, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in {**BASE, **changes}.items() if key not in keys}
 
 
-def test_what_two_operators_state_alike_is_there_as_they_state_it(tmp_path: Path) -> None:
+def test_records_of_two_operators_are_merged_unchanged(tmp_path: Path) -> None:
     records, merged = merge(tmp_path, {FILE: BASE}, {FILE: BASE})
     assert records == {FILE: BASE}
     assert (merged.records, merged.unstated, merged.contradicted) == (1, 0, ())
 
 
-def test_the_order_of_keys_and_blanks_say_nothing(tmp_path: Path) -> None:
+def test_key_order_and_whitespace_do_not_matter(tmp_path: Path) -> None:
     other = json.dumps({"packages.conda": {FILE: dict(reversed(BASE.items()))}}, indent=4).encode()
     assert merge(tmp_path, {FILE: BASE}, other)[0] == {FILE: BASE}
 
@@ -82,7 +82,7 @@ def test_the_order_of_keys_and_blanks_say_nothing(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_what_differs_is_left_out(tmp_path: Path, theirs: dict[str, Any], first: bool) -> None:
+def test_differing_records_are_left_out(tmp_path: Path, theirs: dict[str, Any], first: bool) -> None:
     indexes = [{FILE: theirs}, {FILE: BASE}] if first else [{FILE: BASE}, {FILE: theirs}]
     records, merged = merge(tmp_path, *indexes)
     assert records == {}
@@ -90,27 +90,27 @@ def test_what_differs_is_left_out(tmp_path: Path, theirs: dict[str, Any], first:
     assert lacking([merged], ["app"]) == {"app"}
 
 
-def test_what_only_one_says_of_a_record_is_left_out_of_it(tmp_path: Path) -> None:
+def test_members_that_one_mirror_states_are_left_out_of_a_record(tmp_path: Path) -> None:
     mine = without(license="MIT", timestamp=99_000_000_000_000, url="http://trojan.example/app-1.0-0.conda")
     records, _ = merge(tmp_path, {FILE: mine}, {FILE: without(timestamp=1)})
     assert records == {FILE: BASE}
 
 
-def test_a_key_that_stands_twice_in_one_record_is_written_once(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_written_once(tmp_path: Path) -> None:
     text = json.dumps({"packages.conda": {FILE: BASE}}).replace('"name"', f'"sha256": "{OTHER}", "name"', 1)
     records, _ = merge(tmp_path, text.encode(), {FILE: BASE})
     assert records == {FILE: BASE}
     assert OTHER not in (tmp_path / "merged.json").read_text()
 
 
-def test_a_place_of_the_files_is_no_mirrors_to_say(tmp_path: Path) -> None:
+def test_base_url_of_mirrors_is_ignored(tmp_path: Path) -> None:
     index = {"info": {"subdir": "linux-64", "base_url": "http://trojan.example/"}, "packages.conda": {FILE: BASE}}
     records, _ = merge(tmp_path, json.dumps(index).encode(), {FILE: BASE})
     assert FILE in records
 
 
 @pytest.mark.parametrize("liar", [0, 1, 2])
-def test_another_digest_leaves_it_out_whoever_states_it(tmp_path: Path, liar: int) -> None:
+def test_a_file_with_conflicting_digests_is_left_out(tmp_path: Path, liar: int) -> None:
     """Two that agree do not outvote a third: ``fetch`` ends with exit code 4 there."""
     indexes: list[dict[str, Any] | bytes] = [{FILE: BASE}] * 3
     indexes[liar] = {FILE: without(sha256=OTHER)}
@@ -129,7 +129,7 @@ def test_two_of_three_are_enough(tmp_path: Path, silent: int) -> None:
     assert lacking([merged], ["app", "appp", "other"]) == {"appp"}
 
 
-def test_what_a_package_depends_on_counts_in_whatever_index_it_is(tmp_path: Path) -> None:
+def test_dependencies_are_followed_across_indexes(tmp_path: Path) -> None:
     """The dependencies of records that are agreed on, and theirs; not those of records that one mirror states alone."""
 
     def index(*records: tuple[str, str]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_what_a_package_depends_on_counts_in_whatever_index_it_is(tmp_path: Path
     assert lacking([first, second], []) == frozenset()
 
 
-def test_two_mirrors_of_one_operator_are_one(tmp_path: Path) -> None:
+def test_two_mirrors_of_one_operator_count_as_one(tmp_path: Path) -> None:
     assert merge(tmp_path, {FILE: BASE}, {FILE: BASE}, operators="aa")[0] == {}
     assert merge(tmp_path, {FILE: BASE}, {FILE: BASE}, {FILE: BASE}, operators="aab")[0] == {FILE: BASE}
 
@@ -170,7 +170,7 @@ def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> N
         merge(tmp_path, {FILE: BASE}, text)
 
 
-def test_a_name_that_is_a_key_very_often_takes_no_longer(tmp_path: Path) -> None:
+def test_many_duplicate_keys_take_linear_time(tmp_path: Path) -> None:
     many = b'{"packages.conda":{' + b",".join([b'"%s":{"a":"%s"}' % (FILE.encode(), b"x" * 80)] * 200_000) + b"}}"
     assert merge(tmp_path, many, {FILE: BASE})[0] == {}
 
@@ -203,7 +203,7 @@ def test_an_index_of_other_names_is_refused(tmp_path: Path) -> None:
         merge(tmp_path, b'{"packages.conda":{"1a":0}}', {FILE: BASE})
 
 
-def test_a_stop_ends_it_in_the_middle(tmp_path: Path) -> None:
+def test_a_merge_can_be_cancelled(tmp_path: Path) -> None:
     """Mirrors can make it last as long as they like."""
     index = {f"app-{number}-0.conda": {**BASE, "version": f"{number}"} for number in range(5000)}
     copies = []
@@ -241,7 +241,7 @@ def peak(folder: Path, *indexes: bytes) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("value", [b"0", b"[]", b'""', b"null"])
-def test_what_is_no_record_is_refused_at_the_first(tmp_path: Path, value: bytes) -> None:
+def test_the_first_value_that_is_not_a_record_is_refused(tmp_path: Path, value: bytes) -> None:
     """And not once a million of them are in memory."""
     junk = b",".join(b'"%d.conda":%s' % (number, value) for number in range(500_000))
     most, said = peak(tmp_path, b'{"packages.conda":{' + junk + b"}}")

@@ -64,12 +64,12 @@ def test_two_operators(one, other):
     assert not are_one(one, other)
 
 
-def test_what_two_have_in_common_with_a_third_they_have_in_common():
+def test_shared_marks_are_transitive():
     middle = mirror("m", "https://mirrors.b.test/x", home="https://a.test")
     assert are_one(mirror("a", "https://a.test/x"), middle, mirror("b", "https://b.test/x"))
 
 
-def test_a_retired_entry_counts_too():
+def test_a_retired_mirror_counts_for_its_operator():
     former = Mirror("former", status="retired", operator="k", carries={"conda:old": "https://a.test/old"})
     assert are_one(mirror("a", "https://a.test/x"), former, mirror("b", "https://b.test/x", operator="k"))
 
@@ -99,7 +99,7 @@ def test_the_shipped_table():
     assert one == {("tuna", "ustc"), ("tuna", "bfsu"), ("ustc", "bfsu")}
 
 
-def test_a_folder_is_a_place_of_its_own():
+def test_a_local_folder_is_its_own_operator():
     table = MirrorTable({ORIGIN: "file:///srv/lab"}, (mirror("a", "file:///mnt/lab"),))
     sources = [Source("upstream", RedactedUrl("file:///srv/lab")), Source("a", RedactedUrl("file:///mnt/lab"))]
     assert [operators_of(source, table) for source in sources] == [{"upstream"}, {"a"}]
@@ -115,7 +115,7 @@ def test_how_many_answers_are_independent():
     assert independent([a, b, c, a]) == 3
 
 
-def test_a_redirect_to_a_host_that_many_use_may_lead_to_any_of_them() -> None:
+def test_a_redirect_to_a_shared_host_may_be_any_customers() -> None:
     mirrors = (mirror("a", "https://github.com/evil/lab"), mirror("b", "https://b.example/lab"))
     table = MirrorTable({ORIGIN: "https://origin.example/lab"}, mirrors)
     one, other = (Source(each.name, RedactedUrl(each.carries[ORIGIN])) for each in mirrors)

@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_rattler_writes(root: Path) -> None:
+def test_a_shard_index_written_by_rattler_is_read(root: Path) -> None:
     index_fs = pytest.importorskip("rattler.index.index").index_fs
     asyncio.run(index_fs(root, write_zst=False, write_shards=True))
     assert_same_records(root)

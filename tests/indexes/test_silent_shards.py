@@ -45,7 +45,7 @@ def sources(subdir: str, *, carried: bool) -> ShardSources:
 
 
 @pytest.mark.parametrize("carried", [True, False])
-def test_a_silent_authority_is_asked_in_a_hurry_and_once(tmp_path: Path, carried: bool) -> None:
+def test_a_silent_authority_is_asked_once_with_a_short_time_limit(tmp_path: Path, carried: bool) -> None:
     """Its next subdir, and then its whole index, do not wait for it again, where a carrier can answer instead."""
     patient, hurried, network = Silent(), Silent(), Reachability()
     fetcher = ShardFetcher(patient, ShardStore(tmp_path), Heard(), hurried=hurried, network=network)
@@ -62,7 +62,7 @@ def test_a_silent_authority_is_asked_in_a_hurry_and_once(tmp_path: Path, carried
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, DEFAULTS.authority_give_up), (5.0, 5.0)])
-def test_the_patience_of_a_command(
+def test_the_time_limits_of_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None, expected: float
 ) -> None:
     """The same as for whole indexes, or what the user allows, if that is less."""

@@ -36,7 +36,7 @@ def test_the_same_record():
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
-def test_a_digest_that_the_witness_lacks_is_the_leading_index_s_word_alone(kind):
+def test_a_digest_that_the_witness_lacks_is_unconfirmed(kind):
     """It may be the one that is verified: md5 that agree vouch for no sha256."""
     assert compare(ARTIFACT, {**RECORD, kind: None}) is Stated.ABSENT
     assert compare(replace(ARTIFACT, **{kind: None}), RECORD) is Stated.ALIKE
@@ -60,11 +60,11 @@ def test_another_digest(kind):
         ("python_site_packages_path", "../../home"),
     ],
 )
-def test_what_solvers_and_installers_act_on(key, value):
+def test_fields_that_solvers_and_installers_use_must_agree(key, value):
     """These bring other packages, or link files elsewhere."""
     assert compare(ARTIFACT, {**RECORD, key: value}) is Stated.ABSENT
 
 
-def test_the_pip_that_conda_adds_to_python_is_no_difference():
+def test_the_pip_that_conda_adds_to_python_is_ignored():
     depends = [*RECORD["depends"], "pip"]
     assert compare(replace(ARTIFACT, record={**RECORD, "depends": depends}), RECORD) is Stated.ALIKE

@@ -20,8 +20,6 @@ from support.condas_lock import another_conda_works_on
 from support.fetching import TIMEOUT, User
 
 MIB = 1 << 20
-SPARE = MIB
-"""What may be under way twice when an idle connection takes over from another."""
 WANTED = ("pytorch=1.7", "--no-deps", "--json")
 
 
@@ -60,6 +58,19 @@ def fetched(server):
     return server.body_bytes(path="*.conda") + server.body_bytes(path="*.bz2")
 
 
+def assert_fetched_from(offset, done, package, requests):
+    """Only bytes from ``offset`` on were asked for, and each counts once.
+
+    What the kernel buffers of a connection that is closed early depends on the machine's speed: it is not counted.
+    """
+    assert done.report["totals"]["resumed"] == offset
+    assert done.report["totals"]["downloaded"] == package.size - offset
+    archive = [request for request in requests if request.path.endswith(package.filename)]
+    assert archive
+    for request in archive:
+        assert int(request.range.removeprefix("bytes=").partition("-")[0]) >= offset
+
+
 def run(user, torch):
     done = user.fetch(*WANTED)
     assert done.code == 0, done.err
@@ -68,7 +79,7 @@ def run(user, torch):
 
 
 @pytest.mark.conda
-def test_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp_path):
+def test_the_partial_of_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp_path):
     """A real conda, killed while it downloads, has left a .partial: fetch asks for what is missing and no more."""
     served = fault_server()
     served.mount(offer.root)
@@ -85,13 +96,12 @@ def test_a_killed_conda_is_continued(test_conda, offer, torch, fault_server, tmp
         conda.kill()
     had = partial.stat().st_size
     assert had < torch.size
-    before = fetched(served)
+    by_conda = len(served.requests())
     user = User(tmp_path / "user", pkgs=test_conda.pkgs)
     user.mirrors(one=served.base(0))
     done = user.fetch(*WANTED)
     assert done.code == 0, done.err
-    assert torch.size - had <= fetched(served) - before <= torch.size - had + SPARE
-    assert done.report["totals"]["resumed"] == had
+    assert_fetched_from(had, done, torch, served.requests()[by_conda:])
     assert not partial.exists()
     assert (test_conda.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()
 
@@ -102,15 +112,14 @@ def test_a_prefix_is_continued(user, server, torch, extract):
     partial = left_by_conda(user, torch, torch.path.read_bytes()[: 4 * MIB])
     done = user.fetch(*WANTED, *([] if extract else ["--no-extract"]))
     assert done.code == 0, done.err
-    assert fetched(server) <= torch.size - 4 * MIB + SPARE
-    assert done.report["totals"]["resumed"] == 4 * MIB
-    assert "that conda had" in done.err
+    assert_fetched_from(4 * MIB, done, torch, server.requests())
+    assert "that conda downloaded" in done.err
     assert not partial.exists()
     assert (user.pkgs / torch.filename).read_bytes() == torch.path.read_bytes()
     assert list((user.pkgs / FOLDER).iterdir()) == []
 
 
-def test_a_whole_one_needs_no_server(user, server, torch):
+def test_a_complete_partial_needs_no_server(user, server, torch):
     """A .partial with every byte, which conda had not renamed yet: verified, nothing is downloaded."""
     left_by_conda(user, torch, torch.path.read_bytes())
     run(user, torch)
@@ -118,7 +127,7 @@ def test_a_whole_one_needs_no_server(user, server, torch):
 
 
 @pytest.mark.parametrize("case", ["page", "other format", "longer", "link", "zeros", "short"])
-def test_what_is_no_prefix_is_left_alone(user, server, torch, case):
+def test_a_partial_that_does_not_begin_the_package_is_not_touched(user, server, torch, case):
     """A page, another format, more bytes than the package has, a link: not taken, not removed, and no harm done."""
     data = torch.path.read_bytes()
     contents = {
@@ -140,7 +149,7 @@ def test_what_is_no_prefix_is_left_alone(user, server, torch, case):
     assert partial.is_symlink() if case == "link" else partial.read_bytes() == contents[case]
 
 
-def test_wrong_members_are_not_taken(user, server, torch):
+def test_members_with_wrong_checksums_are_not_copied(user, server, torch):
     """From the first member of a .conda whose CRC is wrong on nothing is taken: it would only be thrown away later."""
     data = bytearray(torch.path.read_bytes())
     with zipfile.ZipFile(torch.path) as archive:
@@ -154,14 +163,13 @@ def test_wrong_members_are_not_taken(user, server, torch):
     assert done.report["totals"]["resumed"] == 0
 
 
-def test_zeros_of_a_power_cut_are_not_taken(user, server, torch):
+def test_zeros_after_a_power_cut_are_not_copied(user, server, torch):
     """Where a crash has left zeros, the prefix ends: all before is kept, all behind is fetched."""
     data = bytearray(torch.path.read_bytes()[: 4 * MIB])
     data[2 * MIB :] = bytes(2 * MIB)
     left_by_conda(user, torch, bytes(data))
     done = run(user, torch)
-    assert done.report["totals"]["resumed"] == 2 * MIB
-    assert fetched(server) <= torch.size - 2 * MIB + SPARE
+    assert_fetched_from(2 * MIB, done, torch, server.requests())
 
 
 def damaged(torch, *, at=MIB, count=4 * MIB):
@@ -215,7 +223,7 @@ def artifact_of(user, torch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fcntl")
-def test_a_file_that_a_conda_writes_is_left_alone(user, server, torch):
+def test_a_file_that_conda_is_writing_is_not_touched(user, server, torch):
     """While another process holds conda's lock its .partial is neither read nor removed, and we go our own way."""
     prefix = torch.path.read_bytes()[: 4 * MIB]
     partial = left_by_conda(user, torch, prefix)
@@ -226,7 +234,7 @@ def test_a_file_that_a_conda_writes_is_left_alone(user, server, torch):
     assert partial.read_bytes() == prefix
 
 
-def test_what_we_have_ourselves_comes_first(user, server, torch):
+def test_our_own_part_file_has_precedence(user, server, torch):
     """A part file of ours with more bytes is not touched by conda's; one with fewer gets only what it lacks."""
     data = torch.path.read_bytes()
     artifact = artifact_of(user, torch)
@@ -282,5 +290,4 @@ def test_a_tar_bz2_is_continued(user, server, tmp_path, torch):
     left_by_conda(user, package, package.path.read_bytes()[: 2 * MIB])
     done = user.fetch("old", "--no-deps", "--json")
     assert done.code == 0, done.err
-    assert done.report["totals"]["resumed"] == 2 * MIB
-    assert fetched(server) <= package.size - 2 * MIB + SPARE
+    assert_fetched_from(2 * MIB, done, package, server.requests())

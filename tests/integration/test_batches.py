@@ -106,7 +106,7 @@ def test_all_are_resolved_and_planned_before_one_is_fetched():
 @pytest.mark.parametrize(
     ("options", "error"), [({"error": PackageNotFoundError("b")}, PackageNotFoundError), ({"free": 1}, OutOfSpaceError)]
 )
-def test_what_is_refused_ends_the_run_closed(options, error):
+def test_a_refused_request_closes_every_batch(options, error):
     """An error of a step is raised, after every batch was closed; nothing of the refused one was fetched."""
     log = []
     with pytest.raises(error):
@@ -129,7 +129,7 @@ def test_a_dry_run_changes_nothing():
     assert not [row for row in log if row[0] == "fetch" or row[1:] == ("begin",)]
 
 
-def test_a_newer_index_is_asked_for_once():
+def test_a_newer_index_is_requested_once():
     """What it names takes the place of what could not be had; the second round ends whatever comes of it."""
     log = []
     result = run([Recorded(log, "a", newer="a-newer")], RunResult("test"))

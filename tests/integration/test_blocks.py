@@ -56,7 +56,7 @@ def run_blocked(user, server):
     return done
 
 
-def test_a_blocked_mirror_is_left_alone_for_a_day(user, server, offer):
+def test_a_blocked_mirror_is_not_contacted_for_a_day(user, server, offer):
     """The first run survives and says so; the next makes no request to it, and says which, since and until when."""
     first = run_blocked(user, server)
     assert "strict" in first.err
@@ -86,7 +86,7 @@ def test_mirrors_list_shows_the_block(user, server):
     assert user.run("mirrors", "list", *table).out.count("has blocked this machine since") == 1
 
 
-def test_the_user_may_ask_it_again(user, server):
+def test_mirror_option_retries_a_blocked_mirror(user, server):
     """--mirror NAME asks a mirror whatever was remembered; when it serves us, the block is forgotten."""
     run_blocked(user, server)
     again = user.fetch(WANTED, "--mirror", "strict", "--pkgs-dir", user.folder / "second")
@@ -100,7 +100,7 @@ def test_the_user_may_ask_it_again(user, server):
     assert remembered(user) == set()
 
 
-def test_with_nobody_else_left_the_error_says_what_to_do(user, server):
+def test_without_another_source_the_error_says_what_to_do(user, server):
     """Where the blocked mirror is the only place, it is still not asked, and the error names the way to ask it."""
     run_blocked(user, server)
     before = len(server.requests())
@@ -130,7 +130,7 @@ def test_other_refusals_are_not_remembered(user, server, answer):
     assert remembered(user) == set()
 
 
-def test_two_that_answer_alike_are_the_network(tmp_path, offer, fault_server):
+def test_two_mirrors_that_refuse_alike_mean_the_network(tmp_path, offer, fault_server):
     """Two hosts with a block page in one run: it is the network between, and no mirror is remembered."""
     server = fault_server(ports=3)
     server.mount(offer.root)
@@ -147,7 +147,7 @@ def test_two_that_answer_alike_are_the_network(tmp_path, offer, fault_server):
     assert remembered(user) == set()
 
 
-def test_one_refused_file_is_no_block(user, server):
+def test_one_refused_file_is_not_a_block(user, server):
     """A mirror that serves other files has not blocked us: one file there has wrong permissions."""
     server.always(1, BLOCK_PAGE, path="*mkl*")
     server.always(0, Latency(0.2))
@@ -157,22 +157,22 @@ def test_one_refused_file_is_no_block(user, server):
 
 
 @pytest.mark.parametrize("served", [True, False])
-def test_an_unchanged_index_is_service_too(tmp_path, served):
+def test_a_304_counts_as_an_answer(tmp_path, served):
     """A mirror that says 304 to a question for its index has not blocked us, whatever it says of one file."""
     url = RedactedUrl("http://strict.example/f")
     artifact = Artifact(kind="file", filename="f", url=url, sources=(Source("strict", url),))
     blocks = Blocks(tmp_path, MirrorTable({}, (Mirror("strict"),)), lasting=DAY)
     if served:
-        blocks.learn([Outcome(artifact, "failed", reason="unchanged")])
-    blocks.learn([Outcome(artifact, "failed", sources=(SourceReport("strict", 0, {"blocked": 1}),))])
-    blocks.keep(choose("none", sys.stderr, quiet=True, verbose=False))
+        blocks.record([Outcome(artifact, "failed", reason="unchanged")])
+    blocks.record([Outcome(artifact, "failed", sources=(SourceReport("strict", 0, {"blocked": 1}),))])
+    blocks.save(choose("none", sys.stderr, quiet=True, verbose=False))
     assert bool(read_blocks(tmp_path / "blocks.json", now=time.time(), lasting=DAY)) is not served
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"schema": 1, "blocks": 5}', '{"schema": 9, "blocks": {}}', "\0" * 64]
 )
-def test_a_damaged_memory_is_no_memory(user, server, text):
+def test_a_damaged_blocks_file_is_ignored(user, server, text):
     """Whatever lies in the file, a run goes on as if nothing were remembered, and the next block is kept."""
     user.own["state"].mkdir(parents=True)
     (user.own["state"] / "blocks.json").write_text(text)
@@ -180,7 +180,7 @@ def test_a_damaged_memory_is_no_memory(user, server, text):
     assert remembered(user) == {"strict"}
 
 
-def test_entries_that_make_no_sense_are_passed_over(tmp_path):
+def test_invalid_entries_are_skipped(tmp_path):
     """Single entries of another form, or from the future, do not hide the others."""
     path = tmp_path / "blocks.json"
     entries = {
@@ -209,12 +209,12 @@ for number in range(20):
     url = RedactedUrl(f"http://{name}.example/f")
     artifact = Artifact(kind="file", filename="f", url=url, sources=(Source(name, url),))
     blocks = Blocks(Path(sys.argv[1]), MirrorTable({}, (Mirror(name),)), lasting=86400.0)
-    blocks.learn([Outcome(artifact, "failed", sources=(SourceReport(name, 0, {"blocked": 1}),))])
-    blocks.keep(choose("none", sys.stderr, quiet=True, verbose=False))
+    blocks.record([Outcome(artifact, "failed", sources=(SourceReport(name, 0, {"blocked": 1}),))])
+    blocks.save(choose("none", sys.stderr, quiet=True, verbose=False))
 """
 
 
-def test_two_processes_lose_nothing_of_each_other(tmp_path):
+def test_two_processes_keep_each_others_entries(tmp_path):
     """Two runs that learn of blocks at the same moment: the file holds what both have learnt."""
     one, two = (Run([sys.executable, "-c", WRITER, str(tmp_path), name]) for name in ("a", "b"))
     with one, two:
@@ -242,7 +242,7 @@ def test_a_captive_portal_is_named(user, server, page):
     assert remembered(user) == set()
 
 
-def test_a_portal_keeps_what_is_there(tmp_path, fault_server):
+def test_a_login_page_keeps_bytes_on_disk(tmp_path, fault_server):
     """Bytes of an earlier run stay behind a portal, and go on once the user has signed in."""
     big = build_large_offer(tmp_path / "big", large=12 << 20)
     package = big.package("pytorch")

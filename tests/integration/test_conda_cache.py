@@ -112,7 +112,7 @@ def assert_nothing_half(pkgs, offer, artifact, before):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but files
 @pytest.mark.parametrize("stale", [False, True])
-def test_killed_at_every_file_operation(offer, tmp_path, stale):
+def test_a_kill_at_every_file_operation(offer, tmp_path, stale):
     """Publishing is killed before each of its file operations in turn: nothing half ever has a client's name, and
     publishing again ends well."""
     artifact = offer.artifact(MKL, BASE)
@@ -145,7 +145,7 @@ def lay_out(offer, pkgs, artifact, *, stale):
     part = pkgs / FOLDER / f"{artifact.key}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(offer.wanted[MKL].path, part)
-    folder = extraction_folder(pkgs, artifact)
+    folder = extraction_folder(pkgs)
     shutil.copytree(offer.extracted / artifact.filename, folder, dirs_exist_ok=True)
     if stale:
         shutil.copytree(offer.extracted / artifact.filename / "info", pkgs / stem(artifact.filename) / "info")
@@ -155,7 +155,7 @@ def lay_out(offer, pkgs, artifact, *, stale):
 # --- finding and claiming
 
 
-def test_find_entry_by_what_is_there(offer, tmp_path):
+def test_find_an_entry_by_its_state(offer, tmp_path):
     """A complete entry goes before an extracted one, that before an archive; one of the client's URL before all."""
     artifact = offer.artifact(MKL, BASE)
     folders = [tmp_path / name for name in ("absent", "archive", "extracted", "other", "own")]
@@ -169,7 +169,7 @@ def test_find_entry_by_what_is_there(offer, tmp_path):
     assert [entry.is_for(artifact) for entry in states] == [False, False, False, True]
 
 
-def test_another_packages_folder_is_no_entry(offer, tmp_path):
+def test_a_folder_of_another_package_is_not_an_entry(offer, tmp_path):
     """The same file name with another digest in its record is somebody else's package."""
     offer.publish(tmp_path, MKL, BASE)
     package = offer.wanted[MKL]
@@ -194,7 +194,7 @@ def test_claim_changes_record_and_urls(offer, tmp_path):
     assert origin_of(tmp_path, artifact.filename) == after["url"]
 
 
-def test_publishing_what_is_there_keeps_it(offer, tmp_path):
+def test_publishing_an_existing_entry_keeps_it(offer, tmp_path):
     """A matching whole folder is not replaced, only claimed, and what was brought is cleared away."""
     entry = offer.publish(tmp_path, MKL, "http://other.example")
     inode = entry.extracted.stat().st_ino
@@ -250,7 +250,7 @@ def test_a_record_without_a_channel_is_made_of_the_archive(offer):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="conda's lock is another one on Windows")
-def test_a_partial_that_a_conda_works_on_is_left_alone(tmp_path):
+def test_a_partial_that_conda_has_locked_is_not_touched(tmp_path):
     """While another process holds conda's lock (one byte at offset 21) its .partial is neither replaced nor removed."""
     (tmp_path / FOLDER).mkdir()
     partial = tmp_path / "a-1-0.conda.partial"
@@ -271,7 +271,7 @@ def test_a_partial_that_a_conda_works_on_is_left_alone(tmp_path):
     assert not list((tmp_path / FOLDER).iterdir())
 
 
-def test_a_partial_that_conda_took_is_not_removed(tmp_path):
+def test_a_partial_that_conda_used_is_not_removed(tmp_path):
     """What has another inode under the .partial's name is not ours to withdraw."""
     (tmp_path / FOLDER).mkdir()
     verified = tmp_path / FOLDER / "copy-1"

@@ -98,7 +98,7 @@ def test_wrong_bytes_are_not_used(ready, offer, served, damage):
     assert (ready.pkgs / offer.wanted[MKL].filename).read_bytes() == offer.wanted[MKL].path.read_bytes()
 
 
-def test_a_folder_that_lost_a_file_is_not_used(ready, offer, served):
+def test_a_folder_with_a_missing_file_is_not_used(ready, offer, served):
     """Another mirror's entry whose extracted folder is not whole is not handed over."""
     entry = offer.publish(ready.pkgs, MKL, served.base(1))
     (entry.extracted / "share" / "mkl" / "payload.bin").unlink()
@@ -192,7 +192,7 @@ def test_a_read_only_cache_is_used_and_not_written(test_conda, offer, served, tm
     assert tree(shared) == before
 
 
-def test_a_failure_of_ours_costs_one_line(ready, offer, served):
+def test_a_failure_of_the_plugin_is_one_line(ready, offer, served):
     """A plain file where our folder belongs stops us: one line says so, and conda's result is the same."""
     offer.put_by_hand(ready.pkgs, [MKL])
     (ready.pkgs / stem(offer.wanted[MKL].filename)).mkdir()
@@ -201,12 +201,12 @@ def test_a_failure_of_ours_costs_one_line(ready, offer, served):
     done = create(ready)
     (line,) = ours(done)
     assert offer.wanted[MKL].filename in line
-    assert "conda goes on by itself" in line
+    assert "conda continues on its own" in line
     assert asked_for(served) == [offer.wanted[MKL].filename]
     assert_mkl_installed(ready, offer)
 
 
-def test_a_damaged_record_is_no_trouble(ready, offer, served):
+def test_a_damaged_record_is_ignored(ready, offer, served):
     """A repodata_record.json that is no JSON makes that entry unknown to us; conda does what it does without us."""
     entry = offer.publish(ready.pkgs, MKL, served.base(1))
     (entry.extracted / "info" / "repodata_record.json").write_text("{")

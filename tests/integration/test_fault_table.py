@@ -330,7 +330,7 @@ def test_alone(bench, row, name):
 
 
 @each_row
-def test_one_of_three(bench, row, name):
+def test_one_of_three_mirrors_has_wrong_bytes(bench, row, name):
     """The bad mirror first, two good ones behind it: the file, and no more in vain than the bad one gave."""
     made = bench(name, row.short or row.steps, ports=3)
     one = made.assert_arrived(made.get(3, **row.policy))
@@ -345,7 +345,7 @@ def test_one_of_three(bench, row, name):
 
 
 @each_row
-def test_all_of_three(bench, clock, row, name):
+def test_all_three_mirrors_have_wrong_bytes(bench, clock, row, name):
     """Three mirrors with one fault: as alone, each asked."""
     made = bench(name, row.short or row.steps, bad=3, ports=3)
     # patience that ends before a busy machine has started the third connection would end the run by the first two
@@ -365,7 +365,7 @@ def test_all_of_three(bench, clock, row, name):
 
 
 @each_format
-def test_three_different_liars(bench, name):
+def test_three_sources_with_different_wrong_bytes(bench, name):
     """Nobody has the right bytes, and no two the same: exit 4, and none of it under the file's name."""
     made = bench(name, [Ok()], ports=3)
     for port in range(3):
@@ -379,7 +379,7 @@ def test_three_different_liars(bench, name):
 LIES_THEN_LEAVES = [*times(2, Flip(*range(1000, PAYLOAD, MIB)), Drop(after=2 * MIB)), Status(403)]
 
 
-def test_again_where_every_run_is_cut(bench):
+def test_retries_if_every_run_is_interrupted(bench):
     """Each run gets two megabytes before the mirror has enough: the runs add up, and no byte comes twice."""
     made = bench(CONDA, [Ok()])
     for run in range(5):
@@ -390,20 +390,20 @@ def test_again_where_every_run_is_cut(bench):
     assert made.wasted <= 20 * len(made.server.requests())
 
 
-def test_again_where_ranges_are_refused(bench):
+def test_a_retry_without_ranges(bench):
     """A part that no Range can continue does not keep us: the next whole answer does, and only the rest is written."""
     steps = [(RefuseRange(), Drop(after=3 * MIB))]
     made = bench(CONDA, steps)
     row = Row("", steps, "ended before the body did", exit_code=1, kept=3 * MIB)
     for _ in range(2):
         one = made.assert_failed(made.get(one_stream_failures=2), row)
-        assert "cannot continue a download" in one.error.hint
+        assert "cannot resume a download" in one.error.hint
     made.server.always(0, RefuseRange())
     one = made.assert_arrived(made.get())
     assert (one.status, one.resumed, one.downloaded) == ("resumed", 3 * MIB, len(made.data) - 3 * MIB)
 
 
-def test_again_after_scattered_pieces_where_ranges_are_refused(bench):
+def test_a_retry_with_scattered_pieces_and_no_ranges(bench):
     """The same with pieces from several ranges: what lies between them is written, what is there is kept."""
     made = bench(CONDA, [*times(3, Drop(after=MIB)), Status(403)])
     assert made.get().exit_code == 1
@@ -415,7 +415,7 @@ def test_again_after_scattered_pieces_where_ranges_are_refused(bench):
 
 
 @each_format
-def test_again_after_a_wrong_first_part(bench, name):
+def test_a_retry_after_a_wrong_first_part(bench, name):
     """Wrong bytes that an earlier run took from a liar are found out, and fetched again from the good mirror."""
     made = bench(name, LIES_THEN_LEAVES, ports=2)
     made.server.always(1, Status(403))
@@ -428,7 +428,7 @@ def test_again_after_a_wrong_first_part(bench, name):
     assert again <= 1.2 * kept
 
 
-def test_again_after_a_wrong_first_part_of_the_only_mirror(bench):
+def test_a_retry_after_a_wrong_first_part_from_the_only_mirror(bench):
     """The mirror is well again: what it gave wrong before does not keep us, at the latest in the run after."""
     made = bench(CONDA, LIES_THEN_LEAVES)
     assert made.get(first_segment=4 * MIB, per_host=1).exit_code == 1

@@ -143,7 +143,7 @@ def test_read_only(user, served, option):
     assert list(user.pkgs.iterdir()) == []
 
 
-def test_a_file_where_the_cache_should_be(user, served):
+def test_a_file_in_place_of_the_cache_folder(user, served):
     """The same for a file in the folder's place."""
     user.pkgs.write_text("not a folder")
     done = user.fetch(WANTED, "--json")
@@ -186,7 +186,7 @@ def test_full_disk(user, served, offer, dry):
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="there is no mount")
-def test_a_disk_that_fills_up(user, big, nginx_mirrors):
+def test_a_full_disk_during_a_download(user, big, nginx_mirrors):
     """Another program takes the room meanwhile: exit 5, nothing half is published; with room again it goes on."""
     served = nginx_mirrors([big.root], rate=700_000)
     user.mirrors(only=served.base(0))
@@ -350,7 +350,7 @@ def test_ctrl_c(user, big, nginx_mirrors):
     user.assert_complete([big.wanted[LARGE]])
 
 
-def test_ctrl_c_while_the_index_comes(tmp_path, offer, fault_server):
+def test_ctrl_c_during_the_download_of_an_index(tmp_path, offer, fault_server):
     """SIGINT before there is a solution: exit 130 too, without a traceback."""
     server = fault_server()
     server.mount(offer.root)
@@ -398,7 +398,7 @@ def three_mirrors(fault_server, old, good):
     return served
 
 
-def test_index_from_the_third_mirror(tmp_path, offer, fault_server):
+def test_the_index_comes_from_the_third_mirror(tmp_path, offer, fault_server):
     """One mirror has no index (404), one an old one without the package, the third is good: it works."""
 
     def lacks_it(records):
@@ -410,7 +410,7 @@ def test_index_from_the_third_mirror(tmp_path, offer, fault_server):
     user.mirrors(lacking=served.base(0), old=f"{served.base(1)}/old", good=f"{served.base(2)}/{offer.root.name}")
     done = user.fetch("pytorch=1.7.1", "--json")
     assert done.code == 0, done.err
-    assert "good has another index of pytorch" in done.err
+    assert "good has a different index of pytorch" in done.err
     user.assert_complete(offer.wanted)
 
 
@@ -428,7 +428,7 @@ def test_stale_index_whose_archive_is_gone(tmp_path, offer, fault_server):
     done = user.fetch(WANTED, "--json")
     assert done.code == 0, done.err
     assert {request.port for request in served.requests(path="*gone_1*")} == {1, 2}
-    assert "asking the other mirrors for a newer index" in done.err
+    assert "checking the other mirrors for a newer index" in done.err
     assert LARGE in done.statuses
     user.assert_complete(offer.wanted)
 

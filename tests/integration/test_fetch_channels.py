@@ -98,7 +98,7 @@ def test_a_token_of_anaconda_client(user, server):
     assert files_with_a_secret(user.folder) == {f"data/{quote_plus(server.base(0))}.token"}
 
 
-def test_a_plugins_login_is_told(user, server):
+def test_a_login_of_a_plugin_is_reported(user, server):
     """Only conda can ask its plugin: the mirrors of that channel are not asked, and the user learns why it may fail."""
     user.condarc["channel_settings"] = [{"channel": f"{server.base(0)}/a", "auth": "corp"}]
     two = {"two": {"conda:a": f"{server.base(1)}/a"}, "one": {"conda:a": f"{server.base(0)}/a"}}
@@ -111,7 +111,7 @@ def test_a_plugins_login_is_told(user, server):
     assert server.requests(1)
 
 
-def test_what_conda_may_not_use(user, server, tmp_path):
+def test_channels_that_conda_denies(user, server, tmp_path):
     """A channel that is not allowed is refused by every way in; a place that is not allowed is never asked."""
     asked, strange = f"{server.base(0)}/a", f"{server.base(1)}/a"
     user.condarc |= {"allowlist_channels": [asked, strange], "denylist_channels": [strange]}

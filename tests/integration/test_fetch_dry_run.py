@@ -88,7 +88,7 @@ def test_impossible(user):
     assert done.report["ok"] is False
 
 
-def test_a_dry_run_with_a_lock_writes_the_lock_alone(user, served):
+def test_a_dry_run_with_a_lock_writes_only_the_lock(user, served):
     """--lock is asked for, so it is written; its lines are the client's addresses with digests."""
     lock = user.folder / "lock.txt"
     done = user.fetch("--dry-run", "pytorch=1.7", "--lock", lock, "--json")
@@ -154,7 +154,7 @@ def test_no_deps_and_only_deps(user):
         ("-n", (2, "ConfigurationError"), []),
     ],
 )
-def test_specs_that_cannot_be(user, served, spec, outcome, words):
+def test_unsatisfiable_specs(user, served, spec, outcome, words):
     """Unknown names and versions end in 3 with the nearest ones, malformed specs in 2 with the part refused."""
     done = user.fetch("--dry-run", "--json", spec)
     assert (done.code, done.report["error"]["type"]) == outcome, done.err

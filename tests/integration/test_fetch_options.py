@@ -123,7 +123,7 @@ def test_explicit_lines_without_a_digest(user, offer):
 
 
 @pytest.mark.parametrize("option", [[], ["--dest", "plain"], ["--no-extract"]])
-def test_sizes_that_a_list_does_not_tell(user, offer, option):
+def test_a_list_without_sizes(user, offer, option):
     """A list has no sizes: that is said before, and afterwards the sizes on disk are counted, cached ones too."""
     lock = user.folder / "lock.txt"
     assert user.fetch(WANTED, "--lock", lock, "--dry-run").code == 0
@@ -213,7 +213,7 @@ def test_pkgs_dir(user, offer):
     user.assert_complete(offer.wanted)
 
 
-def test_the_second_pkgs_dir_has_it(user, served, offer):
+def test_the_package_is_in_the_second_pkgs_dir(user, served, offer):
     """conda's read-only second cache has everything: cached, and nothing is asked for or written twice."""
     assert user.fetch(WANTED).code == 0
     first = user.folder / "first"
@@ -277,7 +277,7 @@ def test_offline(user, served, offer):
         (["--override-channels"], "-c"),
     ],
 )
-def test_what_must_not_become_an_address(user, served, option, words):
+def test_names_that_must_not_become_a_url(user, served, option, words):
     """Channels and platforms that lead elsewhere, and malformed virtual packages: exit 2 before anyone is asked."""
     done = user.fetch(WANTED, "--json", *option)
     assert done.code == 2, done.err
@@ -286,7 +286,7 @@ def test_what_must_not_become_an_address(user, served, option, words):
 
 
 @pytest.mark.parametrize("text", ["channels: [", "hello", "channels: pytorch", "channel_priority: weird"])
-def test_a_broken_condarc_is_told(user, text):
+def test_a_broken_condarc_is_reported(user, text):
     """What of the condarc cannot be used is named in a warning; a good one has none."""
     channels = ["-c", "pytorch", "-c", "pkgs/main"]
     broken = user.folder / "broken.yml"
@@ -299,7 +299,7 @@ def test_a_broken_condarc_is_told(user, text):
 
 
 @pytest.mark.parametrize("option", [["-n", "typo"], ["-p", "/nonexistent/typo"]])
-def test_an_environment_that_is_not_there(user, option):
+def test_a_new_environment(user, option):
     """A new environment is solved for, and that is said once."""
     done = user.fetch(WANTED, "--dry-run", *option)
     assert done.code == 0, done.err

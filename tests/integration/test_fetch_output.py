@@ -72,7 +72,7 @@ def test_json_of_a_good_run(faulty, offer):
         assert artifact["channel"] == channel
 
 
-def test_json_tells_what_failed(faulty):
+def test_json_reports_failures(faulty):
     """Failures of sources that were got over are listed with their source; the run is a success."""
     server, user = faulty
     server.script(None, [Status(503), Drop(after=100), Ok()], path=f"*{LARGE}")
@@ -241,7 +241,7 @@ def test_progress_none_and_plain(faulty):
     ], "but for how fast it was"
 
 
-def test_output_that_nobody_reads(faulty):
+def test_output_to_a_closed_pipe(faulty):
     """A reader of stdout that has gone away does not turn a success into a failure or a traceback."""
     _, user = faulty
     with user.start("fetch", *user.options, WANTED) as process:

@@ -64,7 +64,7 @@ def test_one_package_is_singular(faulty):
     assert re.search(r"^1 package, ", done.out, re.MULTILINE), done.out
 
 
-def test_what_failed_comes_last(faulty):
+def test_failed_files_come_last(faulty):
     """On one screen: the files that came, the one that did not, the sums, then why and what to do."""
     server, user = faulty
     server.always(None, Status(404), path=f"*/{LARGE}")
@@ -167,7 +167,7 @@ def test_verified_archives_that_wait_are_safe(tmp_path, fault_server, monkeypatc
     assert len(server.requests()) == asked
 
 
-def test_it_says_what_it_does_from_the_start(faulty):
+def test_fetch_reports_each_step_from_the_start(faulty):
     """First of all what is resolved, before settings are read; then whose index, then the solver."""
     _, user = faulty
     lines = user.fetch(WANTED, "--no-extract", "--progress", "none").err.splitlines()

@@ -40,7 +40,7 @@ def unfinished(user):
     return json.loads(user.run("status", "--json").out)["unfinished"]
 
 
-def test_get_goes_on_after_a_kill(user, offered, nginx_mirrors):
+def test_get_continues_after_a_kill(user, offered, nginx_mirrors):
     """Killed half way, `get` goes on where it was, says so, and leaves nothing but the file."""
     root, data, sha256 = offered
     nginx = nginx_mirrors([root], rate=MIB)
@@ -62,10 +62,12 @@ def test_get_goes_on_after_a_kill(user, offered, nginx_mirrors):
     assert again.artifact("data.bin")["status"] == "cached"
 
 
-def test_what_get_left_is_found_where_one_stands(user, offered, nginx_mirrors):
+def test_status_finds_a_part_file_of_get_in_the_current_folder(user, offered, fault_server):
     """`status` and `clean` look into the current folder too; nobody works there any more, so nothing is busy."""
-    root, _, _ = offered
-    with user.start("get", f"{nginx_mirrors([root], rate=MIB).base(0)}/data.bin") as process:
+    server = fault_server()
+    server.mount(offered[0])
+    server.always(None, Quota(MIB))
+    with user.start("get", f"{server.base()}/data.bin") as process:
         while not any(row["busy"] for row in unfinished(user)):
             assert process.poll() is None
         process.kill()
@@ -107,20 +109,23 @@ def test_get_refuses_a_wrong_digest(user, offered, nginx_mirrors):
 @pytest.mark.parametrize(
     "arguments", [["ftp://h/x"], ["http://h/"], ["http://h/x", "--md5", "zz"], ["http://[::1/x"], ["a", "b", "-o", "c"]]
 )
-def test_get_refuses_what_makes_no_sense(user, arguments):
+def test_get_refuses_invalid_arguments(user, arguments):
     """Addresses and digests that cannot be meant are exit 2."""
     assert user.run("get", *arguments).code == 2
 
 
-def test_status_and_clean(user, tmp_path, nginx_mirrors):
+def test_status_and_clean(user, tmp_path, fault_server):
     """`status` shows what an interrupted fetch left, `clean` removes it, and finished packages stay."""
     root = tmp_path / "channels"
     build_pytorch_channels(root, large=8 * MIB, medium=MIB)
-    user.mirrors(one=nginx_mirrors([root], rate=MIB).base(0))
+    server = fault_server()
+    server.mount(root)
+    server.always(None, Quota(2 * MIB), path="*/pytorch-1*")
+    user.mirrors(one=server.base())
     assert unfinished(user) == []
     with user.start("fetch", *user.options, "pytorch=1.7") as process:
-        while not any(row["done"] for row in unfinished(user)):
-            assert process.poll() is None
+        while not any(row["done"] and row["filename"].startswith("pytorch-1") for row in unfinished(user)):
+            assert process.poll() is None  # the quota holds this one back
         process.send_signal(signal.SIGKILL)
     rows = unfinished(user)
     assert rows
@@ -132,7 +137,7 @@ def test_status_and_clean(user, tmp_path, nginx_mirrors):
     assert [name for name in kept if name != ".resume-dl"] == sorted(path.name for path in user.pkgs.iterdir())
 
 
-def test_clean_leaves_what_is_at_work(user, tmp_path, fault_server):
+def test_clean_keeps_files_in_use(user, tmp_path, fault_server):
     """A download that another process works on is named and not touched; it ends well."""
     root = tmp_path / "channels"
     build_pytorch_channels(root, large=8 * MIB, medium=MIB)
@@ -171,7 +176,7 @@ def test_mirrors_list(user):
     assert names[0] == "tuna"
 
 
-def test_get_replaces_only_what_it_may(user, offered, nginx_mirrors):
+def test_get_replaces_only_regular_files(user, offered, nginx_mirrors):
     """Devices, pipes, folders, read-only files and, unless named by -o, files that are there stay as they are."""
     root, data, sha256 = offered
     url = f"{nginx_mirrors([root]).base(0)}/data.bin"
@@ -202,7 +207,7 @@ def test_get_two_addresses_of_one_name(user, offered, nginx_mirrors):
     assert nginx.requests() == []
 
 
-def test_get_offline_what_is_there(user, offered):
+def test_get_offline_of_an_existing_file(user, offered):
     """A file that is there and right needs no line."""
     _, data, sha256 = offered
     (user.folder / "data.bin").write_bytes(data)

@@ -85,7 +85,7 @@ def test_a_file_that_is_replaced_is_read_once(tmp_path, reads, run, fault_server
     assert (tmp_path / "a.bin").read_bytes() == DATA
 
 
-def test_a_file_that_another_process_finishes_is_taken(tmp_path, run, fault_server, monkeypatch):
+def test_a_file_that_another_process_finishes_is_used(tmp_path, run, fault_server, monkeypatch):
     """What arrives under the name after the plan was made, complete and right, needs no download."""
     (tmp_path / "a.bin").write_bytes(OTHER)
     server = fault_server(ports=1)

@@ -73,7 +73,7 @@ def test_no_name_of_a_file_has_a_login_in_it(user, fault_server):
     ("date", "resumes"),
     [("Fri, 01 Jan 2021 00:00:01 GMT", True), ("Fri, 01 Jan 2021 00:00:00 GMT", False), (None, False)],
 )
-def test_a_date_binds_bytes_only_where_it_is_strong(user, fault_server, date, resumes):
+def test_last_modified_binds_bytes_only_if_it_is_strong(user, fault_server, date, resumes):
     """A file changed in the second in which it was served has its old Last-Modified: nothing is appended to it."""
     server = fault_server()
     old, new = (random.Random(seed).randbytes(3 * MIB) for seed in (1, 2))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from faults.behaviours import NeverAnswer, Ok, Stall, Status, WrongContentLength
-from resume_dl.app.get import Narrator
+from resume_dl.app.get import WaitReporter
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import ArtifactProgress
@@ -37,7 +37,7 @@ def server(fault_server):
     return server
 
 
-def test_a_folder_is_made_and_takes_several_files(user, server):
+def test_a_folder_is_created_for_several_files(user, server):
     """`-o DIR/` makes the folder, and each file goes in under the name of its address."""
     done = user.run("get", f"{server.base()}/a.bin", f"{server.base()}/b.bin", "-o", "new/folder/")
     assert done.code == 0, done.err
@@ -46,7 +46,7 @@ def test_a_folder_is_made_and_takes_several_files(user, server):
     assert sorted(path.name for path in (user.folder / "new" / "folder").iterdir()) == ["a.bin", "b.bin"]
 
 
-def test_a_folder_that_is_there_needs_no_slash(user, server):
+def test_an_existing_folder_needs_no_slash(user, server):
     """As with cp: what is a folder is written into."""
     (user.folder / "there").mkdir()
     assert user.run("get", f"{server.base()}/a.bin", "-o", "there").code == 0
@@ -80,7 +80,7 @@ def test_standard_output_is_refused(user, server):
     assert (user.folder / "-").read_bytes() == DATA[:MIB]
 
 
-def test_a_file_that_is_right_is_done(user, server):
+def test_an_existing_right_file_is_kept(user, server):
     """With the right digest there is nothing to do, to overwrite or to ask for."""
     (user.folder / "mine.bin").write_bytes(DATA)
     done = user.run("get", f"{server.base()}/a.bin", "-o", "mine.bin", "--sha256", SHA256, "--force", "--json")
@@ -88,7 +88,7 @@ def test_a_file_that_is_right_is_done(user, server):
     assert server.requests() == []
 
 
-def test_it_says_where_it_goes_on(user, server):
+def test_get_reports_where_it_resumes(user, server):
     """A killed get says at the next start how much it has; one that begins says nothing of the kind."""
     server.always(None, Stall(after=2 * MIB))
     with user.start("get", f"{server.base()}/a.bin", "--sha256", SHA256) as process:
@@ -147,7 +147,7 @@ def test_a_silent_host_is_named_at_once(user, fault_server):
     assert "waiting for" not in err
 
 
-def test_when_silence_is_told():
+def test_when_silence_is_reported():
     """After eight tenths of a second without a byte, once for a file's hosts; never where bytes come."""
     now, told = [0.0], []
     artifact = Artifact(
@@ -157,11 +157,11 @@ def test_when_silence_is_told():
         sources=(Source("given", RedactedUrl("http://192.0.2.1/a.bin")), Source("given", RedactedUrl("http://h/a"))),
     )
     reporter = SimpleNamespace(message=told.append, progress=lambda _: None, plan=None, event=None, close=None)
-    narrator = Narrator(reporter, [artifact], clock=lambda: now[0])
+    waiting = WaitReporter(reporter, [artifact], clock=lambda: now[0])
 
     def tell(at, done, state="downloading"):
         now[0] = at
-        narrator.progress(ArtifactProgress(artifact.key, "a.bin", None, done, 0, state))
+        waiting.progress(ArtifactProgress(artifact.key, "a.bin", None, done, 0, state))
 
     tell(0.0, 0, "checking")
     tell(5.0, 0)

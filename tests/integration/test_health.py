@@ -38,7 +38,7 @@ def half_extracted(folder):
     return folder / "elsewhere"
 
 
-def test_whole_entries_and_what_is_no_package_are_no_findings(offer, pkgs, tmp_path):
+def test_complete_entries_and_other_files_are_not_findings(offer, pkgs, tmp_path):
     """Archives of another name, a user's own folder, conda's index cache, a link and an absent cache are left out."""
     (pkgs / "cache").mkdir()
     (pkgs / "my-own-folder").mkdir()
@@ -55,7 +55,7 @@ def test_whole_entries_and_what_is_no_package_are_no_findings(offer, pkgs, tmp_p
     assert health.hashed == len(offer.wanted)
 
 
-def test_each_damage_has_its_name(offer, pkgs):
+def test_each_kind_of_damage_is_reported(offer, pkgs):
     """A lost file, a folder without record, a wrong length; a wrong digest only where it is asked for."""
     lost, half, short, wrong = sorted(pkgs / package.filename for package in offer.wanted.values())[:4]
     folder = {path: pkgs / stem(path.name) for path in (lost, half)}
@@ -81,7 +81,7 @@ def test_each_damage_has_its_name(offer, pkgs):
     assert found.actual != found.expected
 
 
-def test_unfinished_downloads_are_told_with_their_bytes_and_who_works_on_them(tmp_path):
+def test_unfinished_downloads_are_listed_with_their_bytes_and_their_user(tmp_path):
     """A part file, a waiting archive and conda's ``.partial``; busy while another process has its lock."""
     pkgs = tmp_path / "pkgs"
     part = PartStore(pkgs / FOLDER).open(ARTIFACT, journaled=True)

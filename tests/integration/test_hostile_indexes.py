@@ -67,7 +67,7 @@ def unpack_apart(packed: Path, target: Path, largest: int) -> tuple[int, str]:
     return int(megabytes), said
 
 
-def test_a_bomb_takes_little_memory_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_decompression_bomb_takes_little_memory_and_leaves_nothing(tmp_path: Path) -> None:
     """33 KB that come to 1.1 GB: all of it was in memory at once."""
     packed, target = tmp_path / "repodata.json.zst", tmp_path / "repodata.json"
     packed.write_bytes(bomb(8400))
@@ -78,7 +78,7 @@ def test_a_bomb_takes_little_memory_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["repodata.json.zst"]
 
 
-def test_an_honest_index_takes_little_memory_too(tmp_path: Path) -> None:
+def test_a_valid_index_takes_little_memory_too(tmp_path: Path) -> None:
     packed, target = tmp_path / "repodata.json.zst", tmp_path / "repodata.json"
     packed.write_bytes(zstandard.ZstdCompressor(level=19).compress(bytes(200 * MIB)))
     megabytes, said = unpack_apart(packed, target, 1 << 30)
@@ -101,7 +101,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_unpacked_leaves_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_failed_unpacking_leaves_nothing(tmp_path: Path, kind: str) -> None:
     packed, target = tmp_path / "repodata.json.zst", tmp_path / "repodata.json"
     packed.write_bytes(REFUSED[kind])
     with pytest.raises(IntegrityError, match="cannot be unpacked"):
@@ -124,7 +124,7 @@ NOT_AN_INDEX = {
 
 
 @pytest.mark.parametrize("kind", NOT_AN_INDEX)
-def test_what_is_not_an_index_is_refused(tmp_path: Path, kind: str) -> None:
+def test_an_invalid_index_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "repodata.json"
     path.write_bytes(NOT_AN_INDEX[kind])
     with pytest.raises(IntegrityError, match="it is not a channel index: "):
@@ -132,13 +132,13 @@ def test_what_is_not_an_index_is_refused(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b"{}", b'{"packages": {}, "info": {}, "removed": 5}', b' {"packages.conda": {}}\n'])
-def test_an_index_may_lack_what_it_does_not_need(tmp_path: Path, text: bytes) -> None:
+def test_an_index_may_lack_optional_fields(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "repodata.json"
     path.write_bytes(text)
     check_index(path)
 
 
-def test_without_a_word_of_the_user_the_cap_is_a_gibibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_limit_is_one_gibibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As --help says: of what comes, of what it comes to, and of the copies that a run keeps."""
     assert KeptCopies(tmp_path).largest == LARGEST == 1 << 30
     assert KeptCopies(tmp_path, largest=5).largest == 5
@@ -221,7 +221,7 @@ def test_the_next_mirror_is_asked(user: User, server: FaultServer, kind: str) ->
     assert f"warning: a/linux-64/repodata.json.zst of {name}: cannot be unpacked: " in done.err
 
 
-def test_the_plain_form_is_asked_where_no_packed_one_can_be_used(user: User, server: FaultServer) -> None:
+def test_the_plain_form_is_requested_if_no_packed_one_is_usable(user: User, server: FaultServer) -> None:
     server.always(None, Instead(REFUSED["too large"]), path=f"/a/{ZST}")
     assert_fetched(user, user.fetch("a", "--json"))
     assert server.requests(None, f"/a/{PLAIN}")
@@ -233,14 +233,14 @@ def test_an_index_that_is_refused_everywhere_is_named_with_its_sources(user: Use
     done = user.fetch("a", "--json")
     assert done.code == 6
     message = done.report["error"]["message"]
-    assert "the index of a/linux-64 cannot be had" in message
+    assert "the index of a/linux-64 is unavailable" in message
     assert "of one: " in message
     assert "of two: " in message
     assert "more than the 1000000 bytes" in message
     assert_tidy(user)
 
 
-def test_a_packed_form_that_is_announced_as_too_large_is_not_begun(user: User, server: FaultServer) -> None:
+def test_a_packed_index_with_too_large_a_stated_size_is_not_downloaded(user: User, server: FaultServer) -> None:
     data = zstandard.compress(b"{}") + bytes(2_000_000)
     server.always(0, Instead(data), path=f"/a/{ZST}")
     server.always(0, Status(404), path=f"/a/{PLAIN}")
@@ -283,7 +283,7 @@ def endless() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_a_plain_form_without_an_end_is_left(user: User, server: FaultServer, endless: str, others: bool) -> None:
+def test_a_plain_index_without_an_end_is_abandoned(user: User, server: FaultServer, endless: str, others: bool) -> None:
     """It filled the disk."""
     places = {"one": {"conda:a": endless}}
     if others:
@@ -300,13 +300,13 @@ def test_a_plain_form_without_an_end_is_left(user: User, server: FaultServer, en
         assert_fetched(user, done)
     else:
         assert done.code == 6
-        assert "the index of a/linux-64 cannot be had" in done.report["error"]["message"]
+        assert "the index of a/linux-64 is unavailable" in done.report["error"]["message"]
         assert "larger than the 1000000 bytes" in done.report["error"]["message"]
         assert_tidy(user)
     assert Endless.sent < 1 << 30
 
 
-def test_the_limit_may_stand_in_config_toml(user: User, server: FaultServer) -> None:
+def test_the_limit_can_be_set_in_config_toml(user: User, server: FaultServer) -> None:
     """And one that is too small for every form says how to raise it."""
     del user.options[-2:]
     (user.folder / "config").mkdir()

@@ -167,7 +167,7 @@ def test_each_authority_has_its_own_copy(runs: Runs) -> None:
         assert [(request.port, request.status) for request in runs.server.requests()] == [(port, 304)]
 
 
-def test_a_copy_of_another_source_is_not_used_unasked(runs: Runs) -> None:
+def test_a_copy_from_another_source_is_not_used_without_a_request(runs: Runs) -> None:
     """It is young, but the one who vouches now has never said it."""
     say(runs, Cache_Control="max-age=600")
     runs.fetch((0, 1))
@@ -207,7 +207,7 @@ def test_a_kept_index_is_used_for_as_long_as_its_server_says(
     assert found.age == (0.0 if asks else later)
 
 
-def test_a_304_makes_it_young_again(runs: Runs) -> None:
+def test_a_304_renews_the_age(runs: Runs) -> None:
     say(runs, Cache_Control="max-age=600")
     runs.fetch()
     runs.now += 700
@@ -235,7 +235,7 @@ def test_a_304_says_how_long_it_is_fresh(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize(("max_age", "asks"), [(2 * HOUR, True), (4 * HOUR, False), (float("inf"), False), (0.0, True)])
-def test_the_user_says_how_old_it_may_be(runs: Runs, max_age: float, asks: bool) -> None:
+def test_index_max_age_sets_the_allowed_age(runs: Runs, max_age: float, asks: bool) -> None:
     runs.fetch()
     runs.now += 3 * HOUR
     runs.fetch(max_age=max_age)
@@ -261,7 +261,7 @@ def test_offline_says_how_old_it_is(runs: Runs) -> None:
     assert runs.told.lines == ["index of c, 2 days old"]
 
 
-def test_of_two_forms_the_younger_is_used_offline(runs: Runs) -> None:
+def test_offline_the_newer_of_two_forms_is_used(runs: Runs) -> None:
     """The server has ceased to offer the packed one."""
     runs.fetch()
     runs.server.always(None, Status(404), path=ZST)
@@ -271,7 +271,7 @@ def test_of_two_forms_the_younger_is_used_offline(runs: Runs) -> None:
     assert runs.text(runs.fetch(offline=True)) == NEW
 
 
-def test_a_plain_index_is_not_asked_for_in_its_packed_form_while_it_is_young(runs: Runs) -> None:
+def test_a_fresh_plain_index_is_not_requested_in_packed_form(runs: Runs) -> None:
     runs.server.always(None, Status(404), path=ZST)
     runs.server.put(PLAIN, NEW)
     runs.fetch()
@@ -291,7 +291,7 @@ def test_a_plain_index_is_not_asked_for_in_its_packed_form_while_it_is_young(run
         b'{"source": "S", "etag": "", "last_modified": "", "checked": NaN, "max_age": -1}',
     ],
 )
-def test_a_note_that_cannot_be_read_asks_anew(runs: Runs, note: bytes) -> None:
+def test_an_unreadable_note_causes_a_new_request(runs: Runs, note: bytes) -> None:
     runs.fetch()
     path = runs.copies.path(runs.index).with_suffix(".note")
     source = f"{runs.server.base(0)}{ZST}".encode()
@@ -311,7 +311,7 @@ def test_a_note_of_an_earlier_version_is_understood(runs: Runs) -> None:
     assert [request.status for request in runs.server.requests()] == [304]
 
 
-def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> None:
+def test_a_304_does_not_confirm_another_runs_copy(runs: Runs) -> None:
     """The answer was about the version that this run knew, not about the one that lies there now."""
     runs.fetch()
     index = runs.index
@@ -326,7 +326,7 @@ def test_a_304_confirms_no_copy_that_another_run_has_put_there(runs: Runs) -> No
     assert runs.copies.note(index) == new
 
 
-def test_a_broken_index_goes_on_by_if_range(runs: Runs) -> None:
+def test_an_interrupted_index_continues_with_if_range(runs: Runs) -> None:
     """Each answer ends early; all of them together are the file once, and a few bytes that were under way."""
     data = zstandard.compress(noise(3, 4_000_000))
     runs.server.put(ZST, data)
@@ -374,7 +374,7 @@ class Overlap:
         self.seen.append(sum(not each.ended for each in self.server.requests(path=ZST)))
 
 
-def test_a_source_that_limits_each_connection_is_asked_over_two(runs: Runs) -> None:
+def test_a_source_that_limits_each_connection_gets_two(runs: Runs) -> None:
     """Ranges of one source overlap in time, each under the validator of the bytes that are here."""
     data = zstandard.compress(noise(3, 6_000_000))
     runs.server.put(ZST, data)
@@ -388,7 +388,7 @@ def test_a_source_that_limits_each_connection_is_asked_over_two(runs: Runs) -> N
     assert sum(request.sent for request in runs.server.requests()) < len(data) * 1.2
 
 
-def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -> None:
+def test_a_killed_run_keeps_the_bytes_of_an_index(runs: Runs, tmp_path: Path) -> None:
     """The second run asks for the rest alone, and says so in bytes."""
     data = zstandard.compress(noise(3, 4_000_000))
     runs.server.put(ZST, data)
@@ -420,7 +420,7 @@ def test_a_killed_run_leaves_what_came_of_an_index(runs: Runs, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rubbish", [b"[]", b'{"packages": []}', b'{"packages": {"a-1-0.conda": {', b"<html></html>"])
-def test_a_form_that_is_no_index_is_refused_and_the_next_one_asked(runs: Runs, rubbish: bytes) -> None:
+def test_an_invalid_form_of_the_index_is_refused_and_the_next_one_requested(runs: Runs, rubbish: bytes) -> None:
     """It was kept, and the server's 304 made it stay for ever."""
     runs.fetch()
     runs.server.put(ZST, zstandard.compress(rubbish))
@@ -429,13 +429,13 @@ def test_a_form_that_is_no_index_is_refused_and_the_next_one_asked(runs: Runs, r
     (told,) = [
         line for line in runs.told.lines if "c/linux-64/repodata.json.zst of mirror0: it is not a channel" in line
     ]
-    assert "another source or form" in told
+    assert "trying another source or form" in told
     assert runs.copies.path(runs.index).read_bytes() == OLD
     left = {path.suffix for path in (runs.folder / "indexes").rglob("*") if path.is_file()}
     assert left == {".json", ".note"}
 
 
-def test_whose_bytes_a_part_file_has_is_known_to_the_next_run(runs: Runs) -> None:
+def test_the_next_run_knows_the_sources_of_a_part_file(runs: Runs) -> None:
     """Else a mirror that redirected the first run would be taken for the only one whose word the index is."""
     runs.copies.make_folder()
     assert runs.copies.hosts_of_part(runs.index) is None

@@ -65,7 +65,7 @@ def looking(tmp_path, server, channel):
     return Looking(tmp_path / "ours", server, channel.packages[0].filename)
 
 
-def test_servers_that_say_nothing_are_asked_once_each_and_waited_for_together(looking, server, monkeypatch):
+def test_silent_servers_are_asked_once_each_and_waited_for_together(looking, server, monkeypatch):
     monkeypatch.setattr(explicit_addresses, "ANSWER_WITHIN", 1.0)
     server.always(None, NeverAnswer(), path=INDEXES)
     lines = [looking.line(port) for port in range(3)]
@@ -74,7 +74,7 @@ def test_servers_that_say_nothing_are_asked_once_each_and_waited_for_together(lo
     assert looking.told.getvalue() == ""
 
 
-def test_an_index_that_trickles_is_left_and_goes_on_another_time(looking, server, channel, monkeypatch):
+def test_a_very_slow_index_is_abandoned_and_continued_later(looking, server, channel, monkeypatch):
     """Bytes keep coming, so that only the whole time ends it; what is kept of it is not fetched again."""
     monkeypatch.setattr(explicit_addresses, "IN_ALL", 3.0)
     server.always(0, Rate(100_000), path=INDEXES)

@@ -20,7 +20,7 @@ from resume_dl.caches.rattler import publish_for_rattler
 from resume_dl.errors import IntegrityError, InternalError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 from support.fetching import User
 
 GUARD = 60.0
@@ -83,7 +83,7 @@ def test_a_malformed_index_is_refused_by_field(tmp_path, wrong):
     assert artifact.filename in caught.value.message
 
 
-def test_nulls_say_nothing():
+def test_null_fields_are_ignored():
     """What condas wrote as null, and what only newer ones know, is no reason to refuse a package."""
     url = RedactedUrl("https://conda.example/linux-64/a-1-0.tar.bz2")
     artifact = Artifact(kind="conda", filename="a-1-0.tar.bz2", url=url, sha256="0" * 64)
@@ -109,7 +109,7 @@ def test_packages_beside_a_malformed_one_are_unpacked(tmp_path, wrong):
     assert list((tmp_path / ".resume-dl").iterdir()) == []
 
 
-def test_rattlers_cache_refuses_it_too(tmp_path):
+def test_the_rattler_cache_refuses_a_malformed_package_too(tmp_path):
     """The same check stands before both caches."""
     artifact = package(tmp_path, "a", INDEX)
     extracted = tmp_path / ".resume-dl" / "x"
@@ -137,7 +137,7 @@ class BrokenCache(CondaCache):
         return super().place(entries)
 
 
-def test_an_exception_that_nothing_expected_is_that_file_s_result(tmp_path):
+def test_an_unexpected_exception_becomes_the_files_result(tmp_path):
     """Exit code 70 with the file named; the threads go on with the others."""
     artifacts = [package(tmp_path, name, INDEX) for name in ("bad0", "good0", "bad1", "bad2", "good1")]
     errors = unpack(Extractor(BrokenCache(tmp_path)), *artifacts)
@@ -152,7 +152,7 @@ def test_an_exception_that_nothing_expected_is_that_file_s_result(tmp_path):
         assert "TypeError" in error.message
 
 
-def test_threads_that_end_leave_no_waiter(tmp_path, monkeypatch):
+def test_a_wait_ends_with_the_last_thread(tmp_path, monkeypatch):
     """Where the threads themselves are gone, what they had not done has failed, by name."""
     monkeypatch.setattr(BrokenCache, "error", SystemExit)
     artifacts = [package(tmp_path, f"bad{number}", INDEX) for number in range(4)]

@@ -85,7 +85,7 @@ def test_get(cut: Cut) -> None:
     assert [each["error"]["type"] for each in report["artifacts"]] == ["NoNetworkError"] * 3
 
 
-def test_one_host_may_be_a_slip(cut: Cut) -> None:
+def test_one_unresolved_host_may_be_a_typing_error(cut: Cut) -> None:
     """With one host it cannot be told whether the network or the address is wrong, and both are said."""
     done = cut.run("get", "https://exmaple.org/a")
     assert done.returncode == 1
@@ -103,7 +103,7 @@ def test_pip_packages(cut: Cut) -> None:
     assert len(asked) <= 4 * len(set(asked)), "a few tries each at most"
 
 
-def test_patience_that_was_asked_for(cut: Cut) -> None:
+def test_an_explicit_give_up_after_is_respected(cut: Cut) -> None:
     """--give-up-after goes on asking for as long as it says: lines come back."""
     if cut.namespace:
         pytest.skip("lookups are counted by the resolver that says no")
@@ -115,7 +115,7 @@ def test_patience_that_was_asked_for(cut: Cut) -> None:
     assert len(cut.lookups.read_text().split()) > tries
 
 
-def test_one_that_answers_is_enough(cut: Cut, fault_server) -> None:
+def test_one_answering_host_means_there_is_a_network(cut: Cut, fault_server) -> None:
     """One mirror that answers is all the network that a run needs, whatever else does not resolve."""
     if cut.namespace:
         pytest.skip("no server can be reached there")

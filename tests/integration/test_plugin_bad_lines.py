@@ -75,7 +75,7 @@ def test_a_line_that_drops_every_8_mb_and_a_mirror_that_stalls(test_conda, offer
     assert sent(server) - before <= total(offer) + SPARE
 
 
-def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
+def test_a_killed_conda_command_continues(test_conda, offer, torch, server):
     """kill -9 at two thirds: the next ``conda create`` asks for the rest, and for nothing that had come."""
     server.always(None, Quota(two_thirds(torch)), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
@@ -91,7 +91,7 @@ def test_a_killed_conda_goes_on_where_it_was(test_conda, offer, torch, server):
     assert not list((test_conda.pkgs / FOLDER).glob("*.part"))
 
 
-def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, server):
+def test_ctrl_c_keeps_the_bytes_and_says_how_to_continue(test_conda, offer, torch, server):
     """One Ctrl-C: conda ends as it does, we say what is safe, and the next run downloads the rest alone."""
     server.always(None, Quota(two_thirds(torch)), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])
@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_the_bytes_and_says_how_to_go_on(test_conda, offer, torch, 
     assert conda.returncode == 1
     (line,) = [line for line in our_lines(err) if "stopped" in line]
     assert "safe on disk" in line
-    assert "the same conda command goes on" in line
+    assert "run the same conda command again to continue" in line
     assert "KeyboardInterrupt" in err  # conda's own words for it
     server.always(None, Ok())
     create(test_conda)
@@ -121,7 +121,7 @@ def stuck(test_conda, offer, torch, server):
     return test_conda
 
 
-def test_condas_dead_end_is_opened_by_a_mirror(stuck, offer, torch, server):
+def test_a_partial_that_conda_cannot_continue_is_finished_from_a_mirror(stuck, offer, torch, server):
     """Another mirror gives the rest: the bytes that conda had are kept."""
     use_mirrors(stuck, server.base(0), [server.base(1)])
     before = sent(server, 1)
@@ -130,13 +130,13 @@ def test_condas_dead_end_is_opened_by_a_mirror(stuck, offer, torch, server):
     assert len(records(stuck.folder / "env")) == len(offer.wanted)
 
 
-def test_condas_dead_end_without_a_mirror_ends_in_a_clear_error(stuck, offer, torch, server):
+def test_a_partial_that_conda_cannot_continue_ends_in_a_clear_error_without_a_mirror(stuck, offer, torch, server):
     """One line says why and what is safe; conda begins anew and fails; a server that heals is asked for the rest."""
     asked = len(server.requests(path=f"*/{torch.filename}"))
     done = create(stuck, expect=1)
     line = our_lines(done.stderr)[-1]
     assert torch.filename in line
-    assert "8.0 MB are safe on disk; conda goes on by itself" in line
+    assert "8.0 MB are safe on disk; conda continues on its own" in line
     last = server.requests(path=f"*/{torch.filename}")[asked:][-1]
     assert last.range == ""  # conda's own, from the start: our bytes had been taken out of its way
     server.always(0, Ok(), path=f"*/{torch.filename}")
@@ -145,7 +145,7 @@ def test_condas_dead_end_without_a_mirror_ends_in_a_clear_error(stuck, offer, to
     assert sent(server) - before <= torch.size - 8 * MB + SPARE
 
 
-def test_a_mirror_that_has_wrong_bytes_is_found_out(test_conda, offer, torch, server):
+def test_a_mirror_with_wrong_bytes_is_identified(test_conda, offer, torch, server):
     """What is installed is right although one mirror lies; conda itself never sees the wrong bytes."""
     server.always(1, Flip(5 * MB, 12 * MB), path=f"*/{torch.filename}")
     use_mirrors(test_conda, server.base(0), [server.base(1)])

@@ -290,7 +290,7 @@ def test_a_proxy(test_conda, channels, fault_server):
     assert_no_leak(test_conda)
 
 
-def test_only_places_that_conda_may_use(test_conda, channels, fault_server):
+def test_only_allowed_mirrors_are_used(test_conda, channels, fault_server):
     """A mirror that is not on the list of allowed channels, or that is denied, is never asked."""
     server = fault_server(ports=4)
     offer(server, channels, "a")

@@ -22,8 +22,8 @@ from support.fetching import TIMEOUT
 
 pytestmark = pytest.mark.conda
 
-WAITING = re.compile(r"^index of .*: asking$|^still solving, |^the solver is still loading, ")
-"""What is said again every few seconds while an index or a solution is waited for."""
+WAITING = re.compile(r"^index of .*: asking$|^still solving, |^the solver is still loading, |^\d[\d.]* k?B, .*B/s, ")
+"""Lines that a run prints every few seconds while it waits for an index or a solution."""
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def large(fault_server, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a console's Ctrl-C cannot be sent to one process there")
-def test_ctrl_c_keeps_the_bytes_and_the_same_command_goes_on(test_conda, large):
+def test_ctrl_c_keeps_the_bytes_and_the_same_command_continues(test_conda, large):
     """SIGINT half way: 130, and the next run takes the rest. The conda that runs it is asked, not the first on PATH."""
     large.script(0, [Stall(after=2 << 20)], path="*.conda")
     arguments = ("resume-dl", "fetch", "large", "--override-channels", "-c", f"{large.base(0)}/own", "--json")
@@ -117,7 +117,7 @@ def doctor(conda, *arguments):
     return done.stdout
 
 
-def test_doctor_names_what_is_damaged_and_what_is_unfinished(test_conda, offer, served):
+def test_doctor_lists_damaged_packages_and_unfinished_downloads(test_conda, offer, served):
     """Nothing for whole entries; then each kind of damage by its path; digests only with --verbose."""
     test_conda.configure(channels=offer.urls(served.base(0)))
     done = test_conda.run("create", "-p", test_conda.folder / "env", *SPEC)
@@ -173,7 +173,7 @@ def hints_of(error):
     [(Status(503), "never"), (Status(404), "always"), (Flip(2000), "always")],
     ids=["503, not fetched ahead", "404", "wrong bytes"],
 )
-def test_an_error_of_conda_names_the_command_that_brings_the_package(test_conda, large, behaviour, prefetch):
+def test_an_error_of_conda_names_the_command_that_fetches_the_package(test_conda, large, behaviour, prefetch):
     """Where the same download cannot help; condas before 26 have no hints, and say what they always said."""
     large.always(0, behaviour, path="*.conda")
     test_conda.configure(channels=[f"{large.base(0)}/own"], plugins={"resume_dl_prefetch": prefetch})
@@ -195,7 +195,7 @@ def test_an_error_of_conda_names_the_command_that_brings_the_package(test_conda,
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_error_of_conda_says_what_is_safe_and_to_run_it_again(test_conda, large):
+def test_an_error_of_conda_says_what_is_on_disk_and_to_retry(test_conda, large):
     """After our own try had failed too: the same command goes on from what is on disk."""
     large.script(0, [Drop(after=2 << 20), Status(503)], path="*.conda")
     test_conda.configure(channels=[f"{large.base(0)}/own"])

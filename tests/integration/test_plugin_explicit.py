@@ -67,7 +67,7 @@ def assert_all_ours(served, count):
 
 
 @pytest.mark.parametrize("digest", ["md5", "sha256", "none"])
-def test_a_list_is_fetched_by_us_and_conda_makes_no_request(test_conda, offer, served, digest):
+def test_a_list_is_fetched_by_the_plugin_and_conda_sends_no_request(test_conda, offer, served, digest):
     """From every mirror; what conda remembers is what it remembers without us, and the entries outlast the plugin."""
     use_mirrors(test_conda, served.base(0), [served.base(1)])
     names = {package.filename for package in offer.wanted.values()}
@@ -102,7 +102,7 @@ def test_a_list_is_fetched_by_us_and_conda_makes_no_request(test_conda, offer, s
     assert found == expected
 
 
-def test_a_connection_that_always_breaks_ends_conda_but_not_us(test_conda, offer, fault_server):
+def test_a_connection_that_always_breaks_stops_conda_but_not_the_plugin(test_conda, offer, fault_server):
     """Without the plugin the same command fails on the same server."""
     server = fault_server()
     server.mount(offer.root)
@@ -146,7 +146,7 @@ def test_addresses_on_the_command_line(test_conda, offer, served, fault_server):
     assert served.requests() == []
 
 
-def test_nobody_is_asked_where_nobody_may_be(test_conda, offer, served):
+def test_no_request_with_dry_run_offline_or_never(test_conda, offer, served):
     """--dry-run writes nothing; offline and never take what is at hand under another address, and leave the rest."""
     listed = whole_list(test_conda, offer, served.base(0))
     create(test_conda, "--file", listed, "--dry-run", expect=0)
@@ -170,7 +170,7 @@ def test_nobody_is_asked_where_nobody_may_be(test_conda, offer, served):
     assert not asked.is_ours
 
 
-def test_what_is_small_or_goes_wrong_is_left_to_conda(test_conda, offer, served):
+def test_small_downloads_and_failures_are_left_to_conda(test_conda, offer, served):
     """A least size where sizes are known; a broken mirrors.toml is one line, and the result is conda's."""
     first, second, *_ = offer.wanted
     test_conda.configure(plugins={"resume_dl_min_size": "1GB"})
@@ -186,7 +186,7 @@ def test_what_is_small_or_goes_wrong_is_left_to_conda(test_conda, offer, served)
     test_conda.configure(plugins={"resume_dl_mirrors": str(broken)}, pkgs_dirs=[str(test_conda.folder / "other-pkgs")])
     done = create(test_conda, "--file", whole_list(test_conda, offer, served.base(0)), name="broken")
     assert len(our_lines(done.stderr)) == 1
-    assert "conda goes on by itself" in done.stderr
+    assert "conda continues on its own" in done.stderr
     assert len(served.archive_requests()) == len(offer.wanted)
     assert linked(test_conda, "broken") == {package.filename for package in offer.wanted.values()}
 
@@ -214,7 +214,7 @@ def test_a_login_in_an_address_is_used_and_written_nowhere(test_conda, offer, ng
                 assert b"pa55word" not in path.read_bytes(), path
 
 
-def test_what_lies_broken_in_the_cache_is_replaced(test_conda, offer, served):
+def test_broken_entries_of_the_cache_are_replaced(test_conda, offer, served):
     """Archives beside half-extracted folders: conda alone fails; unpacked by us, and nobody is asked."""
     first, second, *_ = offer.wanted
     lines = [address(offer, first, served.base(0), "none"), address(offer, second, served.base(0))]
@@ -303,7 +303,7 @@ def test_local_archives_are_compared_with_their_line_or_index(test_conda, tmp_pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there a pipe has no path")
 @pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0"])
-def test_a_list_that_comes_through_a_pipe_is_conda_s(test_conda, offer, served, name):
+def test_a_list_from_a_pipe_is_left_to_conda(test_conda, offer, served, name):
     """It can be read once: the same environment as without us (a conda of 2026 reads it twice, and finds nothing)."""
     listed = whole_list(test_conda, offer, served.base(0)).read_text(encoding="utf-8")
     create(test_conda, "--file", name, answer=listed, name="plain", plugin=False)
@@ -396,7 +396,7 @@ def test_a_large_index_is_not_fetched_for_a_package(test_conda, lab, nginx_mirro
     ],
     ids=str,
 )
-def test_an_index_that_is_not_had_is_not_waited_for(test_conda, lab, fault_server, behaviour, most):
+def test_an_unavailable_index_is_not_waited_for(test_conda, lab, fault_server, behaviour, most):
     """A few requests and seconds, no word, and conda's own download."""
     server = fault_server()
     server.mount(lab.root)

@@ -16,6 +16,7 @@ from faults.behaviours import Conditional, Drop, Headers, Quota, Status
 from resume_dl.store.part import PartStore
 from support.large_channel import NEEDLE, build_large_channel, write_index
 from support.plugin import our_lines
+from support.processes import KILL
 
 pytestmark = pytest.mark.conda
 
@@ -69,7 +70,7 @@ def states(conda):
     return {state["url"]: state for state in found}
 
 
-def test_an_index_that_always_breaks_off_ends_conda_but_not_us(conda, server, large):
+def test_an_index_that_always_breaks_off_stops_conda_but_not_the_plugin(conda, server, large):
     """Without the plugin the same command fails; with it conda itself asks for no index, now and the next time."""
     create(conda, plugin=False, expect=1)
     shutil.rmtree(conda.pkgs)
@@ -92,7 +93,7 @@ def test_an_index_that_always_breaks_off_ends_conda_but_not_us(conda, server, la
     assert [one.status for one in again if "current" not in one.path] == [304, 304]
 
 
-def test_a_fresh_index_is_asked_for_by_nobody(conda, server):
+def test_a_fresh_index_is_not_requested(conda, server):
     """max-age is kept as conda keeps it, and holds for us too."""
     server.always(0, Conditional(), Drop(after=DROP), MAX_AGE)
     create(conda)
@@ -105,8 +106,8 @@ def test_a_fresh_index_is_asked_for_by_nobody(conda, server):
     assert len(server.requests()) == everything
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_run_goes_on_where_it_was(conda, server, large, number):
+@pytest.mark.parametrize("number", [KILL, signal.SIGINT])
+def test_a_stopped_run_continues(conda, server, large, number):
     """kill -9 or Ctrl-C at the half: the next run asks for the rest alone."""
     quota = Quota(large.packed // 2)
     server.always(0, quota, path="*/linux-64/repodata.json.zst")
@@ -122,7 +123,7 @@ def test_a_stopped_run_goes_on_where_it_was(conda, server, large, number):
     assert process.returncode != 0
     if number == signal.SIGINT:
         assert len(our_lines(err)) == 1
-        assert "the same command goes on from there" in err
+        assert "run the same command again to continue" in err
     quota.lift()
     before = len(asked(server, ours=True, path="*/linux-64/repodata.json.zst"))
     create(conda)
@@ -131,7 +132,7 @@ def test_a_stopped_run_goes_on_where_it_was(conda, server, large, number):
     assert index_bodies(server, ours=False) == 0
 
 
-def test_a_conda_that_reads_plain_indexes(test_conda, server, large):
+def test_a_conda_without_zst_gets_a_plain_index(test_conda, server, large):
     """Before 26 and without jsonpatch conda asks for repodata.json: so do we, and its ETag is the one that is kept."""
     test_conda.configure(channels=[f"{server.base()}/large"], repodata_use_zst=False)
     create(test_conda)
@@ -141,7 +142,7 @@ def test_a_conda_that_reads_plain_indexes(test_conda, server, large):
     assert not [one for one in server.requests() if one.path.endswith("/repodata.json.zst")]
 
 
-def test_a_server_that_knows_no_conditional_requests(conda, server, large):
+def test_a_server_without_conditional_requests(conda, server, large):
     """conda asks for nothing, where it would fetch the whole again, even with local_repodata_ttl 0."""
     server.always(0, Drop(after=DROP), Headers({"ETag": None, "Last-Modified": "Fri, 01 Jan 2021 00:00:00 GMT"}))
     conda.configure(local_repodata_ttl=0)
@@ -149,7 +150,7 @@ def test_a_server_that_knows_no_conditional_requests(conda, server, large):
     assert asked(server, path="/large/*/repodata.json*") == []
 
 
-def test_two_condas_at_once(conda, server, large):
+def test_two_conda_processes_at_once(conda, server, large):
     """One fetches, the other waits for it; neither asks the server for what the other has."""
     quota = Quota(large.packed // 2)
     server.always(0, MAX_AGE, Conditional(), quota, path="*/linux-64/repodata.json.zst")
@@ -169,14 +170,14 @@ def test_two_condas_at_once(conda, server, large):
 
 
 @pytest.mark.parametrize("setting", ["resume_dl_index", "resume_dl_prefetch"])
-def test_switched_off(conda, server, setting):
+def test_the_plugin_is_switched_off(conda, server, setting):
     """``never`` leaves indexes to conda."""
     conda.configure(plugins={setting: "never"})
     create(conda, expect=1)
     assert asked(server, ours=True) == []
 
 
-def test_the_current_index_comes_first_and_the_whole_where_it_is_wanted(conda, server, large):
+def test_the_current_index_comes_first_and_the_whole_one_if_needed(conda, server, large):
     """A classic solver that finds its solution in current_repodata.json never has the whole one fetched."""
     folder = conda.folder / "channels" / "small" / "linux-64"
     packages = json.loads((large.subdir / "repodata.json").read_text())["packages.conda"]
@@ -197,7 +198,7 @@ def test_the_current_index_comes_first_and_the_whole_where_it_is_wanted(conda, s
     assert all(one.headers["user-agent"].startswith("resume-dl/") for one in whole)
 
 
-def test_commands_that_solve_in_another_way(conda, server, large):
+def test_commands_without_a_pre_solve_hook(conda, server, large):
     """``conda search``, ``env create`` (also dry, with the file's own channels) and ``channel::name``."""
     address = f"{server.base()}/large"
     conda.configure(channels=[], channel_alias=server.base())
@@ -240,7 +241,7 @@ def test_a_login_goes_to_its_server_and_into_no_state_file(conda, server):
             assert token.encode() not in path.read_bytes(), path
 
 
-def test_a_failure_is_one_line_and_conda_goes_on(conda, server):
+def test_a_failure_is_one_line_and_conda_continues(conda, server):
     """conda's own error follows, and JSON stays JSON."""
     server.always(0, Status(502))
     soon = {"RESUME_DL_GIVE_UP_AFTER": "1"}
@@ -252,7 +253,7 @@ def test_a_failure_is_one_line_and_conda_goes_on(conda, server):
     assert json.loads(said.stdout)["exception_name"] == "CondaHTTPError"
 
 
-def test_what_is_no_index_is_not_kept(conda, server):
+def test_an_invalid_index_is_not_kept(conda, server):
     """An index that conda could never read does not get into its cache by us; memory and disk are bounded as ever."""
     server.put("/large/linux-64/repodata.json.zst", zstandard.compress(b"[1, 2, 3]"))
     done = conda.run("create", "-p", conda.folder / "env", NEEDLE, "--dry-run")
@@ -262,7 +263,7 @@ def test_what_is_no_index_is_not_kept(conda, server):
     assert not [path for path in (conda.pkgs / "cache").iterdir() if path.name.endswith(".tmp")]
 
 
-def test_a_local_channel_is_left_alone(conda, server, large):
+def test_a_local_channel_is_not_fetched(conda, server, large):
     """file: channels are read from where they are."""
     conda.configure(channels=[f"file://{large.root}/large"])
     create(conda)

@@ -58,7 +58,7 @@ def without_digests(channel):
         path.unlink()
 
 
-def test_tampered_archives_are_refused_and_the_right_ones_are_not(test_conda, tmp_path):
+def test_tampered_archives_are_refused_and_right_ones_are_not(test_conda, tmp_path):
     """A damaged ``.conda``, ``.tar.bz2`` or one of which only the md5 is known: nothing is linked, all is named."""
     channel = build(tmp_path)
     prefix = tmp_path / "env"
@@ -116,7 +116,7 @@ def test_without_the_plugin_conda_links_a_tampered_archive(test_conda, tmp_path)
     assert not linked(tmp_path / "other")
 
 
-def test_what_is_cached_is_not_read_again_and_what_has_no_digest_is_told(test_conda, tmp_path):
+def test_cached_archives_are_not_read_again_and_missing_digests_are_reported(test_conda, tmp_path):
     """conda takes its entry, not the channel's file; an index without digests costs one line, a wrong size counts."""
     channel = build(tmp_path)
     test_conda.configure(channels=[channel.root.as_uri()])
@@ -158,7 +158,7 @@ def test_a_missing_archive_is_left_to_conda(test_conda, tmp_path):
     assert json.loads(done.stdout)["exception_name"] == "LocalArchiveMismatchError"
 
 
-def test_what_conda_copied_unchecked_is_no_proof_for_another_address(test_conda, tmp_path, fault_server):
+def test_an_unverified_copy_of_conda_is_not_used_for_another_url(test_conda, tmp_path, fault_server):
     """A tampered archive, cached without us as a file: channel's with its digests: over HTTP the right one comes."""
     right = build(tmp_path, [PackageSpec(name="first", version="1.0", subdir="noarch", files={"share/it": b"right"})])
     wrong = build_channel(

@@ -104,7 +104,7 @@ def test_mirrors_that_agree_stand_in_for_a_silent_server(conda, server):
 
 
 @pytest.mark.parametrize("mirrors", [("evil", "good"), ("good", "evil"), ("good",)])
-def test_mirrors_that_do_not_agree_are_never_believed(conda, server, mirrors):
+def test_mirrors_that_do_not_agree_are_not_trusted(conda, server, mirrors):
     """conda then ends as without us, or finds no such package."""
     ports = {"good": GOOD, "evil": EVIL}
     use(conda, server, **{name: ports[name] for name in mirrors})
@@ -112,16 +112,16 @@ def test_mirrors_that_do_not_agree_are_never_believed(conda, server, mirrors):
     done = create(conda, "env", expect=1, env={"RESUME_DL_GIVE_UP_AFTER": "1"})
     (said,) = our_lines(done.stderr)
     if len(mirrors) == 1:
-        assert "conda goes on by itself" in said
+        assert "conda continues on its own" in said
         assert server.requests(GOOD) == []
     else:
-        assert said.endswith("; left out is what they state differently: tool-1.0-0.conda")
+        assert said.endswith("; ignoring records on which they disagree: tool-1.0-0.conda")
         assert "PackagesNotFound" in done.stdout + done.stderr
     assert not (conda.folder / "env" / "share").exists()
     assert server.requests(EVIL, "*.conda") == []
 
 
-def test_a_mirror_that_the_user_names_is_believed(conda, server):
+def test_a_mirror_named_by_index_from_is_trusted(conda, server):
     """In config.toml, and said in one line; the channel's own server is not asked."""
     use(conda, server, evil=EVIL)
     folder = conda.folder / "config"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import threading
@@ -17,6 +16,8 @@ from support.conda_cache import SPEC
 from support.conda_env import TestConda
 from support.fetching import User
 from support.plugin import our_lines, records, use_mirrors
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
 
 pytestmark = pytest.mark.conda
 
@@ -46,7 +47,7 @@ def tree(folder):
     return {path for path in folder.rglob("*") if path.relative_to(folder).parts[0] != "cache"}
 
 
-def test_every_archive_is_fetched_by_us_and_the_result_is_condas_own(ready, offer, served):
+def test_every_archive_is_fetched_by_the_plugin_with_condas_own_result(ready, offer, served):
     """No archive is asked for by conda, mirrors have a share, and the records are those that conda writes alone."""
     create(ready, plugin=False)
     expected = records(ready.folder / "env")
@@ -101,7 +102,7 @@ def test_updates_and_environment_files_come_the_same_way(ready, offer, served):
     assert len(asked) > len(offer.wanted) - 3
 
 
-def test_json_is_pure_and_a_dry_run_asks_nobody(ready, served):
+def test_json_has_no_other_output_and_a_dry_run_sends_no_request(ready, served):
     """stdout of ``--json`` parses and stderr has no line of ours; a dry run leaves the cache as it was."""
     create(ready, "--dry-run")
     before = tree(ready.pkgs)
@@ -116,7 +117,7 @@ def test_json_is_pure_and_a_dry_run_asks_nobody(ready, served):
 
 
 @pytest.mark.parametrize("how", ["never", "too small", "environment", "offline"])
-def test_what_is_left_to_conda(ready, offer, served, how):
+def test_commands_that_are_left_to_conda(ready, offer, served, how):
     """``never`` and a small fetch are conda's own; CONDA_PLUGINS_* counts as well; nobody is asked with --offline."""
     plugins = ready.settings["plugins"]
     env = {}
@@ -137,7 +138,7 @@ def test_what_is_left_to_conda(ready, offer, served, how):
     assert not any(request.is_ours for request in asked)
 
 
-def test_settings_that_cannot_be_used_are_told_and_stop_nobody(ready, served):
+def test_invalid_settings_are_reported_and_do_not_stop_conda(ready, served):
     ready.configure(plugins={**ready.settings["plugins"], "resume_dl_prefetch": "perhaps", "resume_dl_min_size": "big"})
     done = create(ready)
     said = our_lines(done.stderr)
@@ -156,7 +157,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_our_failure_changes_nothing_but_one_line(ready, offer, served, tmp_path, case):
+def test_a_failure_of_the_plugin_only_adds_one_line(ready, offer, served, tmp_path, case):
     """Whatever of ours is broken: conda's exit code, environment and archives are those of a conda without us."""
     env = {}
     if case == "state cannot be written":
@@ -170,7 +171,7 @@ def test_our_failure_changes_nothing_but_one_line(ready, offer, served, tmp_path
     done = create(ready, env=env)
     assert len(our_lines(done.stderr)) <= 1, done.stderr
     if case in {"broken mirrors.toml", "no httpx", "no httpcore"}:
-        assert "conda goes on by itself" in done.stderr
+        assert "conda continues on its own" in done.stderr
         assert not any(request.is_ours for request in served.archive_requests())
     assert len(served.archive_requests()) == len(offer.wanted)
     found = records(ready.folder / "env")
@@ -200,7 +201,7 @@ def answer(conda: TestConda, answers: str, *arguments: str) -> tuple[int, str]:
     return code, b"".join(shown).decode(errors="replace")
 
 
-def test_on_a_terminal_it_asks_once_and_what_was_fetched_stays_after_a_no(ready, offer, served, tmp_path):
+def test_on_a_terminal_it_prompts_once_and_keeps_packages_after_no(ready, offer, served, tmp_path):
     """Yes to us and no to conda: nothing is installed, the packages wait, ``status`` lists them, conda finds them."""
     ready.configure(always_yes=None)
     _, shown = answer(ready, "y\nn\n")
@@ -220,7 +221,7 @@ def test_on_a_terminal_it_asks_once_and_what_was_fetched_stays_after_a_no(ready,
     assert user.run("status", "--pkgs-dir", ready.pkgs, "--json").report["fetched_ahead"] == []
 
 
-def test_no_to_us_is_left_to_conda(ready, offer, served):
+def test_no_at_our_prompt_leaves_the_download_to_conda(ready, offer, served):
     ready.configure(always_yes=None)
     code, shown = answer(ready, "n\ny\n")
     assert code == 0, shown
@@ -228,7 +229,7 @@ def test_no_to_us_is_left_to_conda(ready, offer, served):
     assert len(served.archive_requests()) == len(offer.wanted)
 
 
-def test_it_asks_only_where_conda_asks(ready, served):
+def test_it_prompts_only_if_conda_prompts(ready, served):
     """``conda env create`` and an address get no question of conda's, so none of ours: they end by themselves."""
     ready.configure(always_yes=None)
     file = ready.folder / "environment.yml"
@@ -252,7 +253,7 @@ def test_it_asks_only_where_conda_asks(ready, served):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux's")
-def test_a_stderr_that_cannot_be_written_is_no_failure(ready):
+def test_an_unwritable_stderr_is_not_a_failure(ready):
     """Everything is installed, so conda's exit code is 0."""
     arguments = [str(ready.python), "-m", "conda", "create", "-p", str(ready.folder / "env"), "libuv"]
     with Path("/dev/full").open("w") as full:
@@ -264,7 +265,7 @@ def test_a_stderr_that_cannot_be_written_is_no_failure(ready):
     assert not list((ready.pkgs / FOLDER).glob("ahead-*"))
 
 
-def test_two_condas_and_a_fetch_at_once_download_everything_once(ready, offer, served, tmp_path):
+def test_two_conda_processes_and_a_fetch_download_everything_once(ready, offer, served, tmp_path):
     """Three processes on one cache: all succeed, and no archive is downloaded twice."""
     for mirror in range(3):
         served.set_rate(mirror, 150_000)

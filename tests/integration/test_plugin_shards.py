@@ -103,7 +103,7 @@ def database(conda):
     return json.loads(done.stdout)
 
 
-def test_conda_asks_for_no_shard(rattler, server):
+def test_conda_requests_no_shard(rattler, server):
     """On a line that breaks every answer off: the index goes on, the closure is ours, and the next create has all."""
     create(rattler, plugin=False, expect=1)
     before = len(server.requests(path="*.msgpack.zst"))
@@ -168,7 +168,7 @@ def test_the_index_decides_and_mirrors_have_the_shards(rattler, server, lab):
     assert all(url.startswith(f"{server.base()}/lab/") for url in database(rattler))
 
 
-def test_what_is_refused_is_left_to_conda(rattler, server, lab):
+def test_refused_shards_are_left_to_conda(rattler, server, lab):
     """Bytes of another hash get into no database by us; conda, which compares none, goes on, and ``-v`` says so."""
     subdir, number = ("noarch", 11)
     (address,) = [
@@ -194,7 +194,7 @@ OTHER_CONDA = {
 
 
 @pytest.mark.parametrize("part", OTHER_CONDA)
-def test_another_conda_is_left_to_itself(rattler, server, part):
+def test_an_unknown_conda_is_left_to_itself(rattler, server, part):
     """One that keeps shards in another way is given none: no error, one line with ``-v``, and conda's own requests."""
     load = "import conda.gateways.shards\nfrom conda._private.shards import cache\n"
     rattler.add_plugin("other", entry="other = other", source=f"{load}{OTHER_CONDA[part]}\n")
@@ -206,7 +206,7 @@ def test_another_conda_is_left_to_itself(rattler, server, part):
 
 
 @pytest.mark.parametrize("setting", ["resume_dl_index", "resume_dl_prefetch"])
-def test_switched_off(rattler, server, setting):
+def test_the_plugin_is_switched_off(rattler, server, setting):
     """``never`` leaves shards to conda, and offline none is asked for."""
     server.always(0, Conditional())
     rattler.configure(plugins={setting: "never"})
@@ -241,7 +241,7 @@ def test_a_killed_run_keeps_its_shards(rattler, server):
     assert len(database(rattler)) == len(LINE)
 
 
-def test_two_condas_at_once(rattler, server):
+def test_two_conda_processes_at_once(rattler, server):
     """Both bring the closure into one database."""
     both = [rattler.start("create", "-p", rattler.folder / name, LINE[0], "--dry-run") for name in ("one", "two")]
     for process in both:
@@ -252,7 +252,7 @@ def test_two_condas_at_once(rattler, server):
     assert len(database(rattler)) == len(LINE)
 
 
-def test_solvers_that_read_no_shards_bring_none(conda, server):
+def test_no_shards_are_fetched_for_a_solver_without_shards(conda, server):
     """Any conda, with its classic solver: no shard and no line."""
     server.always(0, Conditional())
     done = create(conda)
@@ -270,7 +270,8 @@ try:
 except ImportError:
     compat.is_verbose = lambda: True
     index = Any(key=("https://example.org", "repodata.json"), has_shards=lambda: True)
-    solver_shards.bring_shards([index], Closure(lambda: {"a"}, follow=True), None, None, Any(cancelled=lambda: False))
+    closure = Closure(lambda: {"a"}, follow=True)
+    solver_shards.fetch_solver_shards([index], closure, None, None, Any(cancelled=lambda: False))
 """
 
 

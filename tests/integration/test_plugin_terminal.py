@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 
 import pytest
 
 from support.plugin import use_mirrors
 
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
+
 pytestmark = pytest.mark.conda
 
 
 @pytest.mark.parametrize(("typed", "agreed"), [(b"\x04", False), (b"\n", True)])
-def test_the_end_of_input_is_no(test_conda, offer, nginx_mirrors, typed, agreed):
+def test_the_end_of_input_means_no(test_conda, offer, nginx_mirrors, typed, agreed):
     """Ctrl-D is no consent, the Return key is; conda's own question comes afterwards, and is answered with no."""
     served = nginx_mirrors([offer.root])
     use_mirrors(test_conda, served.base(0), [])

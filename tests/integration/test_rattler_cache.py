@@ -125,7 +125,7 @@ def test_without_fetch_rattler_downloads(at_nginx, offer, mirror, tmp_path):
     assert sorted(archives(mirror)) == sorted(unknown)
 
 
-def test_what_is_wrong_there_is_replaced(at_nginx, offer, mirror, tmp_path):
+def test_wrong_files_in_the_cache_are_replaced(at_nginx, offer, mirror, tmp_path):
     """A folder that lost a file, one of another build, one without a word of its digest: these, and no others."""
     assert at_nginx.fetch("pytorch=1.7", "--json", "--rattler-cache").code == 0
     cache = at_nginx.home / ".cache" / "rattler" / "cache" / "pkgs"
@@ -175,7 +175,7 @@ def test_dry_run_and_no_permission(at_nginx, offer):
 
 
 @posix
-def test_waits_for_a_rattler_at_work(at_nginx, offer, mirror):
+def test_it_waits_for_rattlers_lock(at_nginx, offer, mirror):
     """While rattler holds its lock nothing is put there; Ctrl-C ends the wait, and what was downloaded is kept."""
     package = offer.package("ninja")
     cache = at_nginx.home / ".cache" / "rattler" / "cache" / "pkgs"
@@ -207,7 +207,7 @@ def test_waits_for_a_rattler_at_work(at_nginx, offer, mirror):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but files
 @pytest.mark.parametrize("stale", [False, True])
-def test_killed_at_every_file_operation(offer, tmp_path, stale):
+def test_a_kill_at_every_file_operation(offer, tmp_path, stale):
     """Publishing is killed before each of its file operations in turn: rattler never finds half a package, nor another
     one under this one's digest; and publishing again ends well."""
     key = next(key for key, package in offer.wanted.items() if package.spec.name == "ninja")
@@ -243,7 +243,7 @@ def test_killed_at_every_file_operation(offer, tmp_path, stale):
 
 def lay_out(offer: Offer, pkgs: Path, artifact: Artifact) -> Path:
     """The package unpacked, where it waits for its name."""
-    folder = extraction_folder(pkgs, artifact)
+    folder = extraction_folder(pkgs)
     shutil.copytree(offer.extracted / artifact.filename, folder, dirs_exist_ok=True)
     return folder
 
@@ -255,7 +255,7 @@ def lock_of(folder: Path) -> bytes:
         return b""
 
 
-def test_a_name_that_leads_elsewhere_is_refused(tmp_path):
+def test_a_name_that_leads_outside_is_refused(tmp_path):
     """What an index calls its packages makes no path out of the cache."""
     url = RedactedUrl("http://mirror.example/c/noarch/x-1-0.conda")
     artifact = Artifact(kind="conda", filename="x-1-0.conda", url=url, sha256="0" * 64, name="../../x", version="1")

@@ -94,7 +94,7 @@ def go_on(server: FaultServer) -> None:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
-def test_a_fetch_that_is_stopped_and_goes_on(
+def test_a_stopped_fetch_continues(
     terminal: OpenTerminal, server: FaultServer, user: User, columns: int, lines: int
 ) -> None:
     """Fresh, stopped by Ctrl-C, resumed and cached: the counts are true at each moment, and nothing is left behind."""
@@ -144,7 +144,7 @@ def test_a_fetch_that_is_stopped_and_goes_on(
 
 
 @pytest.mark.parametrize("size", SIZES[:2])
-def test_an_index_on_its_way_is_one_line(
+def test_an_index_download_is_one_line(
     terminal: OpenTerminal, server: FaultServer, user: User, offer: Offer, size: tuple[int, int]
 ) -> None:
     """What came of how much, while it comes; nothing of it stays, and the sum at the end says the bytes."""
@@ -249,8 +249,10 @@ def test_a_killed_run_leaves_its_bars_and_a_line_for_the_prompt(
     assert len(bars(screen.screen())) == 2
 
 
-@pytest.mark.parametrize(("encoding", "said"), [("gbk", r"\U0001f4e6-\xf8"), ("ascii", "-")])
-def test_a_stream_without_unicode_is_no_crash(server: FaultServer, user: User, encoding: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("gbk", r"\U0001f4e6-\xf8"), ("cp437", r"\U0001f4e6-\xf8"), ("ascii", "-")]
+)
+def test_a_stream_without_unicode_does_not_crash(server: FaultServer, user: User, encoding: str, said: str) -> None:
     """A letter that the encoding lacks is written by its number; click writes UTF-8 where it is told ASCII."""
     server.put("/%F0%9F%93%A6-%C3%B8.bin", b"data")
     done = user.run(

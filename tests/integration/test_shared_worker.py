@@ -14,9 +14,9 @@ from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.worker import RattlerWorker
+from resume_dl.transfer.extraction import Extractor, Unpacked
 from resume_dl.transfer.report import RunResult
 from resume_dl.transfer.setup import TransferOptions, load_setup
-from resume_dl.transfer.unpacking import Extractor, Unpacked
 from support.in_process import Heard
 
 
@@ -54,7 +54,7 @@ def test_the_solver_s_process_unpacks(
 ) -> None:
     """No other is started, and it has ended when the fetch has."""
     worker = Noting()
-    monkeypatch.setattr("resume_dl.transfer.unpacking.RattlerWorker", lambda: pytest.fail("another worker was made"))
+    monkeypatch.setattr("resume_dl.transfer.extraction.RattlerWorker", lambda: pytest.fail("another worker was made"))
     result = run(worker)
     assert result.exit_code == 0
     asked = [op for op, _ in worker.answered]
@@ -64,7 +64,7 @@ def test_the_solver_s_process_unpacks(
     assert worker.pid is None
 
 
-def test_it_is_not_kept_where_nothing_is_to_be_unpacked(
+def test_the_worker_is_not_kept_if_nothing_is_unpacked(
     run: Callable[[RattlerWorker], RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A solver's memory is not held beside downloads that it has no part in."""

@@ -95,7 +95,7 @@ def test_a_replaced_package_is_kept(user, replaced, nginx_mirrors, place, fresh)
     assert served.archive_requests() == []
 
 
-def test_the_origin_is_asked_past_caches(user, replaced, fault_server):
+def test_the_origin_is_requested_past_caches(user, replaced, fault_server):
     """The fresh index is asked for of all that are believed, with no-cache."""
     root, _, new = replaced
     server = fault_server(ports=2)
@@ -143,7 +143,7 @@ def test_the_record_is_wrong_everywhere(user, replaced, nginx_mirrors):
     assert user.archives() == set()
 
 
-def test_a_liar_is_not_a_wrong_record(user, replaced, nginx_mirrors):
+def test_a_source_of_wrong_bytes_is_not_a_wrong_record(user, replaced, nginx_mirrors):
     """One mirror with other bytes than the record's, one with the right ones: no index is asked for again."""
     root, _, new = replaced
     old_bytes = root / "liar"
@@ -158,7 +158,7 @@ def test_a_liar_is_not_a_wrong_record(user, replaced, nginx_mirrors):
     assert asked == sorted(asked, reverse=True), "indexes first, and none after an archive"
 
 
-def test_a_list_is_compared_to_the_end(user, replaced, nginx_mirrors):
+def test_packages_of_a_list_are_compared_on_every_byte(user, replaced, nginx_mirrors):
     """An @EXPLICIT list has no index: no repodata is asked for, and exit 4 names both digests and the sources."""
     root, old, new = replaced
     served = nginx_mirrors([root / "fresh", root / "fresh"])
@@ -173,7 +173,7 @@ def test_a_list_is_compared_to_the_end(user, replaced, nginx_mirrors):
     assert not any("repodata" in request.uri for request in served.requests())
 
 
-def test_get_says_who_agrees(user, replaced, nginx_mirrors):
+def test_get_names_the_sources_that_agree(user, replaced, nginx_mirrors):
     """`get --sha256` with a wrong digest and two places that agree: exit 4, both digests, no file."""
     root, old, new = replaced
     served = nginx_mirrors([root / "fresh", root / "fresh"])

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from faults.behaviours import Ok, Stall
+from faults.behaviours import Ok, Quota, Stall
 from resume_dl.model.units import show_bytes
 from support.fetching import User
 
@@ -28,7 +28,7 @@ def user(tmp_path):
 def server(fault_server):
     server = fault_server(ports=1)
     server.put("/a.bin", DATA)
-    server.always(None, Stall(after=2 * MIB))
+    server.always(None, Quota(2 * MIB))
     return server
 
 
@@ -58,7 +58,7 @@ def test_get_into_another_folder(user, server, tmp_path):
     assert f"{show_bytes(row['done'])} of {show_bytes(len(DATA)):>9}  mine.bin  (" in said
     assert re.search(r"mine\.bin  \(.*\d.* ago\)", said)
     assert f"from {server.base()}/a.bin" in said
-    assert f"to go on: {row['command']}" in said
+    assert f"to continue: {row['command']}" in said
     server.always(None, Ok())
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()

@@ -35,7 +35,7 @@ def state(pid):
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_stopped_for_longer_than_the_patience(tmp_path, fault_server, answered):
+def test_a_process_stopped_for_longer_than_give_up_after(tmp_path, fault_server, answered):
     """Its server has dropped the connection meanwhile; it asks again, and ends well with what it had kept."""
     server = fault_server()
     server.put("/file.bin", DATA)

@@ -60,7 +60,7 @@ def test_a_record(user, fault_server, escape):
     assert_harmless(done.out, done.err)
 
 
-def test_a_page_of_pip(user, fault_server):
+def test_an_encoded_index_page_is_refused(user, fault_server):
     """A page that comes in another encoding is refused, and says in which."""
     server = fault_server()
     server.put("/simple/app/", b"<html></html>")
@@ -72,7 +72,7 @@ def test_a_page_of_pip(user, fault_server):
     assert_harmless(done.out, done.err)
 
 
-def test_the_address_of_the_user(user):
+def test_the_url_of_the_user(user):
     """An argument with an escape, as a script may pass on what it read elsewhere."""
     done = user.run("get", "htp://\x1bc\u202eodd/f")
     assert done.code == 2
@@ -82,7 +82,7 @@ def test_the_address_of_the_user(user):
 
 @pytest.mark.conda
 def test_the_plugin(test_conda, offer, fault_server):
-    """Nothing of ours is fetched, why is said in one line, and conda goes on by itself."""
+    """Nothing of ours is fetched, why is said in one line, and conda continues on its own."""
     server = fault_server()
     server.mount(offer.root)
     for path in ("*.conda", "*.tar.bz2"):
@@ -90,7 +90,7 @@ def test_the_plugin(test_conda, offer, fault_server):
     use_mirrors(test_conda, server.base(), [])
     done = test_conda.run("create", "-p", test_conda.folder / "env", "libuv")
     (ours,) = [line for line in done.stderr.splitlines() if "resume-dl: " in line and "odd" in line]
-    assert "conda goes on by itself" in ours
+    assert "conda continues on its own" in ours
     assert_harmless(ours)
 
 

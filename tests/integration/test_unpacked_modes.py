@@ -21,7 +21,7 @@ from resume_dl.caches.package_caches import CondaCache
 from resume_dl.demo.package import PackageSpec, index_json
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transfer.unpacking import Extractor
+from resume_dl.transfer.extraction import Extractor
 from support.conda_cache import extract_all
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and the umask are POSIX")

@@ -24,8 +24,8 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.worker import Extracted, RattlerWorker
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.extraction import Extractor
 from resume_dl.transfer.unpacked_batch import MOST, Ready, UnpackedBatch
-from resume_dl.transfer.unpacking import Extractor
 
 GUARD = 60.0
 """Seconds; only a test that would hang needs them."""
@@ -176,7 +176,7 @@ def test_small_archives_take_one_process(pkgs, around_extract):
     assert len(pids) == 1
 
 
-def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
+def test_two_processes_unpack_and_sync_at_once(pkgs, around_extract):
     """Twelve archives that wait are shared by two workers; one that fails does not make the others wait for the disk.
 
     Each worker has one package in hand once nothing is left to be taken: so it is at most two waits for the disk.
@@ -199,9 +199,9 @@ def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
     class Counted(CondaCache):
         batches: ClassVar[list[int]] = []
 
-        def settle(self, extracted: Sequence[Path]) -> None:
+        def sync(self, extracted: Sequence[Path]) -> None:
             self.batches.extend([len(extracted)] if extracted else [])
-            super().settle(extracted)
+            super().sync(extracted)
 
     around_extract(note)
     good = [package(pkgs, f"good{number}") for number in range(6)]
@@ -229,7 +229,7 @@ def test_two_processes_unpack_and_go_to_the_disk_together(pkgs, around_extract):
     assert not any(each.name.startswith("extract-") for each in threading.enumerate())
 
 
-def test_an_archive_is_in_place_while_the_next_is_still_awaited(pkgs):
+def test_an_archive_is_placed_while_the_next_is_still_downloading(pkgs):
     """Nothing waits in a batch for a download that may take hours: ``finish`` is not needed for that."""
     placed = threading.Event()
 
@@ -248,7 +248,7 @@ def test_an_archive_is_in_place_while_the_next_is_still_awaited(pkgs):
     assert finished(extractor) == {"a": None}
 
 
-def test_what_ends_after_finish_was_called_is_placed_too(pkgs, around_extract):
+def test_an_unpacking_that_ends_after_finish_is_placed_too(pkgs, around_extract):
     """The last packages of a run come out of the workers when nothing more is to be taken."""
     ended = threading.Event()
     around_extract(lambda worker, target, go_on: ended.wait(GUARD) and go_on())
@@ -301,7 +301,7 @@ class BrokenOnce(CondaCache):
         super().add_record(artifact, extracted)
 
 
-def test_threads_that_ended_leave_nothing_to_the_next_use(pkgs):
+def test_ended_threads_do_not_affect_the_next_use(pkgs):
     """What they left undone has failed, by what ended them; only what is submitted later is unpacked then."""
     BrokenOnce.left = ["both", "threads"]
     extractor = Extractor(BrokenOnce(pkgs))
@@ -321,7 +321,7 @@ def without_threads() -> Iterator[None]:
     threading.stack_size(before)
 
 
-def test_without_any_thread_all_have_failed(pkgs, without_threads):
+def test_without_any_thread_all_files_fail(pkgs, without_threads):
     """A process at its limit of threads says so for each file; nothing waits."""
     extractor = Extractor(CondaCache(pkgs))
     wanted = [package(pkgs, name) for name in "ab"]
@@ -333,7 +333,7 @@ def test_without_any_thread_all_have_failed(pkgs, without_threads):
     assert {str(each.error.__cause__) for each in done} == {"can't start new thread"}
 
 
-def test_a_record_that_breaks_the_code_is_one_failure(pkgs):
+def test_a_record_that_raises_in_our_code_fails_only_that_package(pkgs):
     """A defect met while one package is unpacked is that package's result."""
 
     class Broken(CondaCache):
@@ -349,7 +349,7 @@ def test_a_record_that_breaks_the_code_is_one_failure(pkgs):
     assert len(left_over(pkgs)) == 1
 
 
-def test_what_the_system_says_of_the_cache_is_told_with_the_file(tmp_path):
+def test_an_error_of_the_cache_folder_names_the_file(tmp_path):
     """No folder can be made where the cache should be: an error of ours that names file and reason."""
     pkgs = tmp_path / "file" / "pkgs"
     artifact = package(tmp_path, "a", staged=False)
@@ -359,7 +359,7 @@ def test_what_the_system_says_of_the_cache_is_told_with_the_file(tmp_path):
     assert "directory" in error.message
 
 
-def test_an_archive_that_another_process_has_unpacked_is_no_failure(pkgs):
+def test_an_archive_unpacked_by_another_process_is_not_a_failure(pkgs):
     """Nothing is left to unpack and nothing is missing; without its entry the same is an error."""
     artifact = package(pkgs, "a")
     extractor = Extractor(CondaCache(pkgs))
@@ -382,7 +382,7 @@ def ready(pkgs: Path, artifact: Artifact, number: int = 0) -> Ready:
     return Ready(artifact, artifact, staged_path(pkgs, artifact), folder / "package", folder)
 
 
-def test_an_archive_that_another_process_has_given_its_name_is_unpacked_from_there(pkgs, around_extract):
+def test_an_archive_published_by_another_process_is_unpacked(pkgs, around_extract):
     """Between the look at it and its opening; the folder beside it is a third process's, and away for a moment."""
     artifact = package(pkgs, "moved")
     asked = []
@@ -399,7 +399,7 @@ def test_an_archive_that_another_process_has_given_its_name_is_unpacked_from_the
     assert look(pkgs, artifact).state is State.COMPLETE
 
 
-def test_a_batch_is_full_at_its_most(tmp_path):
+def test_a_batch_is_limited(tmp_path):
     """So many may wait, and with the last of them it is time."""
     batch = UnpackedBatch(CondaCache(tmp_path))
     url = RedactedUrl("https://conda.example/linux-64/a-1-0.conda")
@@ -408,11 +408,11 @@ def test_a_batch_is_full_at_its_most(tmp_path):
     assert [batch.add(one) for _ in range(MOST)] == [False] * (MOST - 1) + [True]
 
 
-def test_a_batch_that_cannot_go_to_the_disk_is_not_placed(pkgs):
+def test_a_batch_that_cannot_be_synced_is_not_placed(pkgs):
     """A full disk is told for each package; none of them is in the cache, and their folders are gone."""
 
     class Full(CondaCache):
-        def settle(self, extracted: Sequence[Path]) -> None:
+        def sync(self, extracted: Sequence[Path]) -> None:
             raise StoreError("no space left")
 
     wanted = [package(pkgs, name) for name in "ab"]
@@ -426,7 +426,7 @@ def test_a_batch_that_cannot_go_to_the_disk_is_not_placed(pkgs):
     assert batch.place() == []
 
 
-def test_of_two_in_a_batch_the_one_that_breaks_the_code_fails_alone(pkgs):
+def test_a_package_that_raises_does_not_fail_its_batch(pkgs):
     """The defect is told with its name; the other one is in the cache."""
 
     class Broken(CondaCache):

@@ -40,7 +40,7 @@ def test_closed_stderr(user):
 
 
 @posix
-def test_both_closed(user):
+def test_stdout_and_stderr_closed(user):
     """Nor does it need a stdout."""
     assert shell(user, '"$0" -m resume_dl mirrors list >&- 2>&-').returncode == 0
 
@@ -68,7 +68,7 @@ def test_not_utf8(user, words):
 
 @posix
 @pytest.mark.parametrize("words", ["fetch x --offline", "get http://127.0.0.1:9/x -o /tmp/x/y --offline"])
-def test_no_current_folder(user, words):
+def test_a_removed_current_folder(user, words):
     """A current folder that was removed is this machine's fault."""
     done = shell(user, f'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m resume_dl {words}')
     assert (done.returncode, b"current folder" in done.stderr) == (5, True), done.stderr
@@ -138,7 +138,7 @@ def test_early_interrupt(user):
 
 
 @posix
-def test_interrupt_beside_the_solver_process(user):
+def test_an_interrupt_during_the_solve(user):
     """Ctrl-C at a terminal, with the process for the solver just started: one word, and nobody is left."""
     script = (
         "import signal, os, sys, resume_dl.cli.main as m\n"

@@ -14,7 +14,7 @@ import pytest
 from packaging.tags import platform_tags, sys_tags
 
 from resume_dl.errors import UnsatisfiableError
-from resume_dl.resolve.target import best_wheel, tags_for, tags_of, takes
+from resume_dl.resolve.target import accepts_python, best_wheel, tags_for, tags_of
 from resume_dl.resolve.uv import find_uv
 from support.fetching import User
 from support.pip_index import build_sdist, build_wheel, write_find_links, write_index
@@ -130,7 +130,7 @@ def test_what_only_metadata_says(tmp_path, nginx_mirrors, user):
     write_find_links(tmp_path / "root", [replace(file, requires_python=None) for file in (*files, alone)])
     page = f"{nginx_mirrors([tmp_path / 'root']).base()}/whl/torch_stable.html"
     assert names(user.resolve("demo", find_links=(page,), no_index=True)) == {files[0].filename}
-    assert f"demo 3.0 is for Python <{MAJOR}.{MINOR}" in user.told.text
+    assert f"demo 3.0 requires Python <{MAJOR}.{MINOR}" in user.told.text
     for wanted in ("alone", f"alone @ {page.rpartition('/')[0]}/{alone.filename}"):
         with pytest.raises(UnsatisfiableError, match="alone") as caught:
             user.resolve(wanted, find_links=(page,), no_index=True)
@@ -194,7 +194,7 @@ def test_a_lock_names_the_file_that_was_taken(tmp_path, nginx_mirrors, many, has
 # --- what a Python takes ----------------------------------------------------------------------------------------------
 
 
-def test_a_python_says_what_it_takes(tmp_path):
+def test_a_python_lists_its_tags(tmp_path):
     """Another one than ours is asked; one that does not run says nothing."""
     venv.create(tmp_path / "venv", symlinks=os.name != "nt")
     python = tmp_path / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -215,10 +215,10 @@ def test_a_python_says_what_it_takes(tmp_path):
     ],
 )
 def test_requires_python(requires, python, fits):
-    assert takes(requires, python) is fits
+    assert accepts_python(requires, python) is fits
 
 
-def test_no_wheel_is_the_best_of_none():
+def test_best_wheel_of_an_empty_list():
     """A name that cannot be read is passed over."""
     tags = tags_for("3.10", "linux-64")
     assert best_wheel(["a-1.0-py3-none-win32.whl", "a.whl"], tags) is None

@@ -20,10 +20,10 @@ def test_uv_is_found(monkeypatch, packaged):
     assert said.stdout.startswith("uv ")
 
 
-def test_a_uv_of_another_environment_is_not_taken(monkeypatch, tmp_path):
+def test_a_uv_of_another_environment_is_not_used(monkeypatch, tmp_path):
     """Its version could be any: what PATH offers does not count."""
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", str(find_uv().parent))
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(ConfigurationError, match="uv, which resolves for pip, is not installed"):
+    with pytest.raises(ConfigurationError, match="uv, which resolves pip requirements, is not installed"):
         find_uv()

@@ -102,7 +102,7 @@ def test_pages_lead_back_to_it(catalogue, offered, demo):
         )
 
 
-def test_only_who_knows_its_path(catalogue, offered):
+def test_requests_need_the_secret_path(catalogue, offered):
     """Other users and web pages on this machine can reach the port, and learn nothing."""
     with Gateway(catalogue(f"{offered.base()}/simple")) as gateway:
         assert status(f"{gateway.proxy}/index/0/demo/") == 404
@@ -139,10 +139,10 @@ def test_a_file_for_a_build_is_verified(catalogue, offered):
         (entry,) = json.loads(get(f"{gateway.indexes()[0]}demo/")[1])["files"]
         offered.always(0, Truncate(1000), path="*.whl")
         assert status(entry["url"]) == 502
-        assert "another digest" in str(gateway.errors[0])
+        assert "does not have the index's digest" in str(gateway.errors[0])
 
 
-def test_it_is_no_proxy(catalogue, offered):
+def test_the_gateway_refuses_proxy_requests(catalogue, offered):
     with Gateway(catalogue()) as gateway:
         address = gateway.proxy.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=60)
@@ -157,7 +157,7 @@ def test_it_is_no_proxy(catalogue, offered):
     assert offered.requests() == []
 
 
-def test_uv_is_kept_from_everything_else(catalogue, fault_server):
+def test_uv_cannot_reach_other_hosts(catalogue, fault_server):
     """An address of somebody's own reaches only the gateway, which refuses it."""
     from resume_dl.resolve.uv import UvRefusedError, UvRequest, lock
 
@@ -200,7 +200,7 @@ def test_errors_behind_it_are_kept(catalogue):
 # --- the catalogue ----------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_fetched_once_whoever_asks(catalogue, offered):
+def test_a_page_is_fetched_once_for_all_threads(catalogue, offered):
     wanted = catalogue(f"{offered.base()}/simple")
     found = []
     threads = [threading.Thread(target=lambda: found.append(wanted.project(0, "demo"))) for _ in range(20)]
@@ -226,19 +226,19 @@ def test_a_page_that_never_comes(catalogue, offered):
         catalogue(f"{offered.base()}/simple").project(0, "demo")
 
 
-def test_an_authority_with_a_page_of_its_own_is_not_heard(catalogue, offered):
+def test_an_authority_that_serves_a_login_page_does_not_count(catalogue, offered):
     """A block page or a login page is no empty project; one mirror alone does not take its place unless it is named."""
     offered.always(0, Page(), path="/simple/*")
     mirrors = (Mirror("one", carries={"pypi:simple": f"{offered.base(1)}/simple"}),)
     table = MirrorTable({"pypi:simple": f"{offered.base(0)}/simple"}, mirrors)
-    with pytest.raises(ChannelUnavailableError, match="only one mirror, one, answers") as caught:
+    with pytest.raises(ChannelUnavailableError, match="only one mirror, one, has answered") as caught:
         catalogue(f"{offered.base(0)}/simple", table=table).project(0, "demo")
     assert "--index-from, with a name of `resume-dl mirrors list`" in caught.value.hint
     (file,) = catalogue(f"{offered.base(0)}/simple", table=table, named=("one",)).project(0, "demo")
     assert file.url.startswith(offered.base(1))
 
 
-def test_what_each_place_counts_for():
+def test_the_standing_of_each_source():
     """The address that the user named decides, the others carry; a place that the table does not know has no others."""
     mirrors = tuple(Mirror(name, carries={"pypi:simple": f"https://{name}/simple"}) for name in ("one", "two"))
     table = MirrorTable({"pypi:simple": "https://origin/simple"}, mirrors)
@@ -253,7 +253,7 @@ def test_what_each_place_counts_for():
     assert told("https://private/simple/a/", "two") == [["upstream"], []]
 
 
-def test_the_authority_says_no(catalogue, offered):
+def test_a_404_of_the_authority_decides(catalogue, offered):
     """Its 404 is an answer: no mirror outranks it, and none is asked."""
     mirrors = (Mirror("other", carries={"pypi:simple": f"{offered.base(1)}/simple"}),)
     table = MirrorTable({"pypi:simple": f"{offered.base()}/simple"}, mirrors)
@@ -335,7 +335,7 @@ def test_one_mirror_alone_gives_no_metadata(catalogue, three):
     for port in (0, 2):
         server.always(port, Status(404), path="*.whl")
     wanted = catalogue(f"{server.base(0)}/simple", table=table)
-    with pytest.raises(PackageNotFoundError, match="only m1 gives its METADATA"):
+    with pytest.raises(PackageNotFoundError, match="only m1 serves its METADATA"):
         wanted.metadata(file_of(wanted))
 
 
@@ -345,7 +345,7 @@ def test_mirrors_that_contradict_each_other_in_metadata(tmp_path, catalogue, thr
     evil = build_wheel(tmp_path / "evil", "demo", "1.0", requires=["trojan"], filler=200_000)
     server.put(f"/m2/{demo.url_path}", evil.path.read_bytes())
     wanted = catalogue(f"{server.base(0)}/simple", table=table)
-    with pytest.raises(IntegrityError, match="different METADATA of it"):
+    with pytest.raises(IntegrityError, match="mirrors serve different METADATA"):
         wanted.metadata(file_of(wanted))
 
 
@@ -390,7 +390,7 @@ def test_what_is_no_wheel(catalogue, offered, demo, content):
         wanted.metadata(file_of(wanted))
 
 
-def test_a_size_is_worth_one_question(catalogue, offered):
+def test_a_size_is_requested_once(catalogue, offered):
     """Where the page has none and the server says none, the download goes without."""
     wanted = catalogue(f"{offered.base()}/simple")
     file = file_of(wanted)
@@ -410,7 +410,7 @@ def test_a_find_links_page_is_read_by_the_same_rules(catalogue, offered, demo):
         assert get(file.url + ".metadata")[1] == demo.metadata
 
 
-def test_a_defect_behind_a_page_is_told_by_its_name(catalogue, monkeypatch):
+def test_an_internal_error_behind_a_page_names_the_page(catalogue, monkeypatch):
     """An exception that nothing expected becomes an error with exit code 70 that names the page; uv is answered."""
     made = catalogue("https://index.example/simple")
 
@@ -441,7 +441,7 @@ def test_a_gateway_that_cannot_serve_refuses_at_once(catalogue, monkeypatch):
     assert isinstance(gateway.errors[0], InternalError)
 
 
-def test_a_machine_that_does_not_reach_itself(catalogue, offered, monkeypatch):
+def test_a_machine_without_a_loopback_interface(catalogue, offered, monkeypatch):
     """Its loopback interface is down, or a firewall is in the way: no package is to blame, and no address is shown."""
 
     def refused(*_, **__):
@@ -455,8 +455,8 @@ def test_a_machine_that_does_not_reach_itself(catalogue, offered, monkeypatch):
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        ("file:///tmp/demo-1.0-py3-none-any.whl", "a page of http(s) may link to http(s) only"),
-        (f"demo-1.0-{'.'.join('a' * 40)}-{'.'.join('b' * 40)}-any.whl", "stands for too many wheels"),
+        ("file:///tmp/demo-1.0-py3-none-any.whl", "an http(s) page may link only to http(s)"),
+        (f"demo-1.0-{'.'.join('a' * 40)}-{'.'.join('b' * 40)}-any.whl", "expands to too many tags"),
         ("http://[/demo-1.0-py3-none-any.whl", "an address cannot be read"),
     ],
 )

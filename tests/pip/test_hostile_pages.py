@@ -74,7 +74,7 @@ def seconds(page: bytes, content_type: str = HTML_TYPE) -> float:
 
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("piece", REPEATED.values(), ids=REPEATED)
-def test_the_time_grows_as_the_page_does(piece: str, before: str) -> None:
+def test_the_time_grows_linearly_in_html(piece: str, before: str) -> None:
     """Eight times the page: about eight times the work, by the square it would be 64 times."""
     short = (before + piece * (24_000 // len(piece))).encode()
     long = (before + piece * (192_000 // len(piece))).encode()
@@ -83,7 +83,7 @@ def test_the_time_grows_as_the_page_does(piece: str, before: str) -> None:
 
 @pytest.mark.parametrize("piece", ["[", "{", '{"a":', "1", '"', "9", "[1,", '{"url": "a.zip"},'])
 @pytest.mark.parametrize("before", ["", '{"meta": {"api-version": "1.0"}, "files": ['])
-def test_so_it_does_in_json(piece: str, before: str) -> None:
+def test_the_time_grows_linearly_in_json(piece: str, before: str) -> None:
     short = (before + piece * (24_000 // len(piece))).encode()
     long = (before + piece * (192_000 // len(piece))).encode()
     assert seconds(long, JSON_TYPE) < 24 * max(seconds(short, JSON_TYPE), 0.0005)
@@ -162,7 +162,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_breaks_a_parser_is_no_page(kind: str) -> None:
+def test_bytes_that_break_a_parser_are_a_page_error(kind: str) -> None:
     content_type, body = BROKEN[kind]
     if kind == "a marked section":
         assert parse_page(content_type, body, BASE).files == ()
@@ -207,7 +207,7 @@ ODD = st.one_of(
         )
     )
 )
-def test_any_entries_harm_no_other_one(entries: list[object]) -> None:
+def test_invalid_entries_affect_no_other_entry(entries: list[object]) -> None:
     """And what is taken of them can be written down again."""
     document = {"meta": {"api-version": "1.0"}, "files": [*entries, {"url": WHEEL}]}
     files = parse_page(JSON_TYPE, json.dumps(document).encode(), BASE).files
@@ -289,7 +289,7 @@ def test_odd_attributes() -> None:
     "link", ["file:///srv/{0}", "FILE:/srv/{0}", "file:{0}", "ftp://h/{0}", "//h:0/{0}", "http:///{0}"]
 )
 @pytest.mark.parametrize("base", ["", "file:///srv/", "ftp://h/"])
-def test_a_page_of_the_web_lists_only_files_of_the_web(link: str, base: str) -> None:
+def test_an_http_page_lists_only_http_files(link: str, base: str) -> None:
     address = link.format(WHEEL)
     entry = {"meta": {"api-version": "1.0"}, "files": [{"url": address}]}
     page = f'<base href="{base}"><a href="{address}">x</a>'
@@ -297,12 +297,12 @@ def test_a_page_of_the_web_lists_only_files_of_the_web(link: str, base: str) -> 
     assert parse_page(HTML_TYPE, page.encode(), BASE).files == ()
 
 
-def test_a_base_of_this_machine_is_passed_over() -> None:
+def test_a_file_base_on_an_http_page_is_ignored() -> None:
     page = f'<base href="file:///srv/"><base href="http://[bad/"><a href="{WHEEL}">x</a>'.encode()
     assert [file.url for file in parse_page(HTML_TYPE, page, BASE).files] == [BASE + WHEEL]
 
 
-def test_a_page_of_this_machine_lists_files_of_both() -> None:
+def test_a_local_page_lists_local_and_http_files() -> None:
     page = f'<a href="{WHEEL}">x</a><a href="https://h/{WHEEL}">x</a>'.encode()
     urls = [file.url for file in parse_page(HTML_TYPE, page, "file:///srv/page.html").files]
     assert urls == [f"file:///srv/{WHEEL}", f"https://h/{WHEEL}"]

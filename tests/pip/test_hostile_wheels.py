@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from faults.behaviours import Answer, Headers
 from resume_dl.bounded_zip import open_member, open_zip, read_member
-from resume_dl.caches.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_archive
 from resume_dl.errors import IntegrityError
 from support.pip_resolving import Resolving, names
 
@@ -97,14 +97,14 @@ import resource, sys
 from pathlib import Path
 from resume_dl.indexes.pip.metadata import _metadata_of
 from resume_dl.bundle.metadata import read_metadata
-from resume_dl.caches.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_archive
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 said = ""
 def metadata():
     with path.open("rb") as file:
         _metadata_of(file, path.name)
-for call in (metadata, lambda: read_metadata(path), lambda: check_itself(path, path.name)):
+for call in (metadata, lambda: read_metadata(path), lambda: check_archive(path, path.name)):
     try:
         call()
         said += "taken "
@@ -114,7 +114,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, sai
 """
 
 
-def test_it_is_refused_and_costs_little_memory(hostile: Path) -> None:
+def test_a_malicious_wheel_is_refused_with_little_memory(hostile: Path) -> None:
     """By each of the three that look into wheels, in a process of its own."""
     pytest.importorskip("resource", reason="this system does not say how much memory a process took")
     command = [sys.executable, "-c", CHILD, str(hostile)]
@@ -132,10 +132,10 @@ def test_a_source_archive_that_unpacks_without_an_end_is_refused(
 ) -> None:
     path = tmp_path / "demo-1.0.tar.gz"
     path.write_bytes(gzip.compress(bytes(8 * MIB)))
-    check_itself(path, path.name)
+    check_archive(path, path.name)
     monkeypatch.setattr("resume_dl.caches.wheel_record._WORK_MORE", MIB)
-    with pytest.raises(IntegrityError, match="come out of it"):
-        check_itself(path, path.name)
+    with pytest.raises(IntegrityError, match="unpacks to more than"):
+        check_archive(path, path.name)
 
 
 def test_a_source_archive_that_leads_back_into_itself_says_nothing(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_yanked_without_a_reason():
     assert one('<a href="demo-1.0.zip">x</a>').yanked is False
 
 
-def test_an_index_says_that_it_is_one():
+def test_a_page_declares_itself_an_index():
     """An empty project is told apart from a login page so."""
     page = parse_page("text/html", b'<meta name="pypi:repository-version" content="1.3"><body></body>', BASE)
     assert (page.is_index, page.files) == (True, ())
@@ -119,7 +119,7 @@ def test_another_major_version_is_refused(page):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"meta": {"api-version": "1.0"}, "files": {}}', '{"files": []}'])
-def test_json_that_is_no_page(text):
+def test_json_that_is_not_a_page_is_refused(text):
     with pytest.raises(PageError):
         parse_page(JSON_TYPE, text.encode(), BASE)
 
@@ -148,7 +148,7 @@ def test_every_field_of_json():
     )
 
 
-def test_odd_fields_of_json_harm_nobody():
+def test_invalid_json_fields_affect_no_other_file():
     """What is of another kind is left out; an entry without an address is none."""
     odd = {"url": "demo-1.0.zip", "hashes": [], "size": True, "requires-python": None, "yanked": "", "filename": None}
     files = from_json("x", {}, {"url": 3}, {"url": "ftp://h/demo-1.0.zip"}, odd)
@@ -168,7 +168,7 @@ FILES = (
 )
 
 
-def test_what_is_rendered_is_read_back():
+def test_rendered_pages_can_be_parsed():
     assert parse_page(JSON_TYPE, render_json("a", FILES), BASE).files == FILES
     links = [
         ListedFile(

@@ -99,7 +99,7 @@ def test_how_long_a_page_is_fresh(age, freshness, fresh):
     assert not KeptPage(None, note, age).is_fresh(freshness)
 
 
-def test_what_is_kept(tmp_path):
+def test_content_of_kept_pages(tmp_path):
     """Validators beside the files, no login; a link that holds a secret cannot be used again, so the page is asked."""
     kept = KeptPages(tmp_path)
     file = ListedFile("demo-1.0-py3-none-any.whl", "https://me:pw@index.example/demo-1.0-py3-none-any.whl")
@@ -129,7 +129,7 @@ def test_what_is_kept(tmp_path):
     "text",
     [b"null", b"", b"[]", b'{"meta": {"api-version": "1.0"}, "files": []}', b'{"meta": {"_kept": 1}, "files": []}'],
 )
-def test_what_is_kept_by_another_version_or_damaged_is_not_used(tmp_path, text):
+def test_pages_kept_by_another_version_or_damaged_are_not_used(tmp_path, text):
     """Earlier versions kept what any mirror had said."""
     kept = KeptPages(tmp_path, now=time.time)
     kept.keep(URL, text)

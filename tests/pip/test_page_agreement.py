@@ -28,7 +28,7 @@ def said(*pages: list[ListedFile] | None) -> list[Statement]:
     ]
 
 
-def test_what_two_operators_state_alike_counts() -> None:
+def test_files_that_two_operators_state_are_accepted() -> None:
     (found,) = agree(said([file()], [file()])).files
     assert (found.hashes, found.stated) == ({"sha256": A}, "")
 
@@ -52,7 +52,7 @@ def test_one_operator_is_one_witness() -> None:
 
 
 @pytest.mark.parametrize("more", [[], [[file()]]])
-def test_a_contradiction_stands_however_many_agree(more: list[list[ListedFile]]) -> None:
+def test_a_contradiction_is_reported_even_if_most_agree(more: list[list[ListedFile]]) -> None:
     found = agree(said([file()], [file(hashes={"sha256": B})], *more))
     error = found.disputes[file().filename].error()
     assert error.exit_code == 4
@@ -65,7 +65,7 @@ def test_a_page_that_contradicts_itself() -> None:
     assert agree(said([file(), file(hashes={"sha256": C})], [])).disputes == {}
 
 
-def test_what_else_is_said_counts_as_far_as_both_say_it() -> None:
+def test_attributes_are_accepted_as_far_as_they_agree() -> None:
     """A mirror alone hides no version as yanked, and gives no METADATA and no Python of its own."""
     one = file(size=5, requires_python=">=4", yanked="bad", metadata={"sha256": B})
     other = file(size=5, requires_python=">=3", metadata={"sha256": C})

@@ -52,11 +52,11 @@ def pip_conf(machine: Machine) -> Path:
     return machine.home / ".config" / "pip" / "pip.conf"
 
 
-def test_the_quickest_mirror_comes_first_and_who_sends_no_such_page_last(
+def test_mirrors_are_sorted_by_speed_with_failing_ones_last(
     machine: Machine, fault_server, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is asked once, at the same time; slow, closed, silent and a portal's page."""
-    monkeypatch.setattr(pip_config, "_PATIENCE", 3.0)
+    monkeypatch.setattr(pip_config, "_TIMEOUT", 3.0)
     server = fault_server(ports=5)
     server.put("/simple/pip/", PAGE)
     server.always(0, Latency(1.0))
@@ -81,16 +81,16 @@ def test_a_stop_ends_it(machine: Machine, fault_server, wheels: Path) -> None:
         advise(setup_of(machine, {"silent": server.base(0)}), wheels, cancelled=lambda: bool(server.requests()))
 
 
-def test_nobody_answers(machine: Machine, fault_server, wheels: Path) -> None:
+def test_no_mirror_answers(machine: Machine, fault_server, wheels: Path) -> None:
     """The table's order, and that is said."""
     server = fault_server(ports=1)
     server.close_port(0)
     advice = advise(setup_of(machine, {"gone": server.base(0)}), wheels)
     assert advice.settings[0][0] == "index-url"
-    assert "none of the mirrors answered" in advice.notes[0]
+    assert "no mirror answered" in advice.notes[0]
 
 
-def test_offline_asks_nobody(machine: Machine, wheels: Path) -> None:
+def test_offline_sends_no_request(machine: Machine, wheels: Path) -> None:
     """The first of the table."""
     advice = advise(offline(machine), wheels)
     assert advice.lines() == (
@@ -242,15 +242,15 @@ def test_a_folder_with_a_blank_is_one_word_for_pip(machine: Machine) -> None:
     assert load_pip_settings(machine.env).indexes.find_links == (wheels,)
 
 
-def test_what_has_more_say_is_named(machine: Machine, wheels: Path) -> None:
+def test_settings_with_higher_precedence_are_named(machine: Machine, wheels: Path) -> None:
     """A variable, or a section for the command."""
     machine.write(".config/pip/pip.conf", "[install]\nindex-url = https://two.example/simple\n")
     machine.env["PIP_FIND_LINKS"] = "/elsewhere"
     setup = offline(machine)
     file, overruled = apply(advise(setup, wheels), setup, wheels)
     assert overruled == (
-        f"index-url is written to {file}, and {file} has more say",
-        f"find-links is written to {file}, and PIP_FIND_LINKS has more say",
+        f"index-url was written to {file}, but {file} overrides it",
+        f"find-links was written to {file}, but PIP_FIND_LINKS overrides it",
     )
 
 
@@ -299,7 +299,7 @@ def test_a_retired_mirror_is_named_with_what_to_use_instead(machine: Machine, wh
     assert advice.settings[0] == ("index-url", (RedactedUrl("https://pypi.tuna.tsinghua.edu.cn/simple"),))
 
 
-def test_on_the_command_line_it_has_no_file() -> None:
+def test_a_command_line_setting_has_no_file() -> None:
     """The address and its mirror."""
     indexes = PipIndexes(index_url=RedactedUrl("https://pypi.sdutlinux.org/simple"))
     assert retired_mirrors(indexes, load_mirrors())[0].startswith(

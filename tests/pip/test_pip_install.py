@@ -13,7 +13,7 @@ import pytest
 from resume_dl.app.pip_install import PipInstall
 from resume_dl.errors import ConfigurationError, InvalidSpecError
 from resume_dl.resolution.pip_arguments import read_arguments
-from resume_dl.resolution.pip_option_settings import wants_anew
+from resume_dl.resolution.pip_option_settings import reinstalls
 from resume_dl.settings.pip_find import find_python, own_python
 from resume_dl.transfer.setup import TransferOptions, load_setup
 from support.fetching import User
@@ -50,7 +50,7 @@ def test_arguments_are_read_as_pip_reads_them(help_text, tmp_path):
     assert found.anew
 
 
-def test_what_pip_takes_from_elsewhere_is_left_to_it(help_text, tmp_path):
+def test_targets_outside_an_index_are_left_to_pip(help_text, tmp_path):
     """Folders, archives here, version control; a wheel at an address is fetched."""
     elsewhere = ("./a-1.0-py3-none-any.whl", "c-1.0-py3-none-any.whl", "git+https://h/r")
     found = read_arguments(["-e", ".", *elsewhere, "http://h/b-1.0-py3-none-any.whl"], help_text, tmp_path)
@@ -59,7 +59,7 @@ def test_what_pip_takes_from_elsewhere_is_left_to_it(help_text, tmp_path):
     assert found.unfetched == (".", *elsewhere)
 
 
-def test_network_options_hold_for_both(help_text, tmp_path):
+def test_network_options_apply_to_us_and_to_pip(help_text, tmp_path):
     found = read_arguments(["--proxy", "http://p:1", "--timeout=5", "a"], help_text, tmp_path)
     assert found.variables == {"PIP_PROXY": "http://p:1", "PIP_TIMEOUT": "5"}
     assert found.passed == ("--proxy", "http://p:1", "--timeout", "5")
@@ -73,7 +73,7 @@ def test_refused_arguments(help_text, tmp_path, words):
         read_arguments(words, help_text, tmp_path)
 
 
-def test_what_is_no_requirement(help_text, tmp_path):
+def test_an_invalid_requirement_is_refused(help_text, tmp_path):
     with pytest.raises(InvalidSpecError):
         read_arguments(["a=="], help_text, tmp_path)
 
@@ -216,7 +216,7 @@ def test_a_wheel_that_is_replaced_before_pip_runs(tmp_path, nginx_mirrors, user,
 
 
 @pytest.mark.usefixtures("own_pip")
-def test_pip_has_the_last_word(tmp_path, nginx_mirrors, user, built):
+def test_pips_own_failure_is_the_result(tmp_path, nginx_mirrors, user, built):
     """Its exit code is ours, its other options reach it."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0"), build_wheel(built, "lib", "1.0")])
     index = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple"]
@@ -227,7 +227,7 @@ def test_pip_has_the_last_word(tmp_path, nginx_mirrors, user, built):
     local = build_wheel(user.folder, "local", "1.0", requires=["lib"]).path
     done = install(user, f"./{local.name}", "lib", *index, "--report", "report.json")
     assert done.code == 0, done.err
-    assert "what it needs is not fetched" in done.err
+    assert "its dependencies are not fetched" in done.err
     assert versions(user, "local", "lib") == ["1.0", "1.0"]
     assert (user.folder / "report.json").is_file()
 
@@ -258,7 +258,7 @@ def test_into_another_python(tmp_path, nginx_mirrors, user, built):
     assert done.code == 2
 
 
-def test_network_options_are_ours_too(tmp_path, nginx_mirrors, user, built):
+def test_network_options_apply_to_our_requests(tmp_path, nginx_mirrors, user, built):
     """Behind a proxy that is not there nothing is reached, whatever NO_PROXY says."""
     write_index(tmp_path / "root", [build_wheel(built, "app", "1.0")])
     nginx = nginx_mirrors([tmp_path / "root"])
@@ -362,7 +362,7 @@ def test_limits_hold_where_all_is_left_to_pip(user):
     assert versions(user, "lib") == ["1.0"]
 
 
-def test_version_control_in_a_file_is_asked_by_pip(user):
+def test_version_control_in_a_file_is_left_to_pip(user):
     """It fails there, for nobody serves it; its password is neither shown nor in a command."""
     (user.folder / "requirements.txt").write_text("git+http://me:${TOKEN}@127.0.0.1:9/project.git\n")
     done = install(user, "-r", "requirements.txt", env={"TOKEN": "hush"})
@@ -392,14 +392,14 @@ def test_a_project_is_built_with_what_was_fetched(tmp_path, nginx_mirrors, user,
     assert all(request.is_ours for request in nginx.requests())
 
 
-def test_tools_that_nobody_has_are_told_and_pip_decides(tmp_path, nginx_mirrors, user, built, project):
+def test_missing_build_requirements_are_reported_and_left_to_pip(tmp_path, nginx_mirrors, user, built, project):
     """The project is not built; nor is that an error where nothing is built in isolation."""
     tool = build_wheel(built, "build-tool", "9.0")
     write_index(tmp_path / "root", [tool])
     words = ["-i", f"{nginx_mirrors([tmp_path / 'root']).base()}/simple", f"./{project.name}"]
     done = install(user, *words)
     assert done.code == 1
-    assert "is built with is not fetched" in done.err
+    assert "build requirements of a local project are not fetched" in done.err
     assert install(user, *words[:2], "build-tool").code == 0
     done = install(user, *words, "--no-build-isolation")
     assert done.code == 0, done.err + done.out
@@ -422,10 +422,10 @@ def test_a_line_that_pip_refuses(user):
 def test_settings_that_want_files_of_what_is_installed(machine, name):
     """By environment and by file; another one is none of them."""
     variable = "PIP_" + name.replace("-", "_").upper()
-    assert wants_anew({**machine.env, variable: "no"}, machine.folder)
-    assert not wants_anew({**machine.env, "PIP_NO_DEPS": "yes"}, machine.folder)
+    assert reinstalls({**machine.env, variable: "no"}, machine.folder)
+    assert not reinstalls({**machine.env, "PIP_NO_DEPS": "yes"}, machine.folder)
     conf = machine.write("pip.conf", f"[install]\n{name} = no\n")
-    assert wants_anew({**machine.env, "PIP_CONFIG_FILE": str(conf)}, machine.folder)
+    assert reinstalls({**machine.env, "PIP_CONFIG_FILE": str(conf)}, machine.folder)
 
 
 @pytest.mark.usefixtures("own_pip")

@@ -20,6 +20,8 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings, pip_files
 from settings.users_machine import Machine
 
+PROGRAMS = "Scripts" if os.name == "nt" else "bin"
+
 PIP_SAYS = """
 import json, sys
 from pip._internal.commands import create_command
@@ -181,13 +183,13 @@ def test_the_real_pip_looks_in_the_same_files(real_machine: Machine, venv: Path)
     program = (
         f"import sys; sys.path.append({str(Path(pip.__file__).parents[1])!r}); from pip._internal.cli.main import main"
     )
-    line = [venv / "bin" / "python", "-c", f"{program}; main(['config', 'debug'])"]
+    line = [venv / PROGRAMS / "python", "-c", f"{program}; main(['config', 'debug'])"]
     shown = subprocess.run(line, env=machine.env, check=True, capture_output=True, text=True).stdout
     theirs = [line.split(", ")[0].strip() for line in shown.splitlines() if ", exists: " in line]
     assert sorted(str(place) for place in pip_files(machine.env, prefix=venv)) == sorted(theirs)
 
 
-def test_each_option_says_where_it_was_said(machine: Machine) -> None:
+def test_each_option_names_its_origin(machine: Machine) -> None:
     """A file's path or a variable's name: for a message about a retired mirror."""
     file = machine.write(".config/pip/pip.conf", "[global]\nindex-url = https://a.example/s\nproxy = http://p:1\n")
     machine.env["PIP_PROXY"] = "http://q:1"
@@ -206,7 +208,7 @@ def test_paths_and_addresses(machine: Machine) -> None:
         machine.folder / "a page.html",
         RedactedUrl("https://h.example/x.html"),
     )
-    assert found.index_url == RedactedUrl("file:///srv/simple")
+    assert found.index_url == RedactedUrl(Path("/srv/simple").absolute().as_uri())
 
 
 def test_download_counts_too_and_install_counts_more(machine: Machine) -> None:
@@ -261,7 +263,7 @@ def test_the_active_environment_is_meant(machine: Machine, venv: Path, tmp_path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
     machine.env |= {"VIRTUAL_ENV": str(venv), "CONDA_PREFIX": str(other)}
     assert find_python(machine.env).prefix == venv
-    machine.env["PATH"] = f"{other}/bin:{venv}/bin:/usr/bin"
+    machine.env["PATH"] = os.pathsep.join([str(other / PROGRAMS), str(venv / PROGRAMS), "/usr/bin"])
     found = find_python(machine.env)
     assert (found.prefix, found.version, found.has_pip) == (other, ".".join(map(str, sys.version_info[:2])), False)
     machine.env |= {"CONDA_PREFIX": str(tmp_path / "gone"), "VIRTUAL_ENV": ""}
@@ -318,7 +320,7 @@ def test_a_python_that_cannot_start_is_passed_over(machine: Machine, tmp_path: P
 # --------------------------------------------------------------------------- the network
 
 
-def test_what_pip_says_of_the_network_goes_over_the_rest(tmp_path: Path) -> None:
+def test_pips_network_settings_take_precedence(tmp_path: Path) -> None:
     """Proxy for every host, certificates replaced, trusted hosts by name, patience only ever longer."""
     cert, client = tmp_path / "ca.pem", tmp_path / "me.pem"
     cert.touch()
@@ -337,7 +339,7 @@ def test_what_pip_says_of_the_network_goes_over_the_rest(tmp_path: Path) -> None
     assert pip_network(base, PipSettings(proxy=RedactedUrl("h:1")), PipIndexes()).proxies == {"all": "http://h:1"}
 
 
-def test_condas_unchecked_certificates_are_not_pips() -> None:
+def test_condas_disabled_certificate_checks_do_not_apply_to_pip() -> None:
     """``ssl_verify: false`` in a condarc is about channels."""
     assert pip_network(NetworkSettings(verify=False), PipSettings(), PipIndexes()).verify is True
 
@@ -393,7 +395,7 @@ def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, protected: b
     assert session.is_secure_origin(link) is protected
 
 
-def test_where_macos_keeps_them(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macos_locations_of_pip_settings(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Application Support if it is there, else ~/.config (pip.pypa.io, "Configuration"); XDG counts for nothing."""
     monkeypatch.setattr(pip_settings.sys, "platform", "darwin")
     machine.env["XDG_CONFIG_HOME"] = "/never"

@@ -93,7 +93,7 @@ def test_the_best_wheel_and_a_local_version(tmp_path: Path) -> None:
     assert names(lock(tmp_path, package("a", abi3), platform="win-64")) == [abi3]
 
 
-def test_nothing_that_fits_names_what_there_is(tmp_path: Path) -> None:
+def test_without_a_compatible_file_the_error_names_the_existing_ones(tmp_path: Path) -> None:
     """Exit code 3."""
     with pytest.raises(UnsatisfiableError, match="'torch'") as caught:
         lock(tmp_path, package("torch", TORCH.format("win_amd64")))
@@ -106,7 +106,7 @@ ARCHIVE = f'url = "https://me:hush@h.example/a-1.6.0-py3-none-any.whl"\nhashes =
 SDIST = f'name = "a-1.6.0.tar.gz"\nurl = "https://h.example/a-1.6.0.tar.gz"\nhashes = {{sha256 = "{HASH}"}}'
 
 
-def test_a_source_archive_only_if_it_was_asked_for(tmp_path: Path) -> None:
+def test_a_source_archive_needs_allow_sdist(tmp_path: Path) -> None:
     """Exit code 3 otherwise."""
     with pytest.raises(ResolutionError, match=r"a-1\.6\.0\.tar\.gz") as caught:
         lock(tmp_path, package("a", sdist=SDIST))
@@ -115,7 +115,7 @@ def test_a_source_archive_only_if_it_was_asked_for(tmp_path: Path) -> None:
     assert [(artifact.kind, artifact.filename) for artifact in solution.artifacts] == [("sdist", "a-1.6.0.tar.gz")]
 
 
-def test_archives_are_taken_and_the_rest_is_reported(tmp_path: Path) -> None:
+def test_archives_are_used_and_other_sources_reported(tmp_path: Path) -> None:
     """A wheel by its address is a file like any other; version control and folders are pip's own matter."""
     solution = lock(
         tmp_path,
@@ -124,7 +124,7 @@ def test_archives_are_taken_and_the_rest_is_reported(tmp_path: Path) -> None:
         package("c", directory='path = "./c"'),
     )
     assert names(solution) == ["a-1.6.0-py3-none-any.whl"]
-    assert [note.split(" takes ")[1].split()[0] for note in solution.notes] == ["b", "c"]
+    assert [note.split(" locks ")[1].split()[0] for note in solution.notes] == ["b", "c"]
     assert "hush" not in repr(solution.artifacts)
 
 
@@ -143,7 +143,7 @@ def test_canonical_addresses(tmp_path: Path) -> None:
         (HEAD + package("a", "../a-1.6.0-py3-none-any.whl"), "a"),
     ],
 )
-def test_what_is_no_lock_file(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_lock_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
     """Exit code 2, and what is wrong; a name that leads elsewhere is refused."""
     (tmp_path / "pylock.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ResumeDLError, match=said) as caught:
@@ -158,7 +158,7 @@ def test_a_platform_without_wheels(tmp_path: Path) -> None:
     assert "linux-64" in caught.value.hint
 
 
-def test_the_real_pip_takes_the_same_wheels_on_this_machine() -> None:
+def test_pip_selects_the_same_wheels_on_this_machine() -> None:
     """``pip debug`` lists its tags, for this Python and another; ours are those, in that order."""
     pytest.importorskip("pip")
     for version in ("3.10", ".".join(map(str, sys.version_info[:2]))):

@@ -44,7 +44,7 @@ def reader():
 
 
 @pytest.mark.parametrize(("behaviour", "said"), [(NeverAnswer(), "no answer within 1 s"), (Stall(100), "came for 1 s")])
-def test_a_silent_one_makes_way(server, reader, behaviour, said):
+def test_a_silent_source_is_doubled_by_another(server, reader, behaviour, said):
     """From the start, or in the middle of its page."""
     server.always(0, behaviour)
     reading, failures = reader(stall_seconds=1.0), []
@@ -138,7 +138,7 @@ def scripted_reader(scripted: Scripted, **numbers: float) -> Reader:
     return scripted.reader
 
 
-def test_the_last_one_has_the_time_that_is_left():
+def test_the_last_source_gets_the_remaining_time():
     """The other does not have it: the silent one is asked again, until the time is over, and no more."""
     scripted = Scripted(silent=Script(None), other=Script(404))
     reading = scripted_reader(scripted, stall_seconds=1.0, give_up_after=3.0)
@@ -147,7 +147,7 @@ def test_the_last_one_has_the_time_that_is_left():
     assert scripted.asked == [("silent", 1.0), ("other", 1.0), ("silent", 2.0)]
 
 
-def test_a_lone_silent_one_is_given_up_in_time():
+def test_a_single_silent_source_is_given_up_in_time():
     """When the user says so, and not after so many tries."""
     scripted = Scripted(silent=Script(None))
     with pytest.raises(Unanswered, match="no answer within 2 s"):
@@ -155,7 +155,7 @@ def test_a_lone_silent_one_is_given_up_in_time():
     assert scripted.asked == [("silent", 2.0)]
 
 
-def test_an_answer_that_is_coming_may_come():
+def test_an_answer_in_progress_may_arrive():
     """It takes longer than the whole time, and is never silent for so long."""
     scripted = Scripted(slow=Script(200, (b"<html>", b"x", b"y", b"z"), seconds=0.75))
     assert scripted_reader(scripted, give_up_after=1.0).whole(scripted.sources()).data == b"<html>xyz"
@@ -164,7 +164,7 @@ def test_an_answer_that_is_coming_may_come():
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), SystemExit(3)], ids=["exception", "exit"])
-def test_an_attempt_that_breaks_the_code_is_the_callers_error(error):
+def test_an_unexpected_exception_of_an_attempt_reaches_the_caller(error):
     """It is raised where the answer is waited for, at once, without another source being asked; no waiter is left."""
     scripted = Scripted(first=Script(), second=Script())
     reading, asked = scripted_reader(scripted), []
@@ -194,7 +194,7 @@ class Nightly:
         return time.monotonic() + self.night
 
 
-def test_a_night_in_the_middle_of_a_request_is_no_silence(server):
+def test_a_suspend_during_a_request_does_not_count_as_silence(server):
     """A process that slept for longer than its patience asks again, also sources that had failed before."""
     clock, asked = Nightly(), []
 

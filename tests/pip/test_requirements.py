@@ -184,9 +184,9 @@ def test_the_address_of_a_wheel(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("torch=1.6", "no requirement"),
-        ("torch==", "no requirement"),
-        ("", "no requirement"),
+        ("torch=1.6", "not a valid requirement"),
+        ("torch==", "not a valid requirement"),
+        ("", "not a valid requirement"),
         ("./here", "a path on this machine"),
         ("torch-1.6.0-cp38-cp38-linux_x86_64.whl", "a path on this machine"),
         ("C:\\wheels\\x.whl", "a path on this machine"),
@@ -210,7 +210,7 @@ def test_what_cannot_be_fetched_is_refused_on_the_command_line(text: str, said: 
 # --------------------------------------------------------------------------- what is reported
 
 
-def test_what_no_index_can_answer_is_reported_by_name(tmp_path: Path) -> None:
+def test_requirements_outside_an_index_are_reported(tmp_path: Path) -> None:
     """Editable, from version control, local: each with its place; the rest is read."""
     found = read(
         tmp_path,
@@ -244,9 +244,9 @@ def test_what_no_index_can_answer_is_reported_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["dep @ https://me:hush@h.example/dep-1-py3-none-any.whl extra words", "dep[a] @ ./x y"]
 )
-def test_words_behind_an_address_are_a_mistake(tmp_path: Path, line: str) -> None:
+def test_text_after_a_url_is_an_error(tmp_path: Path, line: str) -> None:
     """And no path on this machine: pip refuses such a line."""
-    with pytest.raises(InvalidSpecError, match=r"requirements\.txt, line 2: .* is no requirement") as caught:
+    with pytest.raises(InvalidSpecError, match=r"requirements\.txt, line 2: .* is not a valid requirement") as caught:
         read(tmp_path, f"a\n{line}\n")
     assert "hush" not in caught.value.message + caught.value.part
 
@@ -313,7 +313,7 @@ def test_the_hash_of_one_line_is_not_the_next_ones(tmp_path: Path) -> None:
     assert found.require_hashes
 
 
-def test_files_at_addresses_come_from_whom_we_are_given(tmp_path: Path) -> None:
+def test_included_urls_are_read_by_the_given_function(tmp_path: Path) -> None:
     """Constraints are often at an address; what they include is relative to it."""
     asked = []
 
@@ -327,7 +327,7 @@ def test_files_at_addresses_come_from_whom_we_are_given(tmp_path: Path) -> None:
     assert (lines(found.requirements), lines(found.constraints)) == (["d", "b"], ["b<2"])
 
 
-def test_the_pip_part_of_an_environment_file_is_read_alike(tmp_path: Path) -> None:
+def test_the_pip_part_of_an_environment_file_is_read(tmp_path: Path) -> None:
     """Lines as in a requirements file, paths from the folder of the environment.yml."""
     write(tmp_path, "b", "base.txt")
     path = write(
@@ -360,7 +360,7 @@ def test_pyproject(tmp_path: Path) -> None:
         ("[tool.x]\n", "no \\[project\\]"),
         ("[project]\ndynamic = ['dependencies']\n", "dynamic"),
         ("[project]\ndependencies = 'torch'\n", "not a list of strings"),
-        ("[project]\ndependencies = ['torch=1']\n", "'torch=1' is no requirement"),
+        ("[project]\ndependencies = ['torch=1']\n", "'torch=1' is not a valid requirement"),
         ("[project\n", "not valid TOML"),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_pyproject_that_says_nothing_useful(tmp_path: Path, text: str, said: s
         ("[build-system]\nrequires = ['hatchling']\n", ("hatchling", "editables")),
     ],
 )
-def test_what_a_project_is_built_with(tmp_path: Path, text: str, tools: tuple[str, ...]) -> None:
+def test_build_requirements_of_a_project(tmp_path: Path, text: str, tools: tuple[str, ...]) -> None:
     """PEP 518, with what some backends ask for later."""
     if text:
         write(tmp_path, text, "pyproject.toml")

@@ -317,7 +317,7 @@ def test_a_requirement_by_address(tmp_path, nginx_mirrors, user):
     assert (found.url.reveal(), found.sha256) == (url, old.sha256)
 
 
-def test_what_is_no_requirement(user):
+def test_an_invalid_requirement_is_refused(user):
     with pytest.raises(InvalidSpecError) as caught:
         user.resolve("demo @@ 1", index="http://127.0.0.1:9/simple")
     assert caught.value.exit_code == 2
@@ -345,19 +345,19 @@ def test_a_project_belongs_to_one_index(user, two_indexes):
     assert "/simple/ours/" not in [request.uri for request in nginx.requests(1)]
 
 
-def test_who_was_taken_is_named_where_another_index_may_have_it(user, two_indexes):
+def test_the_index_used_is_named_if_another_may_have_the_version(user, two_indexes):
     """With the way out, which is one: the other order."""
     nginx = two_indexes
     private, public = (f"{nginx.base(number)}/simple" for number in (0, 1))
     with pytest.raises(UnsatisfiableError) as caught:
         user.resolve("ours==9.9", index=public, extra=(private,))
     assert f"was found on {private}" in caught.value.hint
-    assert "others were not looked at" in caught.value.hint
+    assert "others were not searched" in caught.value.hint
     assert "--extra-index-url" in caught.value.hint
     assert names(user.resolve("ours==9.9", index=private, extra=(public,))) == {"ours-9.9-py3-none-any.whl"}
 
 
-def test_a_private_index_that_is_down_is_not_passed_over(user, two_indexes):
+def test_a_private_index_that_is_down_is_not_skipped(user, two_indexes):
     """Else whoever can cut it off decides what is installed."""
     nginx = two_indexes
     nginx.change(0, status=403)
@@ -427,7 +427,7 @@ def test_a_kept_page_that_is_behind(tmp_path, nginx_mirrors, user):
     assert nginx.requests(1) == []
 
 
-def test_nobody_can_be_reached(user):
+def test_no_index_can_be_reached(user):
     """Exit 6, with every place that was tried."""
     user.mirror("one", pypi_simple="http://127.0.0.1:9/one")
     user.origins["pypi:simple"] = "http://127.0.0.1:9/simple"
@@ -442,7 +442,7 @@ def test_offline(tmp_path, user):
     wheel = build_wheel(tmp_path / "wheels", "demo", "1.0")
     user.options["offline"] = True
     assert names(user.resolve("demo", find_links=(tmp_path / "wheels",), no_index=True)) == {wheel.filename}
-    with pytest.raises(ChannelUnavailableError, match="not been read before"):
+    with pytest.raises(ChannelUnavailableError, match="there is no kept copy of"):
         user.resolve("demo", index="http://127.0.0.1:9/simple")
 
 
@@ -470,11 +470,11 @@ def test_offline_after_online(tmp_path, nginx_mirrors, user):
     kept = [*(tmp_path / "cache" / "pip").iterdir()]
     assert len(kept) > 5
     assert not [path for path in kept if b"s3cret" in path.read_bytes()]
-    with pytest.raises(ChannelUnavailableError, match="not been read before"):
+    with pytest.raises(ChannelUnavailableError, match="there is no kept copy of"):
         user.resolve("torch", "more", **asked)
 
 
-def test_a_login_page_is_no_index(tmp_path, fault_server, user):
+def test_a_login_page_is_recognised(tmp_path, fault_server, user):
     """A network that answers everything with its own page has no packages, which is not the package's fault."""
     from faults.behaviours import Page
 
@@ -485,7 +485,7 @@ def test_a_login_page_is_no_index(tmp_path, fault_server, user):
     assert caught.value.exit_code == 6
 
 
-def test_who_is_refused_reads_the_whole_hint(fault_server, user):
+def test_a_refused_login_gets_the_full_hint(fault_server, user):
     """The last net before a user reads it takes nothing of our own words for a password."""
     from faults.behaviours import Status
     from resume_dl.model.url import scrub
@@ -627,7 +627,7 @@ def test_stopped_while_sizes_are_asked_for(tmp_path, fault_server, user):
     ("script", "error"),
     [("kill -9 $$", "status -9"), ("echo 'error: no' >&2; echo 'Usage: uv [OPTIONS]' >&2; exit 2", "status 2")],
 )
-def test_a_uv_that_fails_of_itself(tmp_path, user, monkeypatch, script, error):
+def test_an_internal_failure_of_uv(tmp_path, user, monkeypatch, script, error):
     """That is no contradiction among requirements."""
     from resume_dl.errors import ResolutionError, ResumeDLError
 
@@ -678,7 +678,7 @@ def test_a_requirements_file_with_a_private_index(tmp_path, nginx_mirrors, user)
     path = requirements_file(tmp_path, f"--index-url {index}/simple", f"-r {index}/more.txt", "demo", "-e .")
     solution = user.resolve(files=(path,))
     assert names(solution) == {wheel.filename, other.filename}
-    assert "passed over" in user.told.text
+    assert "skipped" in user.told.text
     nginx.change(0, login="me:another")
     with pytest.raises(ChannelUnavailableError) as caught:
         user.resolve(files=(path,))

@@ -62,7 +62,7 @@ def test_the_first_whole_answer_counts(server, reader):
     assert (trickle.ended, trickle.sent < len(_PAGE)) == ("client", True)
 
 
-def test_a_lone_trickle_ends_with_the_time(server, reader):
+def test_a_trickling_source_ends_with_the_time_limit(server, reader):
     server.always(0, _TRICKLE)
     numbers = {"page_look_seconds": 0.2, "page_trickle_seconds": 1.0, "give_up_after": 2.0, "stall_seconds": 60.0}
     with pytest.raises(Unanswered, match="less than 100 bytes came a second"):

@@ -39,13 +39,13 @@ HINT = "Wheels are available for `numpy` (v1.19.0) on the following platform: `w
 
 
 @pytest.mark.parametrize("said", [FRAMED, PLAIN])
-def test_a_sentence_a_line(said):
+def test_the_explanation_has_one_sentence_per_line(said):
     first, *rest = explanation(said).splitlines()
     assert first.startswith("No solution found")
     assert rest == [*SENTENCES, f"hint: {HINT}"]
 
 
-def test_what_there_is_is_added():
+def test_existing_files_are_added_to_the_error():
     """Files of exactly the version that has no wheel for it; versions where none fits."""
     names = ["numpy-1.18.0-cp310-cp310-win_amd64.whl", "numpy-1.19.0-cp310-cp310-win_amd64.whl", "numpy-1.19.0.tar.gz"]
     listed = [ListedFile(name, f"http://h/{name}") for name in names]
@@ -75,7 +75,7 @@ def test_only_the_newest_are_named():
                 "Wheels are required for `a` because building from source is disabled for all packages "
                 "(i.e., with `--no-build`)"
             ),
-            "--allow-sdist takes source archives too, and builds them here to know what they need",
+            "--allow-sdist accepts source archives, too, and builds them on this machine to learn their requirements",
         ),
         (
             (
@@ -86,14 +86,14 @@ def test_only_the_newest_are_named():
             ),
             (
                 "`a` was found on http://one, but not at the requested version (a==2). A compatible version may be "
-                "available on a subsequent index (e.g., http://two). A project is taken from the first index "
-                "that has it; others were not looked at: name the one that is meant as --extra-index-url, which is "
-                "asked first, and the other as --index-url"
+                "available on a subsequent index (e.g., http://two). A project comes from the first index "
+                "that has it; others were not searched: pass the intended index as --extra-index-url, which is "
+                "searched first, and the other as --index-url"
             ),
         ),
     ],
 )
-def test_its_advice_is_ours(theirs, ours):
+def test_uvs_hints_name_our_options(theirs, ours):
     """Options that our commands do not have help nobody."""
     assert refusal(f"Because.\nhint: {theirs}", lambda _: []).hint == ours
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from resume_dl.caches.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_archive
 from resume_dl.errors import DigestMismatchError, IntegrityError, Interrupted, TransferError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -106,7 +106,7 @@ def test_a_wheel_without_a_hash_is_pinned(tmp_path, nginx_mirrors, wheels):
     assert wheels.names() == {file.filename}
 
 
-def test_other_bytes_than_were_pinned(tmp_path, nginx_mirrors, wheels):
+def test_bytes_that_contradict_a_pin_are_refused(tmp_path, nginx_mirrors, wheels):
     """Exit 4 with both hashes, and what is there stays; without the pin the new file is accepted."""
     file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000)
     other = build_wheel(tmp_path / "other", "app", "1.0", filler=2_000_000, files={"app/more.py": b""})
@@ -129,14 +129,14 @@ def test_other_bytes_than_were_pinned(tmp_path, nginx_mirrors, wheels):
     assert done.artifact.sha256 == other.sha256
 
 
-def test_a_wheel_that_its_record_denies(tmp_path, nginx_mirrors, wheels):
+def test_a_wheel_that_contradicts_its_record(tmp_path, nginx_mirrors, wheels):
     """Exit 4; nothing gets a name, nothing is pinned, nothing is left."""
     file = build_wheel(tmp_path / "built", "app", "1.0", filler=2_000_000, wrong_record=True)
     write_index(tmp_path / "root", [file])
     artifact = artifact_of(file, nginx_mirrors([tmp_path / "root"]).base(), hashed=False)
     (done,) = wheels.fetch(artifact)
     assert isinstance(done.error, IntegrityError)
-    assert "RECORD says" in done.error.message
+    assert "RECORD gives" in done.error.message
     assert (done.status, done.path, done.verified_by) == ("failed", None, None)
     assert (done.downloaded, done.wasted) == (0, file.size)
     assert wheels.pins.find(artifact) is None
@@ -179,11 +179,11 @@ def test_another_process_takes_the_file_while_we_look_at_it(tmp_path, nginx_mirr
     artifact = artifact_of(file, nginx_mirrors([tmp_path / "root"]).base(), hashed=False)
 
     def and_the_other_is_done(path, name, *, cancelled):
-        check_itself(path, name, cancelled=cancelled)
+        check_archive(path, name, cancelled=cancelled)
         wheels.pins.add(artifact, file.sha256)
         path.rename(wheels.folder / file.filename)
 
-    monkeypatch.setattr("resume_dl.transfer.wheel_transfer.check_itself", and_the_other_is_done)
+    monkeypatch.setattr("resume_dl.transfer.wheel_transfer.check_archive", and_the_other_is_done)
     (done,) = wheels.fetch(artifact)
     assert (done.error, done.verified_by, done.artifact.sha256) == (None, "pin", file.sha256)
     assert wheels.names() == {file.filename}
@@ -200,7 +200,7 @@ def test_a_wheel_that_waits_to_be_read_is_safe(tmp_path, nginx_mirrors, wheels, 
         raise Interrupted("stopped")
 
     with monkeypatch.context() as patched:
-        patched.setattr("resume_dl.transfer.wheel_transfer.check_itself", stopped)
+        patched.setattr("resume_dl.transfer.wheel_transfer.check_archive", stopped)
         (done,) = wheels.fetch(artifact)
     assert (done.outcome, done.error.resumable_bytes) == ("stopped", file.size)
     before = nginx.body_bytes()

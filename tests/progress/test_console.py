@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 
 import pytest
 
 from resume_dl.fs.system import reader_has_gone
 from resume_dl.model.units import show_bytes
-from resume_dl.progress.console import Console, duration_text, presentable
+from resume_dl.offline_tools.console import show_unencodable_by_number
+from resume_dl.progress.console import Console, draws_blocks, duration_text, presentable
 
 
 def test_a_stream_whose_reader_went_away_is_given_up_silently():
@@ -33,13 +35,44 @@ def test_a_closed_stream_is_given_up_silently():
 
 
 def test_characters_that_the_stream_cannot_show_are_replaced():
-    """An ASCII log gets a question mark, not an exception."""
+    """An ASCII log gets the letter's number, not an exception."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     console = Console(stream)
     console.line("grün \udcff")
-    assert raw.getvalue() == b"gr?n ?" + os.linesep.encode()
-    assert not console.can_show("█")
+    assert raw.getvalue() == rb"gr\xfcn \ufffd" + os.linesep.encode()
+    assert not console.draws_blocks()
+
+
+def test_bars_are_ascii_where_a_block_takes_two_columns():
+    """The code pages of Japan, China, Korea and Taiwan; and any encoding that is not Unicode."""
+    assert draws_blocks("utf-8", 0)
+    assert draws_blocks("UTF-8", 65001)
+    assert draws_blocks("utf-8", 1252)
+    assert not any(draws_blocks("utf-8", code_page) for code_page in (932, 936, 949, 950))
+    assert not any(draws_blocks(encoding, 0) for encoding in ("gbk", "cp932", "ascii", ""))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("gbk", rb"\U0001f4e6-\xf8"),
+        ("cp1252", b"\\U0001f4e6-\xf8"),
+        ("cp850", b"\\U0001f4e6-\x9b"),
+        ("ascii", rb"\U0001f4e6-\xf8"),
+    ],
+)
+def test_standard_output_shows_what_its_encoding_lacks_by_number(monkeypatch, encoding, said):
+    """Python calls each 8-bit code page "charmap" in its errors, so the encoding is not known from them."""
+    raw = {name: io.BytesIO() for name in ("stdout", "stderr")}
+    for name, stream in raw.items():
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(stream, encoding=encoding))
+    show_unencodable_by_number()
+    print("📦-ø", end="")
+    print("📦-ø", end="", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    assert raw["stdout"].getvalue() == raw["stderr"].getvalue() == said
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_line_is_a_time_a_file_a_kind_and_the_fields(path, clock):
     writer = TraceWriter(path, clock=clock)
     writer.begin(100.5, "k", "a.conda", 9, ["one", "two"])
     writer.note(101.25, "k", OpenRange(1, 0, 0, 9, ((0, 9),), whole=False, size=9))
-    writer.note(101.5, "k", NoteFailure(1, Failure(FailureKind.LACKS, "answered 404", retry_after=float("inf"))))
+    writer.note(101.5, "k", NoteFailure(1, Failure(FailureKind.LACKS, "answered 404", retry_after=float("inf")), 1))
     writer.note(102.0, None, LocalFailed(OSError("/secret/place")))
     clock.t = 103.0
     writer.close()
@@ -56,7 +56,8 @@ def test_a_line_is_a_time_a_file_a_kind_and_the_fields(path, clock):
          "gaps": [[0, 9]], "whole": False, "size": 9, "if_range": None, "mode": "write"},
         {"t": 1.5, "file": "k", "kind": "note_failure", "source": 1,
          "failure": {"kind": "lacks the file", "message": "answered 404", "retry_after": None, "size": None,
-                     "said": None, "unresolved": "", "answered_by": "", "no_route": False}},
+                     "said": None, "unresolved": "", "answered_by": "", "no_route": False},
+         "connection": 1},
         {"t": 2.0, "file": None, "kind": "local_failed", "error": "OSError", "sync": False, "digest": False,
              "publish": False},
         {"t": 3.0, "file": None, "kind": "end"},

@@ -16,7 +16,7 @@ import pytest
 from faults.behaviours import Drop, Flip, Ok, Rate, Status
 from resume_dl.trace.__main__ import main
 from resume_dl.trace.lanes import assign
-from resume_dl.trace.reading import read_story
+from resume_dl.trace.trace_file import read_trace
 from support.fetching import User
 
 MIB = 1 << 20
@@ -73,7 +73,7 @@ def texts(picture: ET.Element) -> str:
 def assert_agrees(done, trace):
     """Kept bytes, failures and waste are what --json says; every connection is a bar and every failure a mark."""
     artifact, totals = done.artifact("data.bin"), done.report["totals"]
-    (file,) = read_story(trace).files
+    (file,) = read_trace(trace).files
     told = Counter()
     for each in artifact["sources"]:
         told[each["mirror"]] += each["bytes"]
@@ -133,7 +133,7 @@ def test_a_killed_run_and_the_one_after_it(user, server, trace):
     with trace.open("a") as file:
         file.write('{"t":1.5,"file":"sha')
     assert "abruptly" in texts(drawn(trace))
-    story = read_story(trace)
+    story = read_trace(trace)
     assert (story.whole, story.unread) == (False, 1)
     assert sum(story.files[0].kept.values()) > 0
     server.always(0, Ok())
@@ -148,6 +148,9 @@ def test_any_cut_of_a_trace_is_drawn(user, server, trace, tmp_path):
     """Wherever a trace ends behind its first line, there is a picture of what it holds."""
     server.script(1, [Drop(after=100_000)])
     assert get(user, server, trace).code == 0
+    (file,) = read_trace(trace).files
+    assert file.marks
+    assert {(mark.source, file.connections[mark.connection].source) for mark in file.marks} == {(1, 1)}
     whole = trace.read_bytes()
     assert whole.endswith(b'"kind":"end"}\n')
     first = whole.index(b"\n")
@@ -274,7 +277,7 @@ def test_each_stroke_is_drawn(tmp_path):
     assert modes == {"bar write": 1, "bar hold": 2, "bar compare": 1}
     strokes = {name: found[name] for name in ("shortened", "stall", "won", "durable", "failure")}
     assert strokes == {"shortened": 1, "stall": 1, "won": 1, "durable": 1, "failure": 0}
-    (file,) = read_story(path).files
+    (file,) = read_trace(path).files
     assert file.kept == {0: 40, 1: 20}
     assert file.received == {0: 45, 1: 27}
     lanes = assign([(file, number, one) for number, one in file.connections.items()])

@@ -32,7 +32,7 @@ def channels(tmp_path):
     return root, tuple(made)
 
 
-def test_both_solvers_come_to_the_same(test_conda, channels, worker):
+def test_both_solvers_give_the_same_solution(test_conda, channels, worker):
     """The real conda and we choose the same files, with the same addresses, digests and sizes, pip among them."""
     root, found = channels
     request = SolveRequest(specs=("pytorch=1.7",), channels=found, platform="linux-64")
@@ -57,7 +57,7 @@ def test_both_solvers_come_to_the_same(test_conda, channels, worker):
     assert not (test_conda.folder / "envs").exists()
 
 
-def test_what_conda_has_already_comes_from_its_cache(test_conda, channels, tmp_path):
+def test_records_of_cached_packages_come_from_condas_cache(test_conda, channels, tmp_path):
     """Packages in conda's cache are not in FETCH: their records are read from the cache, or they are named."""
     _, found = channels
     request = SolveRequest(specs=("libuv",), channels=found, platform="linux-64")
@@ -77,7 +77,7 @@ def test_what_conda_has_already_comes_from_its_cache(test_conda, channels, tmp_p
     assert installed.artifacts == ()
 
 
-def test_conda_errors_become_ours(test_conda, channels):
+def test_conda_errors_are_mapped_to_ours(test_conda, channels):
     """What conda cannot find is exit 3 with conda's words; an option in place of a spec never reaches it."""
     _, found = channels
     command = [str(test_conda.python), "-m", "conda"]

@@ -30,7 +30,7 @@ def artifact(**fields):
     return Artifact(kind="conda", url=RedactedUrl(f"{base}/{fields['filename']}"), subdir="linux-64", **fields)
 
 
-def test_a_list_holds_what_the_users_conda_asks():
+def test_a_list_has_the_urls_that_the_users_conda_requests():
     """The client's address without its login; md5 where known (conda 24 reads no other), sha256 only alone."""
     client = RedactedUrl("https://u:p@m.example/t/secret/pytorch/linux-64/pytorch-1.7.1-py3.8_cpu_0.tar.bz2")
     text = write_explicit(
@@ -51,7 +51,7 @@ def test_a_list_holds_what_the_users_conda_asks():
     ]
 
 
-def test_a_line_gives_its_digest_as_conda_reads_it():
+def test_digests_are_written_as_conda_reads_them():
     """conda 26 takes 64 digits without a word before them as well."""
     url = "https://m.example/pytorch/noarch/a-1-0.conda"
     assert parse_line(f"{url}#{SHA256}").sha256 == SHA256
@@ -173,7 +173,7 @@ def test_one_record_of_an_index(tmp_path):
 
 
 @pytest.mark.parametrize(("wrong", "is_found"), [(99, True), (400_000, False)])
-def test_a_file_name_that_is_a_key_many_times_is_looked_at_a_hundred_times(
+def test_duplicate_keys_of_a_file_name_are_read_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int, is_found: bool
 ) -> None:
     """Each look decodes up to a MiB: 400,000 took hours."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resume_dl.rattler_worker.rawrepodata import RawRepodata
+from resume_dl.rattler_worker.raw_repodata import RawRepodata
 
 WANTED = {"name": "a", "version": "1", "build": "0", "sha256": "11", "md5": None}
 
@@ -23,7 +23,7 @@ def found(path: Path, text: str, *filenames: str) -> dict[str, dict[str, Any]]:
         return raw.records(dict.fromkeys(filenames, WANTED))
 
 
-def test_all_records_are_found_at_once_and_what_disagrees_is_none(tmp_path: Path) -> None:
+def test_all_records_are_found_in_one_pass_and_mismatches_are_left_out(tmp_path: Path) -> None:
     archives = {f"a-{number}.conda": record(number=number) for number in range(50)}
     archives["a-7.conda"]["sha256"] = "22"
     text = json.dumps({"packages": {"a-1.tar.bz2": record(number=-1)}, "packages.conda": archives}, indent=1)
@@ -33,7 +33,7 @@ def test_all_records_are_found_at_once_and_what_disagrees_is_none(tmp_path: Path
     }
 
 
-def test_a_signature_under_the_same_key_is_passed_over(tmp_path: Path) -> None:
+def test_a_signature_under_the_same_key_is_ignored(tmp_path: Path) -> None:
     text = json.dumps({"signatures": {"a.conda": {"key": "x"}}, "packages.conda": {"a.conda": record()}})
     assert found(tmp_path / "repodata.json", text, "a.conda") == {"a.conda": record()}
 
@@ -44,14 +44,12 @@ def test_a_name_with_other_letters_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "expected"), [(99, 1), (100, 0)])
-def test_a_name_that_is_a_key_many_times_is_looked_at_a_hundred_times(
-    tmp_path: Path, wrong: int, expected: int
-) -> None:
+def test_duplicate_keys_of_a_name_are_read_up_to_a_limit(tmp_path: Path, wrong: int, expected: int) -> None:
     """Each look may parse 16 MiB."""
     keys = ['"a.conda":{"name":"b"}'] * wrong + ['"a.conda":' + json.dumps(record())]
     text = '{"packages.conda":{' + ",".join(keys) + "}}"
     assert len(found(tmp_path / "repodata.json", text, "a.conda")) == expected
 
 
-def test_a_value_that_is_cut_off_is_no_record(tmp_path: Path) -> None:
+def test_a_truncated_value_is_not_a_record(tmp_path: Path) -> None:
     assert found(tmp_path / "repodata.json", '{"packages":{"a.conda":{"name":"a"', "a.conda") == {}

@@ -32,13 +32,13 @@ SECOND = [record("a", "2"), record("b", "2"), record("c", "1", depends=["b >=2"]
 
 
 @pytest.mark.parametrize(("priority", "file"), [("strict", "a-1-0"), ("flexible", "a-1-0"), ("disabled", "a-2-0")])
-def test_priority_of_what_both_channels_have(made, priority, file):
+def test_channel_priority_decides_between_channels(made, priority, file):
     """An earlier channel wins over a newer version, unless priority is disabled."""
     solution = made({"one": FIRST, "two": SECOND}, "a", channel_priority=priority)
     assert names(solution)["a"] == f"{file}.tar.bz2"
 
 
-def test_flexible_reaches_further_where_strict_cannot(made):
+def test_flexible_priority_solves_where_strict_fails(made):
     """Flexible takes from the later channel what is needed; strict says why it may not, and what to try."""
     solution = made({"one": FIRST, "two": SECOND}, "c", channel_priority="flexible")
     assert names(solution) == {"b": "b-2-0.tar.bz2", "c": "c-1-0.tar.bz2"}
@@ -93,7 +93,7 @@ def test_conda_is_preferred_unless_only_tar_bz2(made):
         made({"one": both}, "b", use_only_tar_bz2=True)
 
 
-def test_windows_from_here(fetch, tmp_path):
+def test_solving_for_windows_on_linux(fetch, tmp_path):
     """Another platform is solved with named defaults, and the note says which and that no GPU is assumed."""
     win = [*records.main_records("win-64"), record("needs-win", "1", depends=["__win"], subdir="win-64")]
     path = records.write(tmp_path / "win.json", win, subdir="win-64")
@@ -108,7 +108,7 @@ def test_windows_from_here(fetch, tmp_path):
     assert note.startswith("win-64 is not this machine: assumed __archspec=x86_64, __win=10.0 and no GPU (--cuda);")
 
 
-def test_an_old_glibc_is_heeded(made):
+def test_an_old_glibc_is_respected(made):
     """--virtual-package __glibc=2.17 takes the older build, and explains where there is none."""
     both = [record("a", "2", depends=["__glibc >=2.28"]), record("a", "1", depends=["__glibc >=2.12"])]
     assert names(made({"one": both}, "a", virtual_packages=("__glibc=2.17",)))["a"] == "a-1-0.tar.bz2"
@@ -119,7 +119,7 @@ def test_an_old_glibc_is_heeded(made):
     assert "__glibc=2.17" in caught.value.hint
 
 
-def test_a_driver_that_packages_know_of(made):
+def test_a_cuda_driver_that_packages_depend_on(made):
     """Newer packages depend on __cuda: --cuda gives it a version, none takes it away."""
     both = [record("a", "1", "cuda", ["__cuda >=11"]), record("a", "1", "cpu", track_features="cpu")]
     assert names(made({"one": both}, "a", cuda="11.8"))["a"] == "a-1-cuda.tar.bz2"
@@ -157,7 +157,7 @@ def test_malformed_specs_are_quoted(made, spec, part):
 @pytest.mark.parametrize(
     "spec", ["a=1", "a 1", "a==1", "a=1.*", "a>=1,<2", "A", "a=1=0", "a 1 0", "a[version='>=1']", "a=1|2"]
 )
-def test_every_form_that_conda_takes(made, spec):
+def test_every_spec_form_that_conda_accepts(made, spec):
     """What conda's command line has always taken is taken, also where rattler's strict parser is narrower."""
     assert names(made({"one": FIRST}, spec))["a"] == "a-1-0.tar.bz2"
 
@@ -212,14 +212,14 @@ def test_a_record_that_points_elsewhere_is_refused(made, more):
         "s3://bucket/x",
     ],
 )
-def test_a_base_url_that_smuggles_is_refused(made, base):
+def test_a_malicious_base_url_is_refused(made, base):
     """info.base_url (CEP 15) may not lead to a file, a weaker scheme, a login or a path that climbs."""
     with pytest.raises(IntegrityError, match="base_url") as caught:
         made({"one": FIRST}, "a", info={"base_url": base})
     assert "u:p" not in str(caught.value)
 
 
-def test_base_url_is_heeded(made):
+def test_base_url_is_respected(made):
     """info.base_url says where the archives are: elsewhere, for us and for the user's conda; or below the channel."""
     (artifact,) = made({"one": FIRST}, "a", info={"base_url": "https://cdn.example/pk"}).artifacts
     assert str(artifact.url) == str(artifact.client_url) == "https://cdn.example/pk/a-1-0.tar.bz2"
@@ -250,7 +250,7 @@ def test_a_record_of_the_wrong_type_is_the_index_s_failure(made, wrong):
     assert caught.value.exit_code == 4
 
 
-def test_no_secret_of_a_channel_comes_out(fetch, tmp_path):
+def test_no_secret_of_a_channel_is_shown(fetch, tmp_path):
     """A login in a channel's address is in no message and not in what a package cache will hold."""
     secret = RedactedUrl("https://user:hunter2@host.example/t/tk-123/one")
     path = records.write(
@@ -291,7 +291,7 @@ def install(prefix, *installed, history="", pinned=""):
     return read_installed(prefix)
 
 
-def test_what_is_installed_stays(made, tmp_path):
+def test_installed_packages_stay(made, tmp_path):
     """For -p: nothing that is installed changes without need, and what is there is not fetched again."""
     offered = [record("a", "1"), record("a", "2"), record("b", "1", depends=["a"]), record("c", "1", depends=["a >=2"])]
     installed = install(tmp_path / "env", record("a", "1"))
@@ -337,7 +337,7 @@ def test_history_pins_and_aggressive_updates(made, tmp_path):
         made({"one": offered}, "b", installed=pinned)
 
 
-def test_a_folder_that_is_no_environment(tmp_path):
+def test_a_folder_that_is_not_an_environment(tmp_path):
     """-p on a folder with something else in it is a usage error; one that is not there yet is an empty environment."""
     (tmp_path / "x").write_text("")
     with pytest.raises(ConfigurationError, match="not a conda environment"):

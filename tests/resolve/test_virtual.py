@@ -15,7 +15,7 @@ def packages(subdir="linux-64", host="linux-64", **options):
     return target(subdir, host=host, detected=HOST, **options).shown()
 
 
-def test_this_machine_is_taken_as_it_is():
+def test_virtual_packages_of_this_machine_are_detected():
     """On its own platform what was detected counts, and nothing is assumed."""
     assert packages() == ("__archspec=1=icelake", "__glibc=2.36=0", "__linux=6.1=0", "__unix=0=0")
     assert not target("linux-64", host="linux-64", detected=HOST, env={}).assumed
@@ -72,13 +72,13 @@ def test_options_win_over_the_environment():
         {"env": {"CONDA_OVERRIDE_GLIBC": "; rm"}},
     ],
 )
-def test_nonsense_is_a_usage_error(options):
+def test_malformed_virtual_packages_are_a_usage_error(options):
     """What is no version or no virtual package's name is refused with the option's name."""
     with pytest.raises(ConfigurationError):
         packages(**options)
 
 
-def test_what_is_no_platform():
+def test_an_unknown_platform_is_refused():
     """A subdir that cannot be one is refused."""
     for subdir in ("linux", "../x", "Linux-64", ""):
         with pytest.raises(ConfigurationError, match="not a conda platform"):

@@ -53,7 +53,7 @@ def archive(folder, *members, name="a-1-0.tar.bz2"):
     return path
 
 
-def test_started_early():
+def test_the_worker_can_be_started_early():
     """One process, started once, which the first request finds; closed unused, it is gone; then it starts anew."""
     with RattlerWorker() as early:
         early.start()
@@ -71,7 +71,7 @@ def test_started_early():
         early.request("parse_specs", {"specs": ["a"]})
 
 
-def test_released_it_ends_unwaited_for(monkeypatch):
+def test_release_does_not_wait_for_the_exit(monkeypatch):
     """``release`` returns before the process has ended; that ends all the same, and is started anew when asked."""
     may_end = threading.Event()
     end = worker_module._Child.end
@@ -93,7 +93,7 @@ def test_released_it_ends_unwaited_for(monkeypatch):
         assert released.pid != pid
 
 
-def test_an_early_start_that_fails_is_told_by_the_first_request(tmp_path):
+def test_a_failed_early_start_is_reported_by_the_first_request(tmp_path):
     """Nobody waits for the start: what went wrong is an error of the request."""
     with RattlerWorker(python=tmp_path / "none") as broken:
         broken.start()
@@ -104,7 +104,7 @@ def test_an_early_start_that_fails_is_told_by_the_first_request(tmp_path):
 
 @posix
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.3], ids=str)
-def test_started_early_it_does_not_outlive_its_parent(after):
+def test_a_worker_started_early_does_not_outlive_its_parent(after):
     """The parent is killed while the process starts, loads, or waits for its first request: it ends too."""
     program = (
         "import time; from resume_dl.resolve.worker import RattlerWorker\n"
@@ -117,7 +117,7 @@ def test_started_early_it_does_not_outlive_its_parent(after):
     assert has_ended(pid)
 
 
-def test_starts_when_first_asked_and_answers(worker):
+def test_the_first_request_starts_the_worker(worker):
     """No process before the first request; specs come back in parts, errors as the class that they are."""
     with RattlerWorker() as fresh:
         assert fresh.pid is None
@@ -135,7 +135,7 @@ def test_starts_when_first_asked_and_answers(worker):
     assert has_ended(pid)
 
 
-def test_a_failure_of_its_own_is_a_bug_and_not_a_crash(worker):
+def test_an_unexpected_exception_is_a_bug_not_a_crash(worker):
     """An unforeseen exception comes back as exit 70, and the same process goes on."""
     with pytest.raises(ResumeDLError, match="KeyError") as caught:
         worker.request("solve", {})
@@ -144,7 +144,7 @@ def test_a_failure_of_its_own_is_a_bug_and_not_a_crash(worker):
 
 
 @posix
-def test_a_crash_is_named_and_the_next_request_starts_afresh(tmp_path):
+def test_a_crash_is_reported_and_the_next_request_restarts(tmp_path):
     """A worker ended by a signal in the middle of a request: an error that says so, and a new worker after it."""
     with RattlerWorker() as fresh:
         fresh.request("parse_specs", {"specs": []})
@@ -182,7 +182,7 @@ def test_a_python_that_cannot_start(tmp_path):
     assert "pip install" in caught.value.hint
 
 
-def test_modules_of_the_current_folder_are_not_taken(tmp_path, monkeypatch):
+def test_modules_of_the_current_folder_are_not_imported(tmp_path, monkeypatch):
     """A rattler.py or json.py that happens to lie in the current folder is not run."""
     for name in ("rattler", "json", "queue"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')")
@@ -191,7 +191,7 @@ def test_modules_of_the_current_folder_are_not_taken(tmp_path, monkeypatch):
         assert fresh.request("parse_specs", {"specs": ["a"]})[0]["name"] == "a"
 
 
-def test_what_libraries_print_does_not_disturb(tmp_path):
+def test_output_of_libraries_does_not_break_the_protocol(tmp_path):
     """Output of Python and of C on stdout goes to stderr; answers stay whole."""
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent("""
@@ -211,7 +211,7 @@ def test_what_libraries_print_does_not_disturb(tmp_path):
 
 @posix
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "unpacking"])
-def test_it_never_outlives_its_parent(tmp_path, busy):
+def test_the_worker_never_outlives_its_parent(tmp_path, busy):
     """The parent is killed: the worker ends at once, also in the middle of unpacking an archive."""
     size = 300 << 20
     big = write_package(PackageSpec(name="big", version="1", build="0", payload_size=size), tmp_path) if busy else "x"
@@ -237,7 +237,7 @@ def test_it_never_outlives_its_parent(tmp_path, busy):
         assert unpacked(tmp_path / "out") < size
 
 
-def test_an_interrupt_is_for_the_parent(worker):
+def test_the_worker_ignores_interrupts(worker):
     """Ctrl-C reaches the whole group of processes: the worker does not heed it."""
     if os.name == "posix":
         worker.request("parse_specs", {"specs": []})

@@ -47,7 +47,7 @@ def slow(tmp_path: Path) -> Path:
     return script
 
 
-def test_who_asks_is_told_while_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requesting_thread_gets_wait_callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer comes only after the third word of what is waited for, which a silent wait would never reach."""
     monkeypatch.setattr(module, "_TICK", 0.01)
     waited: list[tuple[str, float]] = []
@@ -77,7 +77,7 @@ def a_request() -> SolveRequest:
     return SolveRequest(specs=("a",), channels=(Channel("one", None, base, base),), platform="linux-64")
 
 
-def test_conda_is_waited_for_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conda_solve_gets_wait_callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--solver conda: the answer comes only after the third word."""
     monkeypatch.setattr(conda_solver, "_TICK", 0.01)
     waited: list[tuple[str, float]] = []
@@ -93,13 +93,13 @@ def test_conda_is_waited_for_in_the_same_way(tmp_path: Path, monkeypatch: pytest
     assert [seconds for _, seconds in waited] == sorted(seconds for _, seconds in waited)
 
 
-def test_a_conda_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conda_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conda_solver, "_TICK", 0.01)
     with pytest.raises(ChannelUnavailableError, match=r"conda did not finish the solve within 0\.1 s"):
         solve_with_conda([str(slow_conda(tmp_path))], a_request(), timeout=0.1)
 
 
-def test_the_run_says_that_conda_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solve_by_conda_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told of the wait reaches the user's screen, by the same function as for our own solver."""
     told = Told()
     resolver = object.__new__(Resolver)
@@ -120,11 +120,11 @@ def test_the_run_says_that_conda_solves(tmp_path: Path, monkeypatch: pytest.Monk
 
         worker.waits = waits
         resolver._solve(a_request(), worker, fresh=False, disputes=None)
-    assert told.said[0] == "conda solves for linux-64"
+    assert told.said[0] == "solving with conda for linux-64"
     assert told.said[1].startswith("still solving, ")
 
 
-def test_a_timeout_holds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_applies_despite_wait_callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words in between do not prolong it."""
     monkeypatch.setattr(module, "_TICK", 0.01)
     with (

@@ -11,7 +11,7 @@ import pytest
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.channels import expand_channels
 from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.conda_find import find_conda_commands
@@ -334,7 +334,7 @@ from pathlib import Path
 from conda.base.context import reset_context
 reset_context()
 from resume_dl.conda_plugin.context import conda_settings
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.conda_ask import ask_conda
 from resume_dl.settings.conda_find import CondaCommand
 asked, _ = ask_conda(CondaCommand(Path(sys.executable), module_arguments("conda")), os.environ, timeout=60)

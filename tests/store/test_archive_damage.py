@@ -117,7 +117,7 @@ def test_damage_is_among_the_suspects(archive, data):
             assert whole.getinfo(name).compress_type == zipfile.ZIP_DEFLATED
 
 
-def test_several_places(archive):
+def test_damage_in_several_places_is_located(archive):
     """A liar's bytes in two members: both are suspect, and where there are more, the rest is not."""
     content = bytearray(archive.read_bytes())
     with zipfile.ZipFile(archive) as whole:
@@ -170,13 +170,13 @@ def test_an_extra_field_of_the_header_alone_is_not_damage(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.tar.bz2", "a.json", "a"])
-def test_other_formats_cannot_tell(tmp_path, name):
+def test_other_formats_report_no_damage(tmp_path, name):
     """Whatever lies in them."""
     assert damaged_ranges(wheel(tmp_path / name), name) is None
 
 
 @pytest.mark.parametrize("where", ["end", "directory", "all", "empty"])
-def test_without_a_directory_nothing_can_be_told(tmp_path, where):
+def test_without_a_central_directory_no_damage_is_located(tmp_path, where):
     """None, not an error."""
     path = wheel(tmp_path / "a.whl")
     data = bytearray(path.read_bytes())
@@ -190,7 +190,7 @@ def test_without_a_directory_nothing_can_be_told(tmp_path, where):
     assert damaged_ranges(path, path.name) is None
 
 
-def test_a_bomb(tmp_path, monkeypatch):
+def test_a_decompression_bomb_is_bounded(tmp_path, monkeypatch):
     """An archive that unpacks to more than any package is given up, after bounded work."""
     monkeypatch.setattr(archive_damage, "_WORK_MORE", 1 << 20)
     path = tmp_path / "a.whl"
@@ -199,7 +199,7 @@ def test_a_bomb(tmp_path, monkeypatch):
     assert damaged_ranges(path, path.name) is None
 
 
-def test_members_over_each_other(tmp_path):
+def test_overlapping_members_are_rejected(tmp_path):
     """The other kind of bomb: many entries of one piece of data."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -210,7 +210,7 @@ def test_members_over_each_other(tmp_path):
 
 
 @pytest.mark.parametrize("again", ["same", "within"])
-def test_members_over_each_other_vouch_for_nothing(tmp_path, again):
+def test_overlapping_members_confirm_no_bytes(tmp_path, again):
     """Where two members claim the same bytes, nothing is told of the damage in a third.
 
     They have the same place, or one is in the other's data.

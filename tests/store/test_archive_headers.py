@@ -144,7 +144,7 @@ def descriptor(layout="<4sIII", magic=b"PK\x07\x08", crc=None):
         (Member(b"", extra=b"\x55\x54\x01\x00\x00"), [(0, HEADER[1] + 5)]),  # no data proves where the field ends
     ],
 )
-def test_what_of_a_member_is_suspect(tmp_path, member, expected):
+def test_suspect_ranges_of_a_damaged_member(tmp_path, member, expected):
     """Its header where it differs from the directory, its data where it does not fit; what fits is good."""
     assert suspects(tmp_path / "a.zip", member) == expected
 
@@ -221,7 +221,7 @@ def test_packages_may_unpack_to_a_gibibyte_more(tmp_path):
     assert suspects(tmp_path / "a.zip", Member(bytes(5_000_000), deflated=True)) == []
 
 
-def test_hand_made_archives_are_archives(tmp_path):
+def test_the_generated_archives_are_valid(tmp_path):
     archive(tmp_path / "a.zip", Member(), Member(deflated=True, name=b"b"))
     with zipfile.ZipFile(tmp_path / "a.zip") as whole:
         assert whole.testzip() is None

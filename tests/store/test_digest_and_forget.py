@@ -48,7 +48,7 @@ def repair(part, ranges, data=DATA):
 
 
 @pytest.mark.parametrize("positioned", [True, False])
-def test_what_is_right_is_hashed_through(whole, monkeypatch, positioned):
+def test_intact_records_are_hashed_to_the_end(whole, monkeypatch, positioned):
     """An earlier run's bytes in steps of any size, with and without ``preadv``: the digest of the whole file."""
     if not positioned:
         monkeypatch.delattr(os, "preadv", raising=False)
@@ -60,7 +60,7 @@ def test_what_is_right_is_hashed_through(whole, monkeypatch, positioned):
     crash(part)
 
 
-def test_it_stops_before_damage_and_goes_on_after_the_repair(whole):
+def test_the_digest_stops_before_damage_and_continues_after_the_repair(whole):
     """Damaged records are reported together, the digest stands before the first, and a repair is all it needs."""
     flip(whole, 3500, 4999, 7000)
     part = reopen(whole)
@@ -77,7 +77,7 @@ def test_it_stops_before_damage_and_goes_on_after_the_repair(whole):
     assert resumed(whole) == ((0, SIZE),)
 
 
-def test_the_search_for_more_damage_ends_where_enough_is_right(whole, monkeypatch):
+def test_the_search_for_damage_ends_after_enough_intact_bytes(whole, monkeypatch):
     """One repair for damage that lies close together; what lies far behind comes up in its turn."""
     monkeypatch.setattr(running_digest, "_LOOK_AHEAD", 3 * STEP)
     flip(whole, 0, 3 * STEP, 5 * STEP, 9 * STEP)
@@ -90,7 +90,7 @@ def test_the_search_for_more_damage_ends_where_enough_is_right(whole, monkeypatc
     crash(part)
 
 
-def test_damage_beyond_what_is_asked_for_waits(whole):
+def test_damage_beyond_the_requested_position_is_reported_later(whole):
     """Only records that begin below ``upto`` are read; one that reaches beyond it is read whole."""
     flip(whole, 5999)
     part = reopen(whole)
@@ -112,7 +112,7 @@ def test_bytes_of_this_run_are_not_compared(whole):
     crash(part)
 
 
-def test_without_a_digest_damage_is_found_all_the_same(tmp_path):
+def test_damage_is_found_without_a_digest(tmp_path):
     """A file that no digest judges is compared with its records too."""
     what = artifact(sha256=False)
     part = reopen(tmp_path, what)
@@ -129,7 +129,7 @@ def test_without_a_digest_damage_is_found_all_the_same(tmp_path):
     crash(part)
 
 
-def test_forgetting_goes_back_and_no_further_than_a_checkpoint(tmp_path, monkeypatch):
+def test_forget_rewinds_to_the_nearest_checkpoint(tmp_path, monkeypatch):
     """The digest of a file that was changed below its position is right, and only what lies behind is read again."""
     monkeypatch.setattr(running_digest, "_CHECKPOINT_EVERY", 1000)
     monkeypatch.setattr(running_digest, "_BLOCK", 256)
@@ -147,7 +147,7 @@ def test_forgetting_goes_back_and_no_further_than_a_checkpoint(tmp_path, monkeyp
     crash(part)
 
 
-def test_a_file_cut_short_by_somebody_is_an_error(tmp_path):
+def test_a_truncated_part_file_is_an_error(tmp_path):
     """Bytes that this run wrote and that are not there: an error that says so, no endless reading."""
     part = reopen(tmp_path)
     part.resume()
@@ -165,7 +165,7 @@ def test_a_file_cut_short_by_somebody_is_an_error(tmp_path):
     st.lists(st.integers(0, SIZE), max_size=5),
     st.integers(1, 1500),
 )
-def test_any_records(tmp_path_factory, pieces, flips, stops, block):
+def test_arbitrary_records_are_checked_and_hashed(tmp_path_factory, pieces, flips, stops, block):
     """Overlapping, nested, longer than a block: what is damaged is reported, no more, and the digest is right."""
     folder = tmp_path_factory.mktemp("any")
     records = [(start, min(SIZE, start + count)) for start, count in pieces]
@@ -199,7 +199,7 @@ def test_any_records(tmp_path_factory, pieces, flips, stops, block):
         crash(part)
 
 
-def test_what_is_forgotten_is_not_believed_later_and_the_rest_is(whole):
+def test_forgotten_ranges_are_not_trusted_later_and_the_others_are(whole):
     """Parts of records, several in one, in this run's and an earlier run's: exactly the rest is there next time."""
     part = reopen(whole)
     part.resume()
@@ -247,7 +247,7 @@ def test_forgetting_does_not_make_damage_good(whole):
     crash(part)
 
 
-def test_damage_below_the_digest_comes_up_when_its_record_is_touched(whole):
+def test_damage_below_the_digest_is_found_when_its_record_is_forgotten(whole):
     """A disk that goes bad behind the digest: forgetting half of a record brings the digest back to its other half."""
     part = reopen(whole)
     part.resume()
@@ -270,7 +270,7 @@ def test_forgetting_nothing(whole):
     assert journal_path(whole).read_bytes() == before
 
 
-def test_a_journal_of_version_1_is_taken_over(whole):
+def test_a_journal_of_version_1_is_upgraded(whole):
     """What it says is believed, and it is version 2 before anything else is appended to it."""
     data = journal_path(whole).read_bytes()
     head = bytearray(data[:12])

@@ -145,7 +145,7 @@ def test_a_short_header(length):
 
 
 @given(U32, st.lists(STEPS, min_size=1, max_size=8), st.integers(1, 255))
-def test_every_flipped_byte(nonce, steps, mask):
+def test_any_flipped_byte_is_detected(nonce, steps, mask):
     """Any one damaged byte cuts the journal off before its record; in the header it ends the journal."""
     model = Model(nonce)
     for step in steps:
@@ -162,7 +162,7 @@ def test_every_flipped_byte(nonce, steps, mask):
         assert jn.read(bytes(damaged)) == model.expected(whole)
 
 
-def test_records_of_another_journal_are_none():
+def test_records_of_another_journal_are_ignored():
     """A block of an older journal behind the end, as a power cut may leave it, is not believed: its nonce differs."""
     mine = jn.encode_header(1) + jn.encode_size(1, 10)
     theirs = jn.encode_written(2, jn.Written(0, 10, 0, 5)) + jn.encode_durable(2, 10_000)
@@ -183,7 +183,7 @@ def test_records_of_another_journal_are_none():
         b"\x06\x01\x00\x00",
     ],
 )
-def test_records_that_make_no_sense(body):
+def test_invalid_records_end_the_journal(body):
     """An unknown kind, or a length that its kind does not have, ends the journal though its CRC is right."""
     good = jn.encode_header(9) + jn.encode_size(9, 4)
     strange = body + zlib.crc32(body, 9).to_bytes(4, "little")

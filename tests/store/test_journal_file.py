@@ -32,7 +32,7 @@ def contents(**said):
     return jn.Contents(7, sources={0: "one", 1: "two"}, **said)
 
 
-def test_what_there_is_to_read(tmp_path, path):
+def test_reading_a_missing_damaged_or_valid_journal(tmp_path, path):
     """Nothing, or nothing whole: None; a link is refused, not read."""
     assert read_journal(path) is None
     path.write_bytes(b"RDLJ")
@@ -45,7 +45,7 @@ def test_what_there_is_to_read(tmp_path, path):
 
 
 @pytest.mark.parametrize("there", [(), (".journal",), (".new",), (".journal", ".new")])
-def test_removing_leaves_neither(tmp_path, path, there):
+def test_removal_deletes_the_journal_and_its_replacement(tmp_path, path, there):
     for suffix in there:
         path.with_suffix(suffix).write_bytes(b"x")
     remove_journal(path)
@@ -78,7 +78,7 @@ def test_a_new_journal(journal, path):
         contents(durable=[TWO], written=[ONE]),
     ],
 )
-def test_a_rewritten_journal_says_the_same(journal, path, said):
+def test_a_rewritten_journal_has_the_same_content(journal, path, said):
     """All but the nonce; what comes next uses the old sources' numbers and a new one for a new source."""
     journal.close()
     journal.rewrite(said)
@@ -95,7 +95,7 @@ def test_a_rewritten_journal_says_the_same(journal, path, said):
 
 
 @pytest.mark.parametrize(("validator", "source"), [('"v"', None), (None, "one")])
-def test_half_of_what_binds_a_file_is_not_kept(journal, path, validator, source):
+def test_a_validator_without_its_source_is_not_kept(journal, path, validator, source):
     journal.close()
     journal.rewrite(contents(size=30, validator=validator, bound_source=source))
     journal.record_size(31, validator, source)
@@ -104,7 +104,7 @@ def test_half_of_what_binds_a_file_is_not_kept(journal, path, validator, source)
     assert (read_journal(path).validator, read_journal(path).bound_source) == ('"v"', "one")
 
 
-def test_going_on(journal, path):
+def test_a_reopened_journal_is_appended_to(journal, path):
     """Appended to what is there, under its nonce and its sources' numbers."""
     journal.record_size(30)
     journal.record_written(0, 10, 5, "one")
@@ -114,7 +114,7 @@ def test_going_on(journal, path):
     other = JournalFile(path)
     assert other.length == 0
     other.close()  # nothing is open yet
-    other.go_on(said)
+    other.reopen(said)
     assert other.length == len(before)
     other.record_written(20, 30, 7, "two")
     other.record_written(30, 40, 8, "three")
@@ -134,7 +134,7 @@ def test_a_new_journal_names_its_sources_anew(journal, path):
     assert read_journal(path).sources == {0: "one"}
 
 
-def test_what_is_synced(journal, path, monkeypatch):
+def test_which_records_are_synced(journal, path, monkeypatch):
     """Durable, discard and forget are on the disk when they are said, after their bytes; the others need not be."""
     synced = []
     monkeypatch.setattr(journal_file, "sync_fd", lambda fd: synced.append(os.fstat(fd).st_size))
@@ -173,7 +173,7 @@ def test_no_journal_is_written_through_a_link(tmp_path, path):
     (tmp_path / "theirs").write_bytes(jn.encode_header(1))
     path.symlink_to(tmp_path / "theirs")
     with pytest.raises(OSError, match="link"):
-        JournalFile(path).go_on(jn.Contents(1))
+        JournalFile(path).reopen(jn.Contents(1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which handles are open")

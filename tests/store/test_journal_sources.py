@@ -43,7 +43,7 @@ def test_a_source_that_could_not_be_recorded_is_recorded_later(journal, room):
 
 
 @pytest.mark.parametrize("ends", [("1", "2"), ("1", "1")])
-def test_long_names_are_told_apart_to_their_last_byte(journal, ends):
+def test_long_source_names_that_differ_in_the_last_byte_are_distinct(journal, ends):
     """Two addresses that differ only beyond their first kilobyte are two sources, in this run and the next."""
     names = [LONG + end for end in ends]
     for number, name in enumerate(names):
@@ -55,12 +55,13 @@ def test_long_names_are_told_apart_to_their_last_byte(journal, ends):
     assert list(read_journal(journal.path).sources.values()) == list(dict.fromkeys(names))
 
 
-def test_what_binds_a_file_is_kept_whole_or_not_at_all(journal):
+def test_a_validator_is_kept_complete_or_not_at_all(journal):
     """A long address and its validator come back as they were; what no record can hold binds nothing."""
     journal.record_size(100, '"' + "v" * 3000 + '"', LONG * 3)
     contents = read_journal(journal.path)
     assert (contents.validator, contents.bound_source) == ('"' + "v" * 3000 + '"', LONG * 3)
     for validator, source in (('"v"', LONG * 100), ('"' + "v" * jn.MOST_TEXT, LONG)):
+        journal.close()
         journal.rewrite(None)
         journal.record_size(100, validator, source)
         contents = read_journal(journal.path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -56,9 +55,9 @@ def test_another_process_holds_it(path, holder):
         assert caught.value.owner == f"process {holder.pid} (-c)"
 
 
-def test_a_killed_process_holds_nothing(path, holder):
+def test_a_killed_process_holds_no_lock(path, holder):
     """kill -9 lets go of the lock; the file that is left is no obstacle, and names the new owner."""
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
     lock = FileLock(path)
     lock.acquire()
@@ -90,7 +89,7 @@ def clock(monkeypatch):
     return clock
 
 
-def test_a_lock_that_is_let_go_is_waited_for(path, clock):
+def test_acquire_within_waits_for_a_released_lock(path, clock):
     """As soon as its holder lets go it is ours; one that is free is not waited for."""
     other, ours = FileLock(path), FileLock(path)
     other.acquire()
@@ -104,7 +103,7 @@ def test_a_lock_that_is_let_go_is_waited_for(path, clock):
 
 
 @pytest.mark.parametrize("pauses", [0, 4])
-def test_a_lock_that_stays_taken_is_waited_for_so_long(path, clock, pauses):
+def test_acquire_within_gives_up_after_its_time(path, clock, pauses):
     """Then its holder is named; nothing is left open."""
     other = FileLock(path)
     other.acquire()
@@ -114,7 +113,7 @@ def test_a_lock_that_stays_taken_is_waited_for_so_long(path, clock, pauses):
     other.release()
 
 
-def test_an_orderly_end_removes_it(path, holder):
+def test_release_can_remove_the_lock_file(path, holder):
     """Released with its file removed, it can be had at once."""
     holder.stdin.close()
     holder.wait()
@@ -242,7 +241,7 @@ def test_a_file_system_without_locks(path, monkeypatch):
             os.fstat(fd)
 
 
-def test_a_full_disk_is_no_reason_not_to_lock(path, monkeypatch):
+def test_the_lock_holds_on_a_full_disk(path, monkeypatch):
     """The owner's name cannot be written: the lock holds all the same, and is let go of."""
 
     def full(fd, data):
@@ -285,7 +284,7 @@ def test_the_note_replaces_an_older_one(path):
     lock.release(remove=True)
 
 
-def test_a_file_with_another_name_is_locked_and_not_written(path, tmp_path):
+def test_a_lock_file_with_another_hard_link_is_not_written(path, tmp_path):
     """It may be somebody's document."""
     (tmp_path / "document").write_text("theirs")
     os.link(tmp_path / "document", path)
@@ -304,7 +303,7 @@ def test_the_program_is_named_as_the_user_calls_it(path, monkeypatch, argv, name
     monkeypatch.setattr(sys, "argv", [argv])
     lock = FileLock(path)
     lock.acquire()
-    with pytest.raises(LockedError, match=rf"process {os.getpid()} \({name}\) works on this file") as caught:
+    with pytest.raises(LockedError, match=rf"process {os.getpid()} \({name}\) is using this file") as caught:
         FileLock(path).acquire()
     assert "--no-wait" in caught.value.hint
     lock.release(remove=True)
@@ -317,7 +316,7 @@ def handles_of(path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which handles are open")
-def test_no_handle_is_left_of_a_lock_that_was_not_got(path, holder, monkeypatch):
+def test_a_failed_acquire_leaves_no_open_handle(path, holder, monkeypatch):
     """Neither where another process has it, nor where its file was removed between opening and locking."""
     for _ in range(3):
         with pytest.raises(LockedError):

@@ -1,4 +1,4 @@
-"""Small files that only inform or remember: pins, packages fetched ahead, waiting archives, notes of what was begun."""
+"""Small files that only inform: pins, packages fetched ahead, staged archives, notes of unfinished runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime, timezone
 
 import pytest
 
-from resume_dl.caches.conda.prefetched import Ahead, forget_ahead, note_ahead, read_ahead
+from resume_dl.caches.conda.prefetched import Prefetched, forget_prefetched, note_prefetched, read_prefetched
 from resume_dl.errors import NotWritableError, UntrustedFolderError
 from resume_dl.model.url import RedactedUrl
-from resume_dl.store import begun as begun_module
-from resume_dl.store.begun import Begun, BegunFile, BegunNotes
+from resume_dl.store import unfinished_runs as module
 from resume_dl.store.pins import Pin, Pins
 from resume_dl.store.staged import staged_archives, staged_name, staged_path, staged_prefix
+from resume_dl.store.unfinished_runs import UnfinishedFile, UnfinishedNotes, UnfinishedRun
 from resume_dl.store.work_folder import check_work_folder, is_trusted, make_work_folder
 from store.packages import FOLDER, package
 
@@ -38,14 +38,14 @@ def test_a_pin_is_found_again(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sha256": "x", "first_seen": ""}', '{"sha256": 5}', "\udcff"])
-def test_a_pin_that_cannot_be_read_is_none(tmp_path, text):
+def test_an_unreadable_pin_is_ignored(tmp_path, text):
     pins = Pins(tmp_path)
     pins.add(NAMELESS, "0" * 64)
     pins.find(NAMELESS).path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert pins.find(NAMELESS) is None
 
 
-def test_what_has_a_digest_needs_no_pin(tmp_path):
+def test_an_artifact_with_a_digest_cannot_be_pinned(tmp_path):
     for use in (Pins(tmp_path).find, lambda what: Pins(tmp_path).add(what, "0" * 64)):
         with pytest.raises(AssertionError):
             use(package())
@@ -61,7 +61,7 @@ def test_pins_that_cannot_be_kept_are_an_error(tmp_path):
 # --- the folder of unfinished files
 
 
-def test_a_folder_of_ours(tmp_path):
+def test_the_work_folder_is_created_or_checked(tmp_path):
     """Made private with what is above it; trusted while it is, refused with what to do where others may write."""
     folder = tmp_path / "pkgs" / FOLDER
     assert not is_trusted(folder)
@@ -86,7 +86,7 @@ def test_a_folder_of_ours(tmp_path):
 # --- archives that wait for their name
 
 
-def test_waiting_archives(tmp_path):
+def test_staged_archives_are_listed(tmp_path):
     """Named by the first digits of the key; only regular files of such names in a folder of ours are listed."""
     folder = tmp_path / FOLDER
     assert staged_prefix("sha256-0123456789abcdefXYZ") == "0123456789abcdef"
@@ -111,49 +111,49 @@ def ahead(pkgs, prefix, name="a-1-0", extension=".conda", *, unpacked=True):
     (pkgs / FOLDER).mkdir(mode=0o700, exist_ok=True)
     if unpacked:
         (pkgs / name).mkdir()
-    return Ahead(pkgs, name + extension, 7, prefix)
+    return Prefetched(pkgs, name + extension, 7, prefix)
 
 
-def test_packages_that_wait(tmp_path):
+def test_prefetched_packages_are_listed(tmp_path):
     """Noted and read again; what the environment has by now, or the cache no more, is forgotten."""
     pkgs, prefix = tmp_path / "pkgs", tmp_path / "env"
     pkgs.mkdir()
     kinds = {"waits": ".conda", "old": ".tar.bz2", "installed": ".conda", "gone": ".conda"}
     each = {name: ahead(pkgs, prefix, name, kind, unpacked=name != "gone") for name, kind in kinds.items()}
-    assert read_ahead(pkgs) == []
-    note_ahead(each.values())
+    assert read_prefetched(pkgs) == []
+    note_prefetched(each.values())
     (prefix / "conda-meta").mkdir(parents=True)
     (prefix / "conda-meta/installed.json").write_text("{}")
-    assert read_ahead(pkgs) == [each["old"], each["waits"]]
+    assert read_prefetched(pkgs) == [each["old"], each["waits"]]
     assert each["old"].note.name == "ahead-old.json"
     assert [one.note.exists() for one in each.values()] == [True, True, False, False]
-    forget_ahead(pkgs)
-    assert read_ahead(pkgs) == []
+    forget_prefetched(pkgs)
+    assert read_prefetched(pkgs) == []
     assert list((pkgs / FOLDER).iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"size": 1}', '{"filename": "a", "size": "x", "prefix": "/"}'])
-def test_notes_that_are_none_of_ours_go(tmp_path, text):
+def test_malformed_notes_are_removed(tmp_path, text):
     """Those that are stay, whichever comes first."""
     good = ahead(tmp_path, tmp_path / "env", "m-1-0")
-    note_ahead([good])
+    note_prefetched([good])
     for name in ("ahead-a.json", "ahead-z.json"):
         (tmp_path / FOLDER / name).write_text(text)
-    assert read_ahead(tmp_path) == [good]
+    assert read_prefetched(tmp_path) == [good]
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["ahead-m-1-0.json"]
 
 
 def test_notes_in_a_folder_that_others_write_to_are_neither_read_nor_written(tmp_path):
     good, other = ahead(tmp_path, tmp_path / "env"), ahead(tmp_path, tmp_path / "env", "b-1-0")
-    note_ahead([good])
+    note_prefetched([good])
     (tmp_path / FOLDER).chmod(0o777)
-    note_ahead([other])
-    assert read_ahead(tmp_path) == []
-    forget_ahead(tmp_path)
+    note_prefetched([other])
+    assert read_prefetched(tmp_path) == []
+    forget_prefetched(tmp_path)
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["ahead-a-1-0.json"]
 
 
-# --- what was begun
+# --- unfinished runs
 
 KEY = "sha256-" + "0" * 64
 
@@ -163,11 +163,13 @@ def a_note(tmp_path):
     parts = tmp_path / FOLDER
     parts.mkdir()
     (parts / f"{KEY}.part").write_bytes(b"x")
-    begun = Begun(parts, ("resume-dl", "get", "x"), tmp_path, {KEY: BegunFile("x.bin", "https://h/x.bin", 7)})
-    notes = BegunNotes(tmp_path / "state" / "unfinished")
-    notes.add(begun)
+    run = UnfinishedRun(
+        parts, ("resume-dl", "get", "x"), tmp_path, {KEY: UnfinishedFile("x.bin", "https://h/x.bin", 7)}
+    )
+    notes = UnfinishedNotes(tmp_path / "state" / "unfinished")
+    notes.add(run)
     (path,) = (tmp_path / "state" / "unfinished").iterdir()
-    return notes, path, begun
+    return notes, path, run
 
 
 def test_notes_are_private(tmp_path):
@@ -210,7 +212,7 @@ def renamed(key):
         (renamed("another"), True),
     ],
 )
-def test_a_note_is_read_if_it_is_all_as_we_write_it(tmp_path, change, readable):
+def test_a_note_is_read_only_in_the_form_that_we_write(tmp_path, change, readable):
     """One thing wrong in it, and it is forgotten though something of it is left."""
     notes, path, _ = a_note(tmp_path)
     value = json.loads(path.read_text())
@@ -221,43 +223,44 @@ def test_a_note_is_read_if_it_is_all_as_we_write_it(tmp_path, change, readable):
 
 
 @pytest.mark.parametrize(("name", "readable"), [("parts", True), (FOLDER, True), ("other", False)])
-def test_only_folders_of_part_files_are_named(tmp_path, name, readable):
+def test_only_folders_of_part_files_are_named(tmp_path, monkeypatch, name, readable):
     """And only by their whole path: ``clean`` removes there."""
     notes, path, _ = a_note(tmp_path)
     (tmp_path / FOLDER).rename(tmp_path / name)
     value = json.loads(path.read_text())
-    for folder, is_read in ((str(tmp_path / name), readable), (os.path.relpath(tmp_path / name), False)):
+    monkeypatch.chdir(tmp_path)
+    for folder, is_read in ((str(tmp_path / name), readable), (name, False)):
         path.write_text(json.dumps({**value, "folder": folder}))
         assert bool(notes.read()) is is_read
 
 
 def test_a_note_of_the_longest_length_is_read_and_a_longer_one_not_written(tmp_path, monkeypatch):
-    notes, path, begun = a_note(tmp_path)
+    notes, path, run = a_note(tmp_path)
     length = path.stat().st_size
-    monkeypatch.setattr(begun_module, "MOST_BYTES", length)
-    assert notes.read() == [begun]
+    monkeypatch.setattr(module, "MOST_BYTES", length)
+    assert notes.read() == [run]
     path.unlink()
-    notes.add(begun)
-    assert notes.read() == [begun]
+    notes.add(run)
+    assert notes.read() == [run]
     path.unlink()
-    monkeypatch.setattr(begun_module, "MOST_BYTES", length - 1)
-    notes.add(begun)
+    monkeypatch.setattr(module, "MOST_BYTES", length - 1)
+    notes.add(run)
     assert not path.exists()
 
 
-def test_room_is_made_for_one(tmp_path, monkeypatch):
+def test_the_oldest_note_is_removed_for_a_new_one(tmp_path, monkeypatch):
     """The oldest goes and no other; a note that is replaced needs no room, and other files do not count."""
-    notes, path, begun = a_note(tmp_path)
-    monkeypatch.setattr(begun_module, "MOST_NOTES", 3)
+    notes, path, run = a_note(tmp_path)
+    monkeypatch.setattr(module, "MOST_NOTES", 3)
     (path.parent / "readme.txt").write_text("")
     commands = [("one",), ("two",), ("three",)]
     for number, command in enumerate(commands[:2]):
-        notes.add(Begun(begun.folder, command, begun.cwd, begun.files))
+        notes.add(UnfinishedRun(run.folder, command, run.cwd, run.files))
         for other in path.parent.glob("*.json"):
             os.utime(other, (other.stat().st_mtime - 100, other.stat().st_mtime - 100 + number))
     assert len(notes.read()) == 3
-    notes.add(begun)  # the oldest, once more
+    notes.add(run)  # the oldest, once more
     assert len(notes.read()) == 3
-    notes.add(Begun(begun.folder, commands[2], begun.cwd, begun.files))
-    assert {each.command for each in notes.read()} == {begun.command, ("two",), ("three",)}
+    notes.add(UnfinishedRun(run.folder, commands[2], run.cwd, run.files))
+    assert {each.command for each in notes.read()} == {run.command, ("two",), ("three",)}
     assert (path.parent / "readme.txt").exists()

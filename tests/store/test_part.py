@@ -51,7 +51,7 @@ def test_a_killed_process_loses_only_what_it_had_not_recorded(begun):
     assert resumed(begun) == ((0, 5000),)
 
 
-def test_it_goes_on_to_the_end(begun):
+def test_a_resumed_part_file_is_completed(begun):
     """The rest comes, the digest is right, and publishing leaves the file and nothing else."""
     part = reopen(begun)
     part.resume()
@@ -78,7 +78,7 @@ def test_a_torn_tail_is_cut_off(begun, where):
     assert resumed(begun) == ((0, 3000), (6000, 7000))
 
 
-def test_nothing_of_a_torn_tail_comes_back(begun):
+def test_a_torn_tail_is_never_read_again(begun):
     """The journal after a torn tail has another nonce: old blocks behind its end are no records."""
     path = journal_path(begun)
     old = path.read_bytes()
@@ -93,7 +93,7 @@ def test_nothing_of_a_torn_tail_comes_back(begun):
     assert jn.read(new + old[len(new) :]).written == []
 
 
-def test_what_is_written_and_not_on_disk_is_not_believed_now_or_later(begun):
+def test_written_records_that_do_not_match_the_disk_are_never_trusted(begun):
     """A written record without its data: not believed, also not after the next durable record."""
     with part_path(begun).open("r+b") as file:
         file.seek(4000)
@@ -106,14 +106,14 @@ def test_what_is_written_and_not_on_disk_is_not_believed_now_or_later(begun):
     assert resumed(begun) == ((0, 3000), (7000, 8000))
 
 
-def test_durable_is_believed_unread(begun):
+def test_durable_records_are_trusted_without_reading(begun):
     """What is durable is not read again at the start: this is what makes resuming a large file quick."""
     with part_path(begun).open("r+b") as file:
         file.write(bytes(10))
     assert resumed(begun) == ((0, 5000),)
 
 
-def test_records_behind_the_mark_are_not_durable(tmp_path):
+def test_records_after_the_mark_are_not_durable(tmp_path):
     """What is recorded while a sync is under way is not covered by it."""
     part = reopen(tmp_path)
     part.resume()
@@ -128,7 +128,7 @@ def test_records_behind_the_mark_are_not_durable(tmp_path):
 
 
 @pytest.mark.parametrize("length", [0, 1, 2999, 4000, SIZE - 1])
-def test_a_shrunk_part_file_is_not_believed(begun, length):
+def test_a_truncated_part_file_is_not_trusted(begun, length):
     """A part file shorter than its journal says has been meddled with: begin anew."""
     os.truncate(part_path(begun), length)
     assert resumed(begun) == ()
@@ -143,7 +143,7 @@ def test_a_vanished_part_file(begun):
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "header", "other"])
-def test_without_a_readable_journal_nothing_is_believed(begun, damage):
+def test_without_a_readable_journal_nothing_is_trusted(begun, damage):
     """Bytes that nobody vouches for are thrown away."""
     path = journal_path(begun)
     data = path.read_bytes()
@@ -258,7 +258,7 @@ def test_closing_an_empty_part_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_closing_keeps_what_came(tmp_path):
+def test_close_keeps_received_bytes(tmp_path):
     """Bytes and journal stay; the lock is free."""
     part = reopen(tmp_path)
     part.resume()
@@ -285,7 +285,7 @@ def test_small_files_have_no_journal(tmp_path):
     assert names(tmp_path) == [""]
 
 
-def test_a_journal_does_not_speak_for_a_file_without_one(begun):
+def test_a_stale_journal_does_not_apply_to_an_unjournaled_file(begun):
     """Begun with a journal, continued without (its size became known): the journal goes with the bytes it spoke of."""
     part = PartStore(begun).open(artifact(), journaled=False)
     assert part.resume() == Resumed(size=SIZE)
@@ -348,7 +348,7 @@ def test_md5_becomes_sha256_in_spite_of_a_kill(tmp_path):
     assert resumed(tmp_path, both) == ((0, 1000),)
 
 
-def test_md5_at_work_elsewhere_is_left_alone(tmp_path):
+def test_an_md5_part_in_use_is_not_renamed(tmp_path):
     """Another download works under the md5: ours begins on its own."""
     by_md5, both = artifact(sha256=False, md5=True), artifact(md5=True)
     other = reopen(tmp_path, by_md5)
@@ -393,7 +393,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         PartStore(tmp_path / "file" / "below").open(artifact(), journaled=True)
 
 
-def test_publishing_where_it_cannot_go(begun):
+def test_publishing_to_an_unwritable_place_is_an_error(begun):
     """A destination that cannot be: an error of ours, and the bytes are still there afterwards."""
     part = reopen(begun)
     part.resume()
@@ -404,7 +404,7 @@ def test_publishing_where_it_cannot_go(begun):
     assert resumed(begun) == ((0, 5000),)
 
 
-def test_errors_of_the_system_are_ours(tmp_path):
+def test_os_errors_become_store_errors(tmp_path):
     """No space, no permission and the rest reach the caller as StoreError of the right kind."""
     from resume_dl.store.disk_errors import as_store_errors
 
@@ -416,7 +416,7 @@ def test_errors_of_the_system_are_ours(tmp_path):
 
 
 @pytest.mark.parametrize("journaled", [True, False])
-def test_a_new_part_file_is_not_cut(tmp_path, journaled):
+def test_a_new_part_file_is_not_truncated(tmp_path, journaled):
     """Cutting a file to nothing makes ext4 write it out while it is closed: an empty one is not touched."""
     part = PartStore(tmp_path).open(artifact(size=None), journaled=journaled)
     os.utime(part.path, (1, 1))

@@ -97,8 +97,9 @@ def test_a_positioned_file(tmp_path, synced):
 
 def test_a_positioned_file_is_written_whole(tmp_path, monkeypatch):
     """A system that takes a few bytes at a time gets the rest again."""
-    real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: real(fd, data[:3], offset))
+    name = "pwrite" if hasattr(os, "pwrite") else "write"
+    real = getattr(os, name)
+    monkeypatch.setattr(os, name, lambda fd, data, *offset: real(fd, data[:3], *offset))
     file = PositionedFile(tmp_path / "a", create=True)
     file.write_at(2, b"0123456789")
     assert (tmp_path / "a").read_bytes() == b"\0\x000123456789"
@@ -127,7 +128,7 @@ def test_reading_without_preadv(tmp_path, monkeypatch):
 # --- syncs
 
 
-def test_a_file_is_synced_by_fsync_where_there_is_nothing_cheaper(tmp_path, monkeypatch):
+def test_fsync_is_used_without_fdatasync(tmp_path, monkeypatch):
     calls = []
     monkeypatch.delattr(os, "fdatasync", raising=False)
     monkeypatch.setattr(os, "fsync", calls.append)
@@ -192,7 +193,7 @@ class Library:
         (errno.ENOTSUP, False), (errno.EIO, OSError), (errno.ENOSPC, OSError),
     ],
 )  # fmt: skip
-def test_what_syncfs_answers(monkeypatch, number, result):
+def test_results_of_syncfs(monkeypatch, number, result):
     """Done, or no such call here; an error of the disk is one."""
     import ctypes
 
@@ -229,7 +230,7 @@ def test_trees_are_synced_at_once_or_file_by_file(tmp_path, monkeypatch, synced,
 
 @linux
 @pytest.mark.usefixtures("no_handle_left")
-def test_a_tree_that_the_disk_lost_is_an_error(tmp_path, monkeypatch):
+def test_a_failed_syncfs_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "a").write_bytes(b"x")
     monkeypatch.setattr(platform, "sync_file_system", lambda fd: False)
     real = os.open
@@ -259,7 +260,7 @@ def test_a_tree_that_the_disk_lost_is_an_error(tmp_path, monkeypatch):
 
 
 @linux
-def test_what_is_replaced_durably(tmp_path, synced):
+def test_replace_durably_syncs_file_and_folder(tmp_path, synced):
     """Data, name, folder: in that order, and each once."""
     folder = tmp_path / "in"
     folder.mkdir()
@@ -284,7 +285,7 @@ def test_a_rename_is_done_once(tmp_path):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_writing_durably_leaves_the_file_alone_or_nothing(tmp_path, named):
+def test_a_failed_durable_write_leaves_no_temporary_file(tmp_path, named):
     """Under a temporary name first, the caller's or one of its own; where it fails, that is gone again."""
     temporary = tmp_path / "temporary" if named else None
     write_durably(tmp_path / "a", b"one", temporary=temporary)

@@ -108,7 +108,7 @@ class Life:
 
 @settings(max_examples=settings.default.max_examples * 6 // 5)
 @given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(0, 40), min_size=1, max_size=4), sized=st.booleans())
-def test_any_power_cut(tmp_path_factory, seed, cuts, sized):
+def test_a_power_cut_at_any_moment_loses_only_what_was_not_durable(tmp_path_factory, seed, cuts, sized):
     """Several lives, each ended at its n-th call to the disk: see ``Life.resume`` for what must hold then."""
     chance = random.Random(seed)
     life = Life(tmp_path_factory.mktemp("cut"), chance, sized=sized)

@@ -38,7 +38,7 @@ def stale(size):
     return artifact(b"what the record says the file is", size=size)
 
 
-def test_the_bytes_go_on_under_the_new_key(folder):
+def test_the_bytes_are_continued_under_the_new_key(folder):
     """All that was believed is believed, nothing is left of the old key, and the file can be finished."""
     assert PartStore(folder).rekey(STALE, NEW)
     assert {path.stem for path in folder.iterdir()} == {NEW.key}
@@ -82,7 +82,7 @@ def test_a_larger_size(tmp_path, size):
 
 
 @pytest.mark.parametrize("who", ["old", "new"])
-def test_where_somebody_is_at_work(folder, who):
+def test_a_file_in_use_is_not_rekeyed(folder, who):
     """Under either key: nothing is moved, and nobody's lock is lost."""
     part = reopen(folder, STALE if who == "old" else NEW)
     part.resume()
@@ -92,7 +92,7 @@ def test_where_somebody_is_at_work(folder, who):
     assert resumed(folder, STALE) == (((0, 5000), (6000, 6100)) if who == "old" else ((0, 5000),))
 
 
-def test_where_the_new_one_has_begun(folder):
+def test_an_existing_part_file_of_the_new_key_is_kept(folder):
     """Each keeps its own."""
     part = reopen(folder)
     part.resume()
@@ -103,7 +103,7 @@ def test_where_the_new_one_has_begun(folder):
     assert resumed(folder, STALE) == ((0, 5000),)
 
 
-def test_where_there_is_nothing(tmp_path):
+def test_rekey_without_a_part_file_does_nothing(tmp_path):
     """No part file, no folder, one without a journal, the same key: False, and nothing is left behind."""
     store = PartStore(tmp_path / "parts")
     assert not store.rekey(STALE, NEW)

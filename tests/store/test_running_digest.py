@@ -46,7 +46,7 @@ def digest(records=RECORDS, algorithm="sha256"):
     return running
 
 
-def test_it_stops_where_it_is_told(file):
+def test_advance_stops_at_the_requested_position(file):
     """At any byte, in any number of steps; what is right is right whatever the steps are."""
     running = digest()
     for upto in (1, MIB - 1, MIB + 7, 3 * MIB // 2, 5 * MIB + 1, 5 * MIB + 1, 4, SIZE):
@@ -72,7 +72,7 @@ def test_it_goes_back_to_a_checkpoint_each_16_mebibytes(file):
     assert running.hexdigest() == hashlib.sha256(DATA).hexdigest()
 
 
-def test_damage_before_what_is_forgotten_is_found_all_the_same(path, file):
+def test_damage_before_a_forgotten_range_is_found(path, file):
     """Only records that the range touches go; those of bytes that are not hashed yet are still compared."""
     flip(path, STEP)
     running = digest(RECORDS[:4])

@@ -75,7 +75,7 @@ class Offer:
         shutil.copyfile(self.wanted[key].path, part)
         folder = None
         if extract:
-            folder = extraction_folder(pkgs, artifact)
+            folder = extraction_folder(pkgs)
             shutil.copytree(self.extracted / artifact.filename, folder, dirs_exist_ok=True)
         return publish_entry(pkgs, artifact, archive=part, extracted=folder)
 

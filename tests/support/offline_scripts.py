@@ -8,7 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from resume_dl.offline_tools.archive import NAMES, write_archive
+from resume_dl.offline_tools.archive import write_archive
+from resume_dl.offline_tools.tool_names import NAMES
 
 
 @functools.cache

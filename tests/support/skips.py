@@ -10,6 +10,7 @@ ENABLED_BY = (
     ("micromamba", "name one: RESUME_DL_TEST_MICROMAMBA=/path/to/micromamba"),
     ("has conda-index", "name a conda's Python that has it: RESUME_DL_TEST_CONDA=/path/to/python"),
     ("RESUME_DL_TEST_CONDA", "name a newer conda's Python: RESUME_DL_TEST_CONDA=/path/to/python"),
+    ("no conda for Windows", "name a conda's Python: RESUME_DL_TEST_CONDA=C:\\path\\to\\python.exe"),
     ("a conda of 2025", "name a newer conda's Python: RESUME_DL_TEST_CONDA=/path/to/python"),
     ("no Python", "install that Python, or keep it in ~/.pyenv/versions"),
     ("ssh-keygen", "install OpenSSH's client"),

@@ -79,7 +79,7 @@ def test_abort_wakes_a_reader_in_the_body_without_a_foreign_byte(run, patient, t
     assert reader.got == PATTERN
 
 
-def test_abort_in_a_flood_hands_out_no_foreign_byte(run, patient, tls, secure):
+def test_abort_during_a_fast_body_yields_no_foreign_byte(run, patient, tls, secure):
     """Also where data keeps coming while the socket is shut down, twenty times over."""
 
     def flood(conn: socket.socket, request: Request) -> None:
@@ -186,7 +186,7 @@ def test_abort_before_open_sends_nothing(run, patient):
     assert server.connections == 0
 
 
-def test_closing_the_transport_wakes_everyone(run, patient):
+def test_closing_the_transport_wakes_all_readers(run, patient):
     """At the end of a run no reader is left, whatever its server does."""
     server = run(TinyServer(trickle))
     shared = patient()

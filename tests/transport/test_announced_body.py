@@ -96,7 +96,7 @@ BODIES = st.sampled_from([b"", b"abc", b"abcde", b"abcdefgh", b"5\r\nabcde\r\n0\
 
 
 @given(HEADS, BODIES, st.lists(st.integers(0, 120), max_size=6))
-def test_it_is_what_h11_would_have_found(head: bytes, body: bytes, cuts: list[int]) -> None:
+def test_the_length_is_the_one_that_h11_finds(head: bytes, body: bytes, cuts: list[int]) -> None:
     """Whatever the head says and wherever the packets begin: the same heads, bytes and end."""
     whole = head + body
     places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
@@ -105,7 +105,7 @@ def test_it_is_what_h11_would_have_found(head: bytes, body: bytes, cuts: list[in
     assert found == parsed(pieces)
 
 
-def test_an_ordinary_answer_is_taken_out() -> None:
+def test_an_ordinary_body_is_read_past_httpcore() -> None:
     """Also one that comes byte by byte, with a long body, a short one or none."""
     for size in (0, 5, 2 * MAX_READ + 1):
         head = b"HTTP/1.1 206 Partial Content\r\nServer: x\r\nContent-Length: %d\r\nETag: y\r\n\r\n" % size
@@ -147,18 +147,18 @@ def test_any_other_head_goes_to_the_library(head: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"SSH-2.0-x\r\n", b"\x15\x03\x01", b"HTTQ", b"\r\n"])
-def test_what_is_no_answer_is_not_waited_for(first: bytes) -> None:
+def test_data_that_is_not_http_is_passed_on_at_once(first: bytes) -> None:
     """A blank line may never come: the library says at once what it is."""
     assert AnnouncedBody().head(receiver([first, b"more"])) == first
 
 
-def test_a_head_without_end_is_not_collected() -> None:
+def test_an_endless_head_is_bounded() -> None:
     """A little over the bound at most, then the library refuses it."""
     received = AnnouncedBody()
     assert len(received.head(lambda: b"HTTP/1.1 200 OK\r\nX: " + bytes(999))) < MAX_HEAD + 2000
 
 
-def test_only_the_answer_to_a_get_is_looked_at() -> None:
+def test_only_responses_to_get_are_examined() -> None:
     """A proxy's answer to CONNECT has no body whatever it announces; SOCKS messages are no HTTP."""
     received = AnnouncedBody()
     for data, awaits in {

@@ -70,7 +70,7 @@ def test_large_bodies_share_one_connection(run, transport, tls, secure):
     assert server.connections == 1
 
 
-def test_a_body_left_in_its_middle_costs_its_connection(run, transport):
+def test_a_body_not_read_to_its_end_closes_its_connection(run, transport):
     """What was not read is never taken for the next answer."""
     server = run(TinyServer(send_body))
     shared = transport()
@@ -82,7 +82,7 @@ def test_a_body_left_in_its_middle_costs_its_connection(run, transport):
     assert server.connections == 2
 
 
-def test_bytes_behind_the_body_are_handed_to_nobody(run, transport):
+def test_bytes_after_the_body_reach_no_reader(run, transport):
     """More than was announced is neither in this body nor the head of the next answer."""
     forged = answer(b"forged")
     server = run(TinyServer(lambda conn, _: conn.sendall(answer(BODY) + forged)))
@@ -91,7 +91,7 @@ def test_bytes_behind_the_body_are_handed_to_nobody(run, transport):
         assert body_of(shared, f"{server.base}/f") == BODY
 
 
-def test_a_body_that_ends_early_in_its_middle_is_told_after_its_bytes(run, transport):
+def test_a_truncated_body_raises_after_its_bytes(run, transport):
     """All bytes that came are handed out, then the break is told as it is for a short body."""
 
     def part(conn: socket.socket, request: Request) -> None:
@@ -125,7 +125,7 @@ def test_a_reset_in_the_middle_is_named(run, transport):
     assert caught.value.retryable
 
 
-def test_a_stall_in_the_middle_is_waited_for_once(run, transport):
+def test_a_stalled_body_times_out_once(run, transport):
     """One read time-out ends the body, also where the rest would have come during a second one."""
     given_up = threading.Event()
 
@@ -137,7 +137,7 @@ def test_a_stall_in_the_middle_is_waited_for_once(run, transport):
     server = run(TinyServer(late))
     got = bytearray()
     response = transport(read_timeout=2.0).exchange(ask(f"{server.base}/f")).open()
-    with pytest.raises(StalledError, match=r"no byte came for 2 s"):
+    with pytest.raises(StalledError, match=r"no data for 2 s"):
         read_into(got, response.chunks())
     given_up.set()
     assert got == BODY

@@ -70,7 +70,7 @@ def test_a_failed_tls_handshake_ends_its_connection_at_once(run, transport):
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 x\r\n\r\n", b"\x05\x00garbage"])
-def test_what_is_no_socks_proxy_is_left_at_once(run, transport, garbage):
+def test_a_server_that_is_not_a_socks_proxy_is_closed_at_once(run, transport, garbage):
     """The library leaves such a connection open."""
     server = run(Ending(lambda _: garbage))
     shared = transport(proxies={"all": f"socks5://localhost:{server.port}"})
@@ -202,14 +202,14 @@ def test_a_kept_connection_that_broke_inside_an_answer_is_an_error(run, transpor
     assert len(server.requests) == 2
 
 
-def test_a_hurried_request_has_its_own_patience(run, transport):
+def test_a_request_can_have_its_own_time_out(run, transport):
     """For the head and for the body, where it is less than the settings'; more than theirs it never gets."""
     silent = run(TinyServer(lambda conn, _: None))
     begun = run(TinyServer(lambda conn, _: conn.sendall(answer(b"some", length=99))))
     patient = transport(first_byte_timeout=GUARD, read_timeout=GUARD)
     with pytest.raises(StalledError, match=r"no answer within 0\.2 s"):
         body_of(patient, f"{silent.base}/f", patience=0.2)
-    with pytest.raises(StalledError, match=r"no byte came for 2 s"):
+    with pytest.raises(StalledError, match=r"no data for 2 s"):
         body_of(patient, f"{begun.base}/f", patience=2.0)  # within which the head comes on a busy machine too
     with pytest.raises(StalledError, match=r"no answer within 0\.2 s"):
         body_of(transport(first_byte_timeout=0.2), f"{silent.base}/f", patience=GUARD)
@@ -245,7 +245,7 @@ def aborted_at_lookup(exchange: Exchange, during_lookup: Callable[[Callable[[], 
     return caught.value
 
 
-def test_an_abort_before_the_connection_stands_sends_nothing(run, transport, during_lookup):
+def test_an_abort_during_the_connect_sends_nothing(run, transport, during_lookup):
     """It is seen as soon as there is a connection, which ends at once."""
     server = run(Ending(lambda _: answer(b"x")))
     error = aborted_at_lookup(transport().exchange(ask(f"{server.base}/f")), during_lookup)
@@ -254,7 +254,7 @@ def test_an_abort_before_the_connection_stands_sends_nothing(run, transport, dur
     assert server.requests == []
 
 
-def test_a_name_that_does_not_resolve_is_told_after_an_abort_too(transport, during_lookup):
+def test_an_unresolved_name_is_reported_even_after_an_abort(transport, during_lookup):
     """What the lookup has said meanwhile counts for the line 'none of the hosts resolves'."""
     host = f"{'x' * 70}.invalid"
     error = aborted_at_lookup(transport().exchange(ask(f"http://{host}/f")), during_lookup)
@@ -262,7 +262,7 @@ def test_a_name_that_does_not_resolve_is_told_after_an_abort_too(transport, duri
     assert "stopped" not in error.message
 
 
-def test_an_abort_is_told_as_one(run, transport):
+def test_an_abort_is_reported_as_one(run, transport):
     """Whatever the connection says when it is shut down."""
     asked = threading.Event()
     server = run(TinyServer(lambda conn, _: asked.set()))
@@ -303,7 +303,7 @@ def test_a_fragment_makes_no_other_address(run, transport):
     assert server.requests[0].path == "/f"
 
 
-def test_without_a_warning_function_the_log_is_told(transport, tmp_path, caplog):
+def test_without_a_warning_function_warnings_are_logged(transport, tmp_path, caplog):
     """A netrc file with an error in it is one line of this package's logger."""
     (tmp_path / "netrc").write_text("machine\n")
     transport(netrc_path=tmp_path / "netrc")

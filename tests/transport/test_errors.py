@@ -124,7 +124,7 @@ def test_each_exception_of_httpx_is_mapped(kind, proxy):
         (UnicodeEncodeError("ascii", "é", 0, 1, "x"), NetworkError, False, True),
     ],
 )
-def test_what_trying_again_can_mend_is_retryable(error, kind, retryable, reached):
+def test_transient_errors_are_retryable(error, kind, retryable, reached):
     """And only what never made a connection counts as not reached."""
     mapped = ours(error)
     assert type(mapped) is kind

@@ -65,7 +65,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("error", "text"), TOLD, ids=[text for _, text in TOLD])
-def test_what_is_told(error, text):
+def test_messages_of_each_failure(error, text):
     """Host and trouble, and where a proxy is on the way, that it was through it. Trying again may help."""
     for proxy, way in {"": "", PROXY: f" through the proxy {PROXY}"}.items():
         told = ours(error, proxy=proxy)
@@ -81,7 +81,7 @@ def test_what_is_told(error, text):
         (because(httpx.ConnectError("x"), ssl.SSLCertVerificationError(1, "x")), "ssl_verify"),
     ],
 )
-def test_what_trying_again_cannot_mend_has_a_hint(error, hint):
+def test_permanent_failures_have_a_hint(error, hint):
     """An address, a header, a certificate: the user has to change something."""
     error_of_ssl = error.__cause__
     if error_of_ssl is not None:
@@ -128,12 +128,12 @@ def test_an_unresolved_name_is_that_of_the_host_asked_for():
     assert not ours(error).reached
 
 
-def test_without_a_host_the_trouble_alone_is_told():
+def test_without_a_host_only_the_failure_is_described():
     """An address that cannot be read has none."""
     assert ours(httpx.InvalidURL("x"), host="").message == "this address cannot be requested"
 
 
-def test_a_chain_of_causes_that_leads_back_ends():
+def test_a_circular_chain_of_causes_terminates():
     """Libraries have raised an error from itself."""
     error, cause = httpx.ReadError("x"), OSError(errno.ECONNRESET, "x")
     error.__context__, cause.__context__ = cause, error
@@ -150,7 +150,7 @@ def test_a_chain_of_causes_that_leads_back_ends():
         (b"220 mail.example ESMTP\r\n\r\n", "does not answer in HTTP/1.1"),
     ],
 )
-def test_servers_that_break_off_or_speak_otherwise(run, transport, sent, told):
+def test_servers_that_disconnect_or_do_not_speak_http(run, transport, sent, told):
     """By what the library says of real connections; where its words change, this fails."""
 
     def send(conn: socket.socket, _: object) -> None:

@@ -71,7 +71,7 @@ def test_if_range_and_if_none_match(transport, url):
     assert head(headers={"If-None-Match": f'"x", {etag}'}).status == 304
 
 
-def test_what_is_not_there(transport, tmp_path):
+def test_a_missing_file_is_404(transport, tmp_path):
     """A missing file, a folder and a path through a file are 404, and their bodies are empty."""
     (tmp_path / "file").write_bytes(b"x")
     for path in ("none", ".", "file/below"):
@@ -80,7 +80,7 @@ def test_what_is_not_there(transport, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(transport, url):
+def test_an_unreadable_file_is_403(transport, url):
     """A file without permission is 403."""
     Path(path_from_url(url, windows=os.name == "nt")).chmod(0)
     assert transport().exchange(ask(url)).open().head.status == 403
@@ -156,7 +156,7 @@ def test_a_pipe_is_not_waited_for(transport, tmp_path):
     assert lowest() == before
 
 
-def test_nothing_comes_of_a_response_that_was_closed(transport, url):
+def test_a_closed_response_yields_nothing(transport, url):
     """Closing twice is fine, and the file is not read any more."""
     response = transport().exchange(ask(url)).open()
     response.close()
@@ -186,7 +186,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read(transport, url):
 
 
 @pytest.mark.parametrize("when", ["asked for its size", "read"])
-def test_a_disk_that_fails_is_told(transport, tmp_path, monkeypatch, when):
+def test_a_disk_failure_is_a_network_error(transport, tmp_path, monkeypatch, when):
     """With the system's reason, another try may find better; the file is closed at once."""
 
     class Failing(io.FileIO):

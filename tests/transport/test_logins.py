@@ -24,7 +24,7 @@ def netrc_file(folder: Path, text: str) -> Path:
     return path
 
 
-def test_netrc_is_asked_for_each_host_anew(run, transport, tmp_path):
+def test_netrc_is_looked_up_for_each_host(run, transport, tmp_path):
     """A redirect to another host takes that host's login, never the first one's."""
     file = run(TinyServer(lambda conn, _: conn.sendall(answer(b"x"))))
     there = file.base.replace("localhost", "127.0.0.1")
@@ -43,7 +43,7 @@ def test_the_urls_own_login_wins_and_is_decoded(tmp_path):
     assert logins.authorization("https://other/f") is None
 
 
-def test_half_a_login_is_one(tmp_path):
+def test_a_login_may_lack_user_or_password(tmp_path):
     """A user name or a password alone, in the URL or in netrc, where ``account`` stands for a login."""
     logins = Logins(
         netrc_file(tmp_path, "machine a login me\nmachine b password secret\nmachine c account me\n"), print
@@ -94,7 +94,7 @@ def test_a_file_open_to_others_is_used_as_it_is(tmp_path, run, transport):
     assert server.requests[0].headers["authorization"] == basic("a:first")
 
 
-def test_a_folder_in_its_place_is_a_warning(tmp_path):
+def test_a_folder_as_netrc_is_a_warning(tmp_path):
     """Whatever the system says about the file is a line, not a crash."""
     warnings: list[str] = []
     Logins(tmp_path, warnings.append)

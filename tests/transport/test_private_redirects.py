@@ -22,7 +22,7 @@ from resume_dl.transport.redirects import RedirectRefusedError, target_of
         "fd00::1", "fe80::1%eth0", "::ffff:10.0.0.1", "2002:7f00:1::", "64:ff9b::a00:1",
     ],
 )  # fmt: skip
-def test_private(host):
+def test_private_addresses(host):
     assert is_private_host(host)
 
 
@@ -31,7 +31,7 @@ def test_private(host):
     ["example.org", "localhost.org", "1.1.1.1", "172.32.0.1", "198.18.0.5", "100.63.0.1", "2606:4700::1", "face.cafe",
      "dead", "", "08.1", "1.2.3.4.5", "99999999999", "64:ff9b::101:101", "::ffff:1.1.1.1"],
 )  # fmt: skip
-def test_public(host):
+def test_public_addresses(host):
     assert not is_private_host(host)
 
 

@@ -51,7 +51,7 @@ def test_a_proxy_that_speaks_tls_itself(run, transport, tls, safe_file):
     assert proxy.connections == 1
 
 
-def test_a_trusted_host_does_not_make_its_proxy_trusted(run, transport, tls, safe_file):
+def test_skipping_verification_of_a_host_does_not_skip_its_proxys(run, transport, tls, safe_file):
     """The proxy's own certificate is checked as ever."""
     proxy = run(TinyHttpProxy(tls=tls.server))
     shared = transport(trusted_hosts=("localhost",), proxies={"all": f"https://127.0.0.1:{proxy.port}"})
@@ -94,7 +94,7 @@ def test_a_wrong_login_names_the_proxy_without_it(run, transport, safe_file, sch
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\x05", b"HTTP/1.1 400 x\r\n\r\n", b"\x05\x00garbage"])
-def test_something_else_where_a_socks_proxy_should_be(run, transport, garbage):
+def test_a_server_that_is_not_a_socks_proxy_is_an_error(run, transport, garbage):
     """Whatever answers there, it is an error of ours and no connection stays open."""
 
     class Odd(TinyServer):
@@ -107,7 +107,7 @@ def test_something_else_where_a_socks_proxy_should_be(run, transport, garbage):
         body_of(transport(proxies={"all": f"socks5://localhost:{odd.port}"}), "http://example.invalid/f")
 
 
-def test_nobody_where_the_proxy_should_be(transport):
+def test_an_unreachable_proxy_is_an_error(transport):
     """The message says that it is the proxy which cannot be reached."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

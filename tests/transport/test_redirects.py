@@ -22,7 +22,7 @@ def give(conn: socket.socket, request: Request) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_leads_to_the_file_and_names_who_sent_it(run, transport, status):
+def test_a_redirect_is_followed_and_the_final_host_is_named(run, transport, status):
     """The range goes along, and the head's final host is the other one."""
     file = run(TinyServer(give))
     server = run(TinyServer(redirect_to(f"{file.base}/there", status)))
@@ -48,7 +48,7 @@ def test_a_host_has_one_name_however_its_port_is_written(one, other, same):
     assert (RedactedUrl(one).host == RedactedUrl(other).host) is same
 
 
-def test_off_origin_the_callers_headers_and_the_login_stay_behind(run, transport):
+def test_headers_and_login_are_not_sent_to_another_origin(run, transport):
     """Another port is another origin: no Authorization, no token header, no condition of the caller's goes there."""
     file = run(TinyServer(give))
     server = run(TinyServer(redirect_to(f"{file.base}/there")))
@@ -63,7 +63,7 @@ def test_off_origin_the_callers_headers_and_the_login_stay_behind(run, transport
 
 
 @pytest.mark.parametrize("absolute", [False, True])
-def test_on_the_same_origin_headers_and_login_go_along_on_one_connection(run, transport, absolute):
+def test_headers_and_login_are_sent_again_to_the_same_origin(run, transport, absolute):
     """A redirect there keeps everything, however it is written, and uses the connection again."""
 
     def step(conn: socket.socket, request: Request) -> None:
@@ -111,9 +111,9 @@ def refused(run, transport, handler) -> NetworkError:
     return caught.value
 
 
-def test_a_circle_is_refused(run, transport):
+def test_a_redirect_loop_is_refused(run, transport):
     """The same address twice ends the chase at once."""
-    assert "circle" in str(refused(run, transport, redirect_to("/f")))
+    assert "loop" in str(refused(run, transport, redirect_to("/f")))
 
 
 def test_ten_redirects_are_followed_and_not_an_eleventh(run, transport):
@@ -199,7 +199,7 @@ def test_the_schemes_own_port_is_the_same_origin():
         ("http://10.0.0.1/f", "http://10.0.0.2/f", True),
     ],
 )
-def test_behind_a_proxy_only_names_tell_what_is_private(run, transport, first, second, is_followed):
+def test_behind_a_proxy_only_host_names_decide_what_is_private(run, transport, first, second, is_followed):
     """The proxy itself is on this machine, and says nothing of where a redirect comes from or leads to."""
 
     def step(conn: socket.socket, request: Request) -> None:

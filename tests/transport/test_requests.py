@@ -32,7 +32,7 @@ def test_a_range_is_asked_for_as_one_closed_range_of_raw_bytes(run, transport):
     assert "if-range" not in third
 
 
-def test_the_callers_headers_go_along_but_cannot_ask_for_an_encoding(run, transport):
+def test_the_callers_headers_are_sent_but_cannot_request_an_encoding(run, transport):
     """Conditional headers are sent as given; Accept-Encoding stays ours; the user agent is the settings'."""
     server = run(TinyServer(send_body))
     headers = {"If-None-Match": '"t"', "Accept-Encoding": "gzip"}
@@ -142,11 +142,11 @@ def test_a_body_has_its_own_time_out(run, transport):
     """A body that stops is given up after the read time-out, not after the one for the first byte."""
     server = run(TinyServer(lambda conn, _: conn.sendall(answer(b"some", length=99))))
     response = transport(first_byte_timeout=60.0, read_timeout=0.2).exchange(ask(f"{server.base}/f")).open()
-    with pytest.raises(StalledError, match=r"no byte came for 0\.2 s"):
+    with pytest.raises(StalledError, match=r"no data for 0\.2 s"):
         b"".join(response.chunks())
 
 
-def test_nobody_there_means_not_reached(transport):
+def test_a_closed_port_counts_as_not_reached(transport):
     """A refused connection and an unknown name are NetworkErrors that say that no source was reached."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -211,7 +211,7 @@ def test_an_untrusted_certificate_is_final_and_says_so(run, transport, tls):
     assert body_of(transport(verify=False), f"{server.base}/f") == BODY
 
 
-def test_a_trusted_host_is_asked_whatever_its_certificate_and_no_other_is(run, transport, tls):
+def test_verification_is_skipped_for_the_configured_host_only(run, transport, tls):
     """pip's ``--trusted-host``: by name, at every port or one; where a redirect leads is another question."""
     server = run(TinyServer(send_body, tls.server))
     other = server.base.replace("localhost", "127.0.0.1")
@@ -228,7 +228,7 @@ def test_a_trusted_host_is_asked_whatever_its_certificate_and_no_other_is(run, t
 
 
 @pytest.mark.parametrize("kind", ["folder", "system"])
-def test_other_places_of_trust(run, transport, tls, tmp_path, kind):
+def test_other_certificate_stores(run, transport, tls, tmp_path, kind):
     """An OpenSSL folder without our authority, and the system's store, are used and do not trust it."""
     server = run(TinyServer(send_body, tls.server))
     settings = {"verify": tmp_path} if kind == "folder" else {"system_store": True}

@@ -24,7 +24,7 @@ def server(run, tls) -> TinyServer:
     return run(TinyServer(lambda conn, _: conn.sendall(answer(b"the file")), tls.server))
 
 
-def test_variables_of_the_environment_are_not_asked(server, transport, tls, monkeypatch):
+def test_environment_variables_are_not_read(server, transport, tls, monkeypatch):
     """``SSL_CERT_FILE`` counts where the settings have taken it up, and nowhere else."""
     monkeypatch.setenv("SSL_CERT_FILE", str(tls.ca_file))
     with pytest.raises(NetworkError, match="not trusted"):
@@ -108,7 +108,7 @@ def test_plain_http_through_a_proxy_whose_certificate_is_not_trusted(run, transp
         body_of(transport(**settings), "http://mirror.example/f")
 
 
-def test_a_folder_that_is_not_there_is_told(transport, tmp_path: Path):
+def test_a_missing_certificate_folder_is_an_error(transport, tmp_path: Path):
     """With the setting to correct."""
     with pytest.raises(ConfigurationError, match="cannot read the trusted certificates") as caught:
         body_of(transport(verify=tmp_path / "none"), "https://localhost:1/f")

@@ -1,1 +1,1 @@
-"""The use cases. Each is a function or a small class between the command line (or the plugin) and the layers below."""
+"""Use cases: a function or a small class each, called by the command line and the conda plugin."""

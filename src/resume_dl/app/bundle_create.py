@@ -1,7 +1,7 @@
-"""``bundle create``: a fetch into a channel and a wheel dir, described so that it can be verified offline.
+"""``bundle create``: fetch into a channel and a wheel dir, and describe both so that they can be verified offline.
 
-The packages take the way of ``app.pipeline`` as ``fetch`` does, to destinations in the bundle's folder. The steps after
-it are the bundle's own: contents, generated files, manifest, signature, sums, tar.
+Packages take the path of ``app.pipeline``, as in ``fetch``, to destinations in the bundle's folder. The bundle's own
+steps follow: contents, generated files, manifest, signature, sums, tar.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from resume_dl.bundle_creation.delta import Delta
 from resume_dl.bundle_creation.folder import BundleFolder
 from resume_dl.bundle_creation.public_text import public
 from resume_dl.bundle_creation.refusals import check_request, platforms_of
-from resume_dl.bundle_creation.request_files import asking_of
+from resume_dl.bundle_creation.request_files import public_request_of
 from resume_dl.model.bundle import WHEELS, BundleFile
 from resume_dl.model.pip import PipRequest
 from resume_dl.model.target import TargetMachine
@@ -34,15 +34,15 @@ from resume_dl.transfer.setup import Setup
 
 if TYPE_CHECKING:
     from resume_dl.bundle_creation.contents import Contents
-    from resume_dl.resolution.pip_request import Asked
+    from resume_dl.resolution.pip_request import ExpandedRequest
 
 __all__ = ["CreateRequest", "CreateResult", "create"]
 
 _GLIBC = "__glibc="
 _NAMED = 5
-"""Removed files that are told by name."""
-_WORKSHOP = ".workshop"
-"""Of a tar: the folder beside it in which it is put together; files from the cache are links there."""
+"""Number of removed files that are listed by name."""
+_STAGING_SUFFIX = ".workshop"
+"""Suffix of the folder beside a tar in which its files are staged; files from the cache are hard links there."""
 
 
 def create(
@@ -53,7 +53,7 @@ def create(
     cancelled: Callable[[], bool] = lambda: False,
     worker: RattlerWorker,
 ) -> CreateResult:
-    """Fetch and write the bundle. Errors of single artifacts stand in the result, and then there is no bundle.
+    """Fetch packages and write the bundle. If an artifact fails, its error is in the result and no bundle is written.
 
     Raises what ``fetch`` does, and ConfigurationError, StoreError and IntegrityError.
     """
@@ -80,17 +80,17 @@ class _Create:
         self.worker = worker
         self.delta = Delta(request.since)
         self.indexes: tuple[Mapping[str, str], ...] = ()
-        """Why the index of each channel was believed."""
+        """Why the index of each channel was trusted."""
         self.output = request.output.absolute()
-        mtime_of(setup.env)  # refuses a SOURCE_DATE_EPOCH that no tar can hold
+        mtime_of(setup.env)  # refuses a SOURCE_DATE_EPOCH outside the range of tar
         check_request(request, setup.env)
-        root = self.output.with_name(self.output.name + _WORKSHOP) if request.as_tar else self.output
+        root = self.output.with_name(self.output.name + _STAGING_SUFFIX) if request.as_tar else self.output
         self.folder = BundleFolder(root, private=request.as_tar)
         native = setup.conda.subdir or native_subdir()
-        self.asking = asking_of(
+        self.requested = public_request_of(
             request.fetch, native=native, canonical=setup.table.canonical, read_pip=self._requirements
         )
-        self.platforms = platforms_of(request, self.asking.lists, native)
+        self.platforms = platforms_of(request, self.requested.lists, native)
 
     def run(self) -> CreateResult:
         if self.request.fetch.dry_run:
@@ -100,7 +100,7 @@ class _Create:
             if result.exit_code != 0:
                 return result
             self.folder.begin()
-            for each in result.artifacts:  # of 50,000 packages, seven mirrors each, they are 100 MB
+            for each in result.artifacts:  # 50,000 packages with seven sources each take 100 MB
                 each.artifact = changed(each.artifact, sources=())
             self._publish(result)
             self.folder.finish()
@@ -108,42 +108,42 @@ class _Create:
             with suppress(OSError):
                 fs.remove(self.folder.root)
             for each in result.artifacts:
-                each.path = None  # they lie in the tar
+                each.path = None  # the files are in the tar
         return result
 
     def _publish(self, result: CreateResult) -> None:
-        """Write the bundle around the packages that were fetched, and into ``result`` what it is."""
+        """Write the bundle around the fetched packages, and describe it in ``result``."""
         from resume_dl.bundle_creation.contents import path_of
 
         contents = self._contents(result)
-        around = BundleFiles(self.folder, self.request, self.asking, self.setup.env, indexes=self.indexes)
+        around = BundleFiles(self.folder, self.request, self.requested, self.setup.env, indexes=self.indexes)
         files = [*around.describe(contents)]
         manifest = around.manifest(contents, files)
-        sha256 = {each.path: each.sha256 for each in contents.packages}  # of old records, which have an md5, too
+        sha256 = {each.path: each.sha256 for each in contents.packages}  # also for records that state an md5 only
         for each in result.artifacts:
             each.artifact = changed(each.artifact, sha256=sha256[path_of(each.artifact)])
         sealed = around.seal(manifest)
         result.manifest_sha256, result.signature = sealed.manifest_sha256, sealed.signature
         packages = [each for each in contents.packages if each.included]
         kept = [*(BundleFile(each.path, each.size, each.sha256) for each in packages), *files, *sealed.files]
-        self._tell_removed(self.folder.tidy({each.path for each in kept}))
+        self._report_removed(self.folder.tidy({each.path for each in kept}))
         result.size = sum(each.size for each in kept)
         result.left_out = len(contents.packages) - len(packages)
-        result.passed_over = self.asking.passed_over
+        result.passed_over = self.requested.passed_over
         result.platforms = tuple(each.platform for each in contents.platforms)
         if self.request.as_tar:
             self.reporter.message(f"writing {self.output}: {show_bytes(result.size)}", level="info")
             result.parts = around.pack(kept, self.output, self.cancelled)
         result.output = self.output
 
-    def _tell_removed(self, paths: Sequence[str]) -> None:
-        """Name the first files that were put among those of the earlier bundle, and were not its own."""
+    def _report_removed(self, paths: Sequence[str]) -> None:
+        """List the first foreign files that were removed from the earlier bundle's folder."""
         for path in paths[:_NAMED]:
-            self.reporter.message(f"removed: {path}, which was not of the bundle that was here", level="warning")
+            self.reporter.message(f"removed: {path}, which was not part of the previous bundle", level="warning")
         if len(paths) > _NAMED:
-            self.reporter.message(f"removed: {len(paths) - _NAMED} more of them", level="warning")
+            self.reporter.message(f"removed: {len(paths) - _NAMED} more such files", level="warning")
 
-    def _requirements(self, path: Path) -> Asked:
+    def _requirements(self, path: Path) -> ExpandedRequest:
         from resume_dl.resolution.pip_request_files import read_request
 
         return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
@@ -158,7 +158,7 @@ class _Create:
                 self.reporter.message(note, level="info")
         channels = next((each.channels for each in targets.values() if each.channels), ())
         if channels and not asked.channels:
-            self.reporter.message(f"the channels are the target's: {', '.join(channels)}", level="info")
+            self.reporter.message(f"using the target's channels: {', '.join(channels)}", level="info")
             asked = changed(asked, channels=channels, override_channels=True)
         machines = {
             name: _with_glibc(targets.get(name, TargetMachine(platform=name)), asked.virtual_packages)
@@ -199,7 +199,7 @@ class _Create:
             return contents_of(
                 result.artifacts,
                 result.resolved,
-                self.asking,
+                self.requested,
                 platforms=self.platforms,
                 held=self.delta.find,
                 record_of=record_of,
@@ -208,7 +208,7 @@ class _Create:
 
 
 def _with_glibc(machine: TargetMachine, named: Sequence[str]) -> TargetMachine:
-    """With the C library that ``--virtual-package`` names: wheels must run on it too, not conda's packages alone."""
+    """Apply the glibc version that ``--virtual-package`` names to wheels too, not to conda packages only."""
     glibc = tuple(each for each in named if each.startswith(_GLIBC))
     if not glibc or not machine.platform.startswith("linux-"):
         return machine

@@ -1,4 +1,4 @@
-"""``bundle split``: the parts of a tar, or of a bundle's folder, which is verified before."""
+"""``bundle split``: cut a tar, or a bundle's folder after its verification, into parts."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ def cut(
     *,
     size: int,
     env: Mapping[str, str],
-    told: Callable[[int], object],
-    said: Callable[[str], None],
+    progress: Callable[[int], object],
+    log: Callable[[str], None],
 ) -> Parts:
-    """Cut a file or a bundle's folder into parts of at most ``size`` bytes in ``out``, which is made where it is not.
+    """Cut a file or a bundle's folder into parts of at most ``size`` bytes in ``out``, which is created if missing.
 
-    Without ``out`` they lie beside it. ``told`` gets numbers of bytes as they are written, ``said`` lines for people.
+    Without ``out`` the parts are written beside ``what``. ``progress`` is called with the bytes written since its last
+    call, ``log`` with lines for the user.
     Raises ConfigurationError, IntegrityError, StoreError.
     """
     what = what.resolve()  # "." has a name too
     if not what.exists():
-        raise ConfigurationError(f"{what} is not there", hint="name the tar or the folder of a bundle")
+        raise ConfigurationError(f"{what} does not exist", hint="name the tar or the folder of a bundle")
     folder = what.parent if out is None else out.resolve()
     if not what.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        return split_file(what, folder, size=size, progress=told)
+        return split_file(what, folder, size=size, progress=progress)
     if folder == what or what in folder.parents:
-        raise ConfigurationError(f"{folder} lies in the bundle", hint="choose another folder with -o")
-    report = check(what, log=said)
+        raise ConfigurationError(f"{folder} is inside the bundle", hint="choose another folder with -o")
+    report = check(what, log=log)
     if report.problems:
         first = report.problems[0]
         more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
         kind = StoreError if report.exit_code == StoreError.exit_code else IntegrityError
-        raise kind(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify names all")
+        raise kind(f"{first.text}{more}", hint=f"{first.hint}; resume-dl bundle verify lists all")
     folder.mkdir(parents=True, exist_ok=True)
     members = bundle_members(what)
-    return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), progress=told)
+    return split_members(members, folder, f"{what.name}.tar", size=size, mtime=mtime_of(env), progress=progress)

@@ -1,4 +1,4 @@
-"""The conda side of ``fetch``: specs and lists to packages, packages into a cache, and the command that uses them."""
+"""The conda part of ``fetch``: resolve specs and lists, put packages into a cache, print the command that uses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from resume_dl.app.pipeline import Batch
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import Reporter
-from resume_dl.progress.shell_command import quoted, setting
 from resume_dl.resolution.conda_and_pip import pythons_of
 from resume_dl.resolution.conda_resolution import Resolver
 from resume_dl.resolution.fetch_request import FetchRequest
@@ -18,6 +17,7 @@ from resume_dl.resolve.explicit import write_explicit
 from resume_dl.resolve.request import Solution
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.shell_commands import Step
 from resume_dl.transfer.destination import check_lock, clash, write_list
 from resume_dl.transfer.outdated_records import disputes, is_stale, renamed
 from resume_dl.transfer.package_destination import PackageDestination
@@ -30,7 +30,7 @@ Solutions = Sequence[tuple[str, Solution]]
 
 
 class FetchConda(Batch):
-    """The packages of one request; asks for fresher indexes where files are nowhere to be had or denied by them."""
+    """The conda packages of one request; refreshes indexes if files are missing everywhere or contradict the index."""
 
     destination: PackageDestination
 
@@ -46,7 +46,7 @@ class FetchConda(Batch):
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """``worker`` solves; the destination may unpack with it then. Raises NotWritableError for ``--lock``."""
+        """``worker`` solves and may then unpack for the destination. Raises NotWritableError for ``--lock``."""
         super().__init__(setup, reporter, cancelled, dry_run=request.dry_run, leave_out=leave_out, begin=begin)
         self.destination = destination
         self._request = request
@@ -65,13 +65,13 @@ class FetchConda(Batch):
         self._open.callback(self._resolver.close)
         self._solutions, self._explicit = self._resolver.resolve(fresh=False)
         wanted = self._all_artifacts(self._solutions)
-        listed = {artifact.key for artifact in self._explicit}  # a list has no index that could be asked for
+        listed = {artifact.key for artifact in self._explicit}  # a list has no index that could be refreshed
         return Wanted([*wanted.values()], thorough=listed)
 
     def pythons(self) -> dict[str, str]:
-        """Platform -> version of the Python that wheels are for, known once it is resolved.
+        """Platform -> version of the Python that wheels are for; valid after ``resolve``.
 
-        Raises ConfigurationError for a bundle whose wheels would be for another Python than the one in it.
+        Raises ConfigurationError if a bundle's wheels would be for another Python than the one in it.
         """
         resolver, named = self._resolver, self._request.pip.python
         by_conda = pythons_of(self._solutions, self._explicit, resolver.platforms(), resolver.prefix())
@@ -80,21 +80,21 @@ class FetchConda(Batch):
         return {**pythons_of_machines(self._request), **by_conda}
 
     def announce(self, plan: Plan, before: Plan | None = None) -> None:
-        """With the room that it takes."""
+        """Report the plan, and the disk space that it needs."""
         for space in plan.spaces:
             self.reporter.message(f"{space.folder}: {space.describe()}", level="info")
         super().announce(plan, before)
 
     def renew(self, results: Sequence[ArtifactResult]) -> Wanted | None:
-        """What fresher indexes say, where they would explain ``results``; bytes that they know are kept."""
+        """Resolve again with refreshed indexes if those may explain ``results``; bytes that they confirm are kept."""
         if self._resolver.offline or not self._solutions or not any(map(is_stale, results)):
             return None
-        self.reporter.message("asking the other mirrors for a newer index", level="info")
+        self.reporter.message("checking the other mirrors for a newer index", level="info")
         newer, _ = self._resolver.resolve(fresh=True, disputes=disputes(results))
         before, after = self._all_artifacts(self._solutions), self._all_artifacts(newer)
         for old, new in renamed(results, after.values()):
             if self.destination.take_over(old, new):
-                text = f"{new.filename}: the newer index knows the bytes that came; they are kept"
+                text = f"{new.filename}: the newer index confirms the downloaded bytes; they are kept"
                 self.reporter.message(text, level="info")
         if after == before and not any(each.reason == "disputed" for each in results):
             return None
@@ -108,7 +108,7 @@ class FetchConda(Batch):
         return {artifact.key: changed(artifact, sources=places.of(artifact.url)) for artifact in every}
 
     def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
-        """The list that was asked for, and the command that uses exactly these files."""
+        """Write the explicit list, and give the command that uses exactly these files."""
         del done
         result.notes += tuple(note for _, solution in self._solutions for note in solution.notes)
         self._conclude(result)
@@ -119,8 +119,8 @@ class FetchConda(Batch):
     def _conclude(self, result: RunResult) -> None:
         solutions, artifacts = self._solutions, (*_artifacts(self._solutions), *self._explicit)
         if result.exit_code == 0 and not artifacts:
-            self.reporter.message("nothing to fetch: all of it is installed", level="info")
-        # a list, and the command that takes it, is for one platform
+            self.reporter.message("nothing to fetch: everything is installed", level="info")
+        # a list and the command that reads it are for one platform
         if result.exit_code != 0 or not artifacts or len(solutions) > 1:
             return
         lock, files = self._request.lock, self._request.files
@@ -134,35 +134,35 @@ class FetchConda(Batch):
                 lock = self.setup.paths.state / "explicit" / f"{platform}-{name}.txt"
             if lock is not None and (error := write_list(lock, text)) is not None:
                 if automatic:
-                    said = f"no list of exactly these files was kept: {error.message}"
-                    self.reporter.message(said, level="warning")
+                    text = f"the explicit list of these files was not written: {error.message}"
+                    self.reporter.message(text, level="warning")
                 else:
                     result.error = error
                 return
         if lock is not None and self.destination.is_condas:
-            result.next_command = self._conda_command(quoted(lock))
+            result.next_steps = (self._conda_command(str(lock)),)
 
-    def _conda_command(self, lock: str) -> str:
-        """The command that links exactly these files; no solve, so nothing else can be chosen."""
+    def _conda_command(self, lock: str) -> Step:
+        """The command that links exactly these files, without a solve that could choose others."""
         prefix, platform = self._resolver.prefix(), self._resolver.platforms()[0]
         exists = prefix is not None and (prefix / "conda-meta").is_dir()
         folder = self.destination.folder
-        settings = "" if self._request.pkgs_dir is None else setting("CONDA_PKGS_DIRS", str(folder))
+        variables = [] if self._request.pkgs_dir is None else [("CONDA_PKGS_DIRS", str(folder))]
         if platform != (self.setup.conda.subdir or native_subdir()):
-            settings += setting("CONDA_SUBDIR", platform)
+            variables.append(("CONDA_SUBDIR", platform))
         verb = "install" if exists else "create"
-        return f"{settings}conda {verb} {environment_options(self._request)} --file {lock}"
+        return Step(("conda", verb, *environment_options(self._request), "--file", lock), variables)
 
 
-def environment_options(request: FetchRequest) -> str:
-    """The environment that is solved for, as conda's options name it."""
+def environment_options(request: FetchRequest) -> tuple[str, str]:
+    """The target environment, as conda's options name it."""
     if request.prefix is not None:
-        return f"--prefix {quoted(request.prefix)}"
-    return f"--name {request.name or 'NAME'}"
+        return "--prefix", str(request.prefix)
+    return "--name", request.name or "NAME"
 
 
 def pythons_of_machines(request: FetchRequest) -> Mapping[str, str]:
-    """Platform -> version of the Python that is known to be there."""
+    """Platform -> version of the Python that the target machine has."""
     return {name: machine.python for name, machine in request.machines.items() if machine.python is not None}
 
 
@@ -170,8 +170,8 @@ def _check_python(named: str, by_conda: Mapping[str, str]) -> None:
     for platform, version in by_conda.items():
         if named.split(".")[:2] != version.split(".")[:2]:
             raise ConfigurationError(
-                f"the conda packages bring Python {version} for {platform}, and --python asks for {named}",
-                hint=f"leave --python out, or ask for python={named} as a conda package",
+                f"the conda packages include Python {version} for {platform}, but --python requests {named}",
+                hint=f"omit --python, or request python={named} as a conda package",
             )
 
 
@@ -180,13 +180,13 @@ def _artifacts(solutions: Solutions) -> list[Artifact]:
 
 
 def _check_names(artifacts: Sequence[Artifact], *, by_subdir: bool) -> None:
-    """Refuse other bytes under one name: platforms that are fetched together share a folder, but in a channel."""
+    """Refuse two different files of the same name: except in a channel, all platforms share a folder."""
     if (two := clash(artifacts, by_subdir=by_subdir)) is not None:
         artifact, other = two
         raise ConfigurationError(
-            f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} each have another "
+            f"{artifact.subdir} of {artifact.channel} and {other.subdir} of {other.channel} have different files named "
             f"{artifact.filename}, and one folder cannot hold both",
-            hint="make a bundle of each, or name the channel that both are to come from: CHANNEL::NAME"
+            hint="make a bundle of each, or name one channel for both: CHANNEL::NAME"
             if by_subdir
             else "fetch them one after another, each into a folder of its own (--pkgs-dir or --dest)",
         )

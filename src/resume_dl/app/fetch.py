@@ -1,7 +1,7 @@
-"""The main job: specs, requirements and lists to verified files where conda and pip look for them.
+"""``fetch``: turn specs, requirements and lists into verified files in the places that conda and pip read.
 
-``app.pipeline`` shows the way; here it is decided which of conda's and pip's sides a request has, and where its
-packages go.
+``app.pipeline`` has the steps; this module decides whether a request has a conda part, a pip part or both, and where
+its packages go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.app.conda_fetch import FetchConda, environment_options, pythons_of_machines
 from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import ConfigurationError
@@ -41,9 +42,9 @@ def fetch(
     leave_out: Callable[[Artifact], bool] = lambda _: False,
     begin: Callable[[], None] = lambda: None,
 ) -> RunResult:
-    """Resolve, download, verify, publish. Errors of single artifacts stand in the result, others are raised.
+    """Resolve, download, verify, publish. Errors of single artifacts are in the result, others are raised.
 
-    ``worker``: one that was started already; closed here after its use. ``leave_out`` and ``begin`` as for ``Batch``.
+    ``worker``: a started worker, which is closed here. ``leave_out`` and ``begin`` as for ``Batch``.
     """
     started = time.monotonic()
     of_pip = tuple(path for path in request.files if is_pip_file(path))
@@ -55,7 +56,7 @@ def fetch(
     with worker or RattlerWorker() as solver:
         batches: list[Batch] = []
         pythons: Callable[[], Mapping[str, str]] = partial(pythons_of_machines, request)
-        environment = ""
+        environment: tuple[str, ...] = ()
         if has_conda:
             destination = _destination(of_conda, setup, reporter, cancelled, solver)
             conda = FetchConda(
@@ -95,7 +96,7 @@ def _destination(
 ) -> PackageDestination:
     """Where packages go. Raises NotWritableError before anything is downloaded."""
     if setup.conda.problem:
-        reporter.message(f"conda's settings are not all read: {setup.conda.problem}", level="warning")
+        reporter.message(f"some conda settings could not be read: {setup.conda.problem}", level="warning")
     offline = setup.options.offline or setup.conda.offline
     common: dict[str, Any] = {"reporter": reporter, "cancelled": cancelled, "offline": offline, "worker": worker}
     if request.bundle is not None:
@@ -111,7 +112,7 @@ def _destination(
         return RattlerPackages(folder=folder, **common)
     create = not request.dry_run
     if request.pkgs_dir is not None:
-        pkgs_dir = request.pkgs_dir.absolute()
+        pkgs_dir = fs.roomy(request.pkgs_dir.absolute())
         refuse_others_link(pkgs_dir, "choose another folder with --pkgs-dir")
         return CondaPackages(folder=check_pkgs_dir(pkgs_dir, create=create), **common)
     folder = first_writable_pkgs_dir(setup.conda, create=create)
@@ -120,14 +121,14 @@ def _destination(
 
 
 def _check_kind_of_lock(request: FetchRequest, *, has_conda: bool, has_pip: bool) -> None:
-    """Refuse a list that nothing would be written to. Raises ConfigurationError."""
+    """Refuse a list that would stay empty. Raises ConfigurationError."""
     if request.lock is not None and not has_conda:
         raise ConfigurationError(
-            f"{request.lock} would be a list for conda, and only pip packages are asked for",
-            hint="name it pylock.toml or pylock.NAME.toml: so pip's lock files are called (PEP 751)",
+            f"{request.lock} names a list for conda, but only pip packages are requested",
+            hint="name it pylock.toml or pylock.NAME.toml, as pip's lock files are named (PEP 751)",
         )
     if request.pip.lock is not None and not has_pip:
         raise ConfigurationError(
-            f"{request.pip.lock} would be a lock file for pip, and no pip package is asked for",
-            hint="call conda's list otherwise, as explicit.txt",
+            f"{request.pip.lock} names a lock file for pip, but no pip package is requested",
+            hint="give conda's list another name, such as explicit.txt",
         )

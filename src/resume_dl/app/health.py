@@ -1,9 +1,9 @@
-"""What is wrong in package caches, and what waits there unfinished: a look that changes nothing and sends no request.
+"""Find damaged packages and unfinished downloads in package caches, without changes and without requests.
 
-*Damaged*: an extracted package that conda takes for whole, of whose own list of files some are missing or have another
-size. *Half extracted*: one without its record, which conda writes last, and not whole. Archives are compared with the
-record of the folder beside them, by size, and only where asked for by digest: that reads every byte. A file altered in
-place, at the same length, in an extracted folder is not found (``caches.conda.publish``).
+*Damaged*: an extracted package that conda considers complete, but some files of its own list are missing or have
+another size. *Half extracted*: an incomplete one without its record, which conda writes last. Archives are compared
+with the record of the folder beside them by size, and on request by digest, which reads every byte. A file of an
+extracted folder that was altered without a change of its size is not found (``caches.conda.publish``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from resume_dl import fs
 from resume_dl.app.leftovers import find
 from resume_dl.caches.conda.lookup import is_whole, stem
-from resume_dl.caches.conda.partial import SUFFIX, reading
+from resume_dl.caches.conda.partial import SUFFIX, open_locked
 from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import LockedError
 from resume_dl.model.digest import Digest
@@ -26,7 +26,7 @@ from resume_dl.store.part import FOLDER, hash_file
 
 
 class Trouble(Enum):
-    """The first four are damage; the others are downloads that are not done, and cost room only."""
+    """The first four are damage; the others are unfinished downloads, which only take disk space."""
 
     DAMAGED = "damaged"
     HALF_EXTRACTED = "half extracted"
@@ -35,17 +35,17 @@ class Trouble(Enum):
     UNFINISHED = "unfinished"
     """A part file of ours."""
     WAITING = "waiting"
-    """A verified archive of ours that was not unpacked."""
+    """A verified archive of ours that is not unpacked yet."""
     PARTIAL = "partial"
-    """What an interrupted conda has left."""
+    """An unfinished download of conda itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One file or folder.
 
-    ``actual`` is what is there and ``expected`` what should be: for WRONG_DIGEST digests, else bytes (None: not known).
-    ``busy``: another process works on it at this moment.
+    ``actual`` and ``expected`` are digests for WRONG_DIGEST, else numbers of bytes (None: not known). ``busy``: in use
+    by another process.
     """
 
     trouble: Trouble
@@ -56,13 +56,13 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether a package is not what it should be."""
+        """Whether a package is damaged."""
         return self.trouble in {Trouble.DAMAGED, Trouble.HALF_EXTRACTED, Trouble.WRONG_SIZE, Trouble.WRONG_DIGEST}
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``packages``: how many were looked at, an archive and its folder being one; ``hashed``: archives read whole."""
+    """``packages``: number examined, an archive and its folder counted once; ``hashed``: number of archives hashed."""
 
     packages: int
     hashed: int
@@ -70,17 +70,17 @@ class Health:
 
     @property
     def damage(self) -> tuple[Finding, ...]:
-        """What conda may fail on."""
+        """Damaged packages, on which conda may fail."""
         return tuple(each for each in self.findings if each.is_damage)
 
     @property
     def unfinished(self) -> tuple[Finding, ...]:
-        """What a later run goes on from."""
+        """Downloads that a later run continues."""
         return tuple(each for each in self.findings if not each.is_damage)
 
 
 def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
-    """Look through package caches; absent ones and unreadable ones have nothing. Damage first, by cache and name."""
+    """Examine package caches; missing and unreadable ones count as empty. Damage first, sorted by cache and name."""
     packages = hashed = 0
     findings: list[Finding] = []
     places = list(dict.fromkeys(pkgs_dirs))
@@ -99,7 +99,7 @@ def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
 
 
 def unfinished(pkgs_dirs: Iterable[Path]) -> list[Finding]:
-    """Downloads that are not done, ours and conda's own."""
+    """Unfinished downloads, ours and conda's own."""
     findings = []
     for pkgs_dir in pkgs_dirs:
         for left in find([pkgs_dir / FOLDER]):
@@ -119,7 +119,7 @@ def unfinished(pkgs_dirs: Iterable[Path]) -> list[Finding]:
 
 
 def _packages(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """The folder that each package has or would have, and its archives; links are none, as for conda."""
+    """The folder that each package has or would have, and its archives. Links are skipped, as conda does."""
     archives: dict[str, list[Path]] = {}
     for name in _names(pkgs_dir):
         path = pkgs_dir / name
@@ -139,7 +139,7 @@ def _folder(folder: Path, record: Mapping[str, Any] | None) -> Iterator[Finding]
 
 
 def _archive(archive: Path, record: Mapping[str, Any], *, hashing: bool) -> Iterator[Finding]:
-    """What tells an archive from its record; one that vanishes or cannot be read is passed over."""
+    """Compare an archive with its record; one that vanishes or cannot be read is skipped."""
     with suppress(OSError):
         size, expected = archive.stat().st_size, record.get("size")
         if isinstance(expected, int) and size != expected:
@@ -167,9 +167,9 @@ def _is_package(name: str) -> bool:
 
 
 def _is_condas(path: Path) -> bool:
-    """Whether a conda works on this ``.partial`` now; one that we may not write to, none of ours can."""
+    """Whether conda is downloading to this ``.partial``; False if we may not write to it."""
     try:
-        with reading(path):
+        with open_locked(path):
             return False
     except LockedError:
         return True

@@ -1,4 +1,4 @@
-"""``resume-dl pip config``: which lines of pip.conf make pip use the nearest mirror and the wheels that are here."""
+"""``resume-dl pip config``: the pip.conf settings for the fastest mirror and the local wheel folder."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from resume_dl.transfer.setup import Setup
 
 _SIMPLE = "pypi:simple"
 _PROJECT = "pip"
-"""Whose page is asked for: every mirror has it, and it is long enough to tell a line's speed."""
-_PATIENCE = 10.0
-"""Seconds for that page; who needs more is none to recommend."""
+"""The project whose page is timed: every mirror has it, and it is long enough to measure throughput."""
+_TIMEOUT = 10.0
+"""Seconds for that page; a slower mirror is not recommended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A mirror's index (or ``upstream``'s) and the seconds that a page of it took; None if it did not come."""
+    """The index of a mirror (or ``upstream``), and the seconds that a page of it took; None if it failed."""
 
     mirror: str
     index: RedactedUrl
@@ -46,22 +46,22 @@ class Timed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipAdvice:
-    """What pip's settings should be."""
+    """Recommended settings for pip."""
 
     settings: tuple[tuple[str, tuple[FindLinks, ...]], ...]
     """Option of ``[global]`` -> its values."""
     timed: tuple[Timed, ...]
-    """The places that carry the default index, the quickest first."""
+    """The sources of the default index, the fastest first."""
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def lines(self) -> tuple[str, ...]:
-        """As they stand in pip.conf, without logins; notes as comments."""
+        """The settings as lines of pip.conf, without logins, with the notes as comments."""
         settings = [f"{name} = {' '.join(_shown(one) for one in values)}" for name, values in self.settings]
         return (*(f"# {note}" for note in self.notes), "[global]", *settings)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs; no logins."""
+        """The same for ``--json``, without logins."""
         return {
             "settings": {name: [_shown(one) for one in values] for name, values in self.settings},
             "mirrors": [{"name": one.mirror, "index": str(one.index), "seconds": one.seconds} for one in self.timed],
@@ -70,10 +70,10 @@ class PipAdvice:
 
 
 def advise(setup: Setup, wheels: Path, *, cancelled: Callable[[], bool] = lambda: False) -> PipAdvice:
-    """What to write into pip.conf here; mirrors are measured now, unless offline. ``wheels`` is the wheel folder.
+    """Recommend settings for this machine; mirrors are timed now, unless offline. ``wheels`` is the wheel folder.
 
-    An index that is no known mirror of the default one stays: it may be a private one. Raises ConfigurationError for
-    settings that cannot be read, Interrupted.
+    A configured index that is not a known mirror of the default one is kept, because it may be private. Raises
+    ConfigurationError for settings that cannot be read, and Interrupted.
     """
     python = find_python(setup.env)
     settings = load_pip_settings(setup.env, prefix=python.prefix)
@@ -98,22 +98,23 @@ def advise(setup: Setup, wheels: Path, *, cancelled: Callable[[], bool] = lambda
 
 
 def apply(advice: PipAdvice, setup: Setup, wheels: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write the settings for the user; the file, and a line for each setting that something else overrules.
+    """Write the settings to the user's pip.conf; return its path and a line for each setting that is overridden.
 
     Raises ConfigurationError, NotWritableError.
     """
     try:
-        wheels.mkdir(parents=True, exist_ok=True)  # pip complains about a folder that is not there, at every call
+        wheels.mkdir(parents=True, exist_ok=True)  # pip warns about a missing folder at every call
     except OSError as error:
         raise NotWritableError(
-            f"cannot make the wheel folder {wheels}: {error.strerror or error}", hint="choose another with --wheel-dir"
+            f"cannot create the wheel folder {wheels}: {error.strerror or error}",
+            hint="choose another with --wheel-dir",
         ) from error
     python = find_python(setup.env)
     for name, values in advice.settings:
         file = write_setting(python, setup.env, name, " ".join(_word(one).reveal() for one in values))
     now = load_pip_settings(setup.env, prefix=python.prefix)
     return file, tuple(
-        f"{name} is written to {file}, and {now.origins[name]} has more say"
+        f"{name} was written to {file}, but {now.origins[name]} overrides it"
         for name, values in advice.settings
         if _values_of(now.indexes, name) != values
     )
@@ -122,19 +123,19 @@ def apply(advice: PipAdvice, setup: Setup, wheels: Path) -> tuple[Path, tuple[st
 def retired_mirrors(
     indexes: PipIndexes, table: MirrorTable, origins: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """A line for each retired mirror among ``indexes``, with what to use instead.
+    """A line for each retired mirror among ``indexes``, with its replacement.
 
-    ``origins`` is ``PipSettings.origins``, where the indexes are the settings' own.
+    ``origins`` is ``PipSettings.origins``, if the indexes come from the settings.
     """
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for option in ("index-url", "extra-index-url", "find-links"):
         for value in _values_of(indexes, option):
             mirror = table.retired(value.reveal()) if isinstance(value, RedactedUrl) else None
             if mirror is not None:
                 where = f" in {origins[option]}" if origins and option in origins else ""
                 text = f"{option}{where} names {value} ({mirror.title or mirror.name}), which is retired: {mirror.note}"
-                told[text.rstrip(": ")] = None
-    return tuple(told)
+                lines[text.rstrip(": ")] = None
+    return tuple(lines)
 
 
 def _values_of(indexes: PipIndexes, option: str) -> tuple[FindLinks, ...]:
@@ -144,20 +145,20 @@ def _values_of(indexes: PipIndexes, option: str) -> tuple[FindLinks, ...]:
 
 
 def _files_only(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` without the variables that are settings themselves."""
+    """``env`` without the variables that are pip settings."""
     return {name: value for name, value in env.items() if not name.startswith("PIP_") or name == "PIP_CONFIG_FILE"}
 
 
 def _index(timed: Sequence[Timed], now: PipIndexes, table: MirrorTable) -> tuple[RedactedUrl | None, tuple[str, ...]]:
-    """The index to set, if any, and why not otherwise."""
+    """The index to set, or None with the reason."""
     known = None if now.index_url is None else table.origin_of(now.index_url.reveal())
     if now.index_url is not None and (known is None or known[0] != _SIMPLE):
-        return None, (f"index-url stays {now.index_url}: it is no known mirror of the default index",)
+        return None, (f"index-url stays {now.index_url}: it is not a known mirror of the default index",)
     if not timed:
-        return None, ("no mirror is left to choose from",)
+        return None, ("no mirror is available",)
     best = timed[0]
     if best.mirror == UPSTREAM and now.index_url is None:
-        return None, ("pip's default index is the quickest from here: no index-url is needed",)
+        return None, ("pip's default index is the fastest from here: no index-url is needed",)
     return best.index, ()
 
 
@@ -165,24 +166,24 @@ def _ranking(timed: Sequence[Timed]) -> str:
     came = ", ".join(f"{one.mirror} {one.seconds:.2f} s" for one in timed if one.seconds is not None)
     silent = ", ".join(one.mirror for one in timed if one.seconds is None)
     if not came:
-        return "none of the mirrors answered: the first of the table is named"
+        return "no mirror answered: using the first one of the table"
     return f"one page took, measured now: {came}" + (f"; no answer: {silent}" if silent else "")
 
 
 def _measured(
     sources: Sequence[Source], setup: Setup, settings: PipSettings, cancelled: Callable[[], bool]
 ) -> tuple[Timed, ...]:
-    """Each with the time of its page, the quickest first, then those that gave none in their order."""
+    """Time every source: the fastest first, then those that failed, in their order."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda), settings, settings.indexes)
+    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes)
     transport = HttpTransport(network)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(sources))) as pool:
             timing = [pool.submit(_time_of, source, reader) for source in sources]
             clock = AwakeClock()
-            running, deadline = set(timing), clock.now() + _PATIENCE
+            running, deadline = set(timing), clock.now() + _TIMEOUT
             while running and clock.now() < deadline and not cancelled():
                 running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED).not_done
             reader.stop()
@@ -196,7 +197,7 @@ def _measured(
 
 
 def _time_of(source: Source, reader: Reader) -> Timed:
-    """One request for a page, connection and all; what comes must be that page and not a portal's."""
+    """Time one request for a page, including the connection; the answer must be an index page, not a login page."""
     page = changed(source, url=RedactedUrl(f"{source.url.reveal()}/{_PROJECT}/"))
     started = time.monotonic()
     try:
@@ -209,7 +210,7 @@ def _time_of(source: Source, reader: Reader) -> Timed:
 
 
 def _word(value: FindLinks) -> RedactedUrl:
-    """A value as one word of pip.conf, where blanks part values: a path with a blank is written as an address."""
+    """A value as one word of pip.conf, where spaces separate values: a path with a space is written as a URL."""
     if isinstance(value, RedactedUrl):
         return value
     text = str(value)

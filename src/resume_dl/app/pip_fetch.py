@@ -1,4 +1,4 @@
-"""The pip side of ``fetch``: requirements to wheels, wheels into the wheel dir, and the command that installs them."""
+"""The pip part of ``fetch``: resolve requirements, put wheels into the wheel dir, print the command to install them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
-from resume_dl.progress.shell_command import quoted
 from resume_dl.resolution.fetch_request import FetchRequest
-from resume_dl.resolution.pip_request import Asked
+from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
 from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
@@ -28,6 +27,7 @@ from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
+from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
 from resume_dl.transfer.plan import Plan, Wanted
@@ -38,18 +38,17 @@ from resume_dl.transfer.wheel_transfer import WheelDir, first_seen
 
 
 def index_notes(reporter: Reporter) -> IndexNotes:
-    """Notes on the indexes of one run, told by ``reporter``."""
+    """The notes on the indexes of one run, printed by ``reporter``."""
     return IndexNotes(lambda text, level: reporter.message(text, level=level))
 
 
-def _nothing_to_resolve(wanted: Asked) -> ConfigurationError:
+def _nothing_to_resolve(wanted: ExpandedRequest) -> ConfigurationError:
     left = "; ".join(each.shown for each in wanted.left if not each.constraint)
     if not left:
         return ConfigurationError("no requirement is left to resolve", hint="name one, as in --pip 'torch==1.6.0'")
     return ConfigurationError(
-        f"no requirement is left to resolve: only what an index or an address offers is fetched, which is none of "
-        f"these lines: {left}",
-        hint="let pip wheel make wheels of them, name these with --pip, and their folder with --find-links",
+        f"no requirement is left to resolve: only packages of an index or a URL are fetched, not these lines: {left}",
+        hint="build wheels of them with pip wheel, then name them with --pip and their folder with --find-links",
     )
 
 
@@ -66,32 +65,32 @@ class FetchPip(Batch):
         cancelled: Callable[[], bool],
         *,
         pythons: Callable[[], Mapping[str, str]] = dict,
-        environment: str = "",
+        environment: tuple[str, ...] = (),
         indexes: PipIndexes | None = None,
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
         notes: IndexNotes | None = None,
     ) -> None:
-        """``request.files`` are pip's alone; ``indexes`` take the place of all others. Raises NotWritableError.
+        """``request.files`` has pip's files only; ``indexes`` replaces all configured ones. Raises NotWritableError.
 
-        ``pythons`` is asked when it resolves: platform -> version, where conda brings the Python. ``environment``:
-        conda's options that name it. ``notes``: what the run knows of indexes, where it has several of these.
+        ``pythons`` is called by ``resolve``: platform -> version of the Python that conda installs. ``environment``:
+        conda's options for it. ``notes``: shared notes, if a run has several batches.
         """
-        if environment:  # one file holds the story of one engine, and conda's has it
+        if environment:  # a trace file holds the events of one engine, here that of the conda part
             setup = changed(setup, options=changed(setup.options, debug_trace=None))
         super().__init__(setup, reporter, cancelled, dry_run=request.dry_run, leave_out=leave_out, begin=begin)
         self._request = request
         self._pythons = pythons
         self._environment = environment
         self.installed: Mapping[str, str] = {}
-        """Project -> version; files of just these are left out."""
+        """Project -> installed version; files of these versions are left out."""
         self.destination = self._wheel_dir()
         if request.pip.lock is not None:
             check_lock(request.pip.lock.absolute())
         python = find_python(setup.env)
         self._settings = load_pip_settings(setup.env, prefix=python.prefix)
         self._indexes = indexes or self._settings.indexes.then(request.pip.indexes)
-        self._asked: Asked | None = None
+        self._asked: ExpandedRequest | None = None
         self._notes = notes or index_notes(reporter)
         self._solutions: tuple[PipSolution, ...] = ()
 
@@ -110,20 +109,20 @@ class FetchPip(Batch):
 
     @property
     def network(self) -> NetworkSettings:
-        """pip's, over conda's."""
+        """Pip's settings, merged over conda's."""
         setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
-        return pip_network(load_network(setup.env, setup.conda), self._settings, indexes)
+        return pip_network(load_network(setup.env, setup.conda, setup.named), self._settings, indexes)
 
-    def read(self) -> Asked:
-        """What the request comes to with its files read. Raises what ``read_request`` does."""
+    def read(self) -> ExpandedRequest:
+        """Read the request's files. Raises what ``read_request`` does."""
         self._asked = read_request(self._pip_request(None, ()), self.setup, self.reporter)
         return self._asked
 
     def resolve(self) -> Wanted:
-        """Find the files. Raises a ResolutionError, IntegrityError or ConfigurationError."""
+        """Resolve the requirements. Raises a ResolutionError, IntegrityError or ConfigurationError."""
         setup, reporter = self.setup, self.reporter
         requests = [self._pip_request(python, platforms) for python, platforms in self._targets(self._pythons())]
-        wanted = self._asked or self.read()  # the requests differ in their target alone
+        wanted = self._asked or self.read()  # the requests differ only in their target
         if not wanted.solvable:
             raise _nothing_to_resolve(wanted)
         self._solutions = tuple(
@@ -145,14 +144,14 @@ class FetchPip(Batch):
         return Wanted(chosen)
 
     def plan(self, wanted: Wanted) -> Plan:
-        """As for every batch; refused before packages of conda are downloaded. Raises OutOfSpaceError."""
+        """Plan, and check the disk space before conda packages are downloaded. Raises OutOfSpaceError."""
         plan = super().plan(wanted)
         if not self.dry_run:
             plan.check()
         return plan
 
     def asked_for(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Requirements and constraints as lines of requirements files, without indexes and addresses."""
+        """Requirements and constraints as lines of requirements files, without indexes and URLs."""
         wanted = required(self._asked, "what resolve found")
         hashes = wanted.wanted.hashes
 
@@ -161,7 +160,7 @@ class FetchPip(Batch):
             return " ".join((text, *(f"--hash={each}" for each in sorted(allowed))))
 
         lines = [line(text) for text in wanted.lines]
-        if wanted.locks:  # they name files, which are these
+        if wanted.locks:  # lock files name exactly these files
             lines += [f"{each.name}=={each.version}" for one in self._solutions for each in one.artifacts]
         return tuple(lines), wanted.constraints
 
@@ -190,8 +189,8 @@ class FetchPip(Batch):
         )
 
     def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
-        """What was resolved and first seen, the lock that was asked for, and the command that installs the files."""
-        notes = [note for solution in self._solutions for note in solution.notes]  # they were told when it resolved
+        """Add the solution, first-seen hashes, the lock file and the command that installs the files."""
+        notes = [note for solution in self._solutions for note in solution.notes]  # printed during resolve()
         for note in first_seen(done):
             self.reporter.message(note, level="info")
             notes.append(note)
@@ -203,7 +202,7 @@ class FetchPip(Batch):
             self._conclude(result, done, self._solutions[0])
 
     def _conclude(self, result: RunResult, done: Sequence[ArtifactResult], solution: PipSolution) -> None:
-        """The lock that was asked for, and the command that installs exactly these files on this machine."""
+        """Write the lock file, and give the command that installs exactly these files on this machine."""
         if self._request.pip.lock is not None:
             result.error = _write_lock(self._request.pip.lock, solution, [each.artifact for each in done])
         if result.error is not None or self.dry_run or not done or solution.platform != native_subdir():
@@ -214,34 +213,33 @@ class FetchPip(Batch):
         name = f"{solution.platform}-py{solution.python}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
         exact = self.setup.paths.state / "pip" / name
         if (error := write_list(exact, text)) is not None:
-            self.reporter.message(f"no list of exactly these files was kept: {error.message}", level="warning")
+            self.reporter.message(f"the list of these files was not written: {error.message}", level="warning")
             return
-        install = f"pip install --no-index --find-links {quoted(self.destination.folder)} -r {quoted(exact)}"
-        if self._environment:
-            install = f"conda run {self._environment} python -m {install}"
-        result.next_command = " && ".join(filter(None, (result.next_command, install)))
+        pip = ("pip", "install", "--no-index", "--find-links", str(self.destination.folder), "-r", str(exact))
+        runner = ("conda", "run", *self._environment, "python", "-m") if self._environment else ()
+        result.next_steps += (Step((*runner, *pip)),)
 
 
 def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) -> ResumeDLError | None:
-    """Write the solution as a pylock.toml, with the hashes that ``files`` have; the error if it cannot be."""
+    """Write the solution as a pylock.toml, with the hashes of ``files``; return the error if that fails."""
     if not solution.lock_text:
         return ConfigurationError(
-            "several lock files and requirements make no one lock file", hint="leave out --lock, or take one file"
+            "several lock files and requirements cannot become one lock file", hint="omit --lock, or use one file"
         )
     if unknown := [each.filename for each in files if each.digest is None and not each.record.get("hashes")]:
         return ConfigurationError(
             f"{lock} is not written: no index has a hash for {', '.join(unknown)}, and a lock needs one (PEP 751)",
-            hint="leave out --dry-run: the hash is known when the file is here",
+            hint="omit --dry-run: the hash is known once the file is downloaded",
         )
     return write_list(lock, with_digests(solution, {each.filename: each.sha256 for each in files if each.sha256}))
 
 
 def _check_names(artifacts: Sequence[Artifact], *, of_bundle: bool) -> None:
-    """Refuse other bytes under one name: platforms that are fetched together share a folder."""
+    """Refuse two different files of the same name: all platforms share a folder."""
     if (two := clash(artifacts)) is not None:
         artifact, other = two
         raise ConfigurationError(
-            f"{artifact.url} and {other.url} are two files of one name, and one folder cannot hold both",
+            f"{artifact.url} and {other.url} are different files of the same name, and one folder cannot hold both",
             hint="make a bundle of each"
             if of_bundle
             else "fetch them one after another, each into a folder of its own (--wheel-dir)",

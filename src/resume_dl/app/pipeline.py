@@ -1,22 +1,22 @@
-"""The way from a request to files, whole: every use case that downloads takes it.
+"""The pipeline from a request to files, which every use case that downloads runs through.
 
     request -> artifacts -> plan -> transfer -> publish -> report
                resolve()    plan()  `---- carry_out() ----------'
 
-A use case gives one ``Batch`` for each kind of artifact, and each batch has one ``Destination``:
+A use case has one ``Batch`` for each kind of artifact, and each batch has one ``Destination``:
 
 =============  ======================  ===================================  ==============================
 use case       artifacts               destination                          report
 =============  ======================  ===================================  ==============================
-get            its addresses           files, each under a name of its own  digests of unverified files
+get            its URLs                files, each under a name of its own  digests of unverified files
 fetch, conda   specs and lists solved  a package cache, folder or channel   explicit list, conda's command
 fetch, pip     requirements solved     a wheel dir                          lock file, pip's command
-conda plugin   what conda will ask     conda's package cache                what conda is told
+conda plugin   conda's solution        conda's package cache                entries registered with conda
 bundle create  as fetch, both          channel and wheel dir of a bundle    the bundle around them
 =============  ======================  ===================================  ==============================
 
-Everything is resolved and planned before the first file is downloaded, so what is refused costs no traffic. A file is
-published as soon as it is verified, while others still come: ``Destination.fetch`` does both.
+Everything is resolved and planned before the first download, so that a refusal costs no traffic. A file is published as
+soon as it is verified, while others are still downloaded: ``Destination.fetch`` does both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 class Batch(ABC):
-    """One kind of artifact of a request on its way to one destination. Used from one thread, once."""
+    """The artifacts of one kind in a request, with their destination. Used once, from one thread."""
 
     destination: Destination
 
@@ -53,7 +53,7 @@ class Batch(ABC):
         leave_out: Callable[[Artifact], bool] = lambda _: False,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """``leave_out``: what the target machine has. ``begin`` is called before a destination is changed."""
+        """``leave_out``: whether the target has an artifact. ``begin`` is called before the destination changes."""
         self.setup, self.reporter, self.cancelled = setup, reporter, cancelled
         self.dry_run, self.leave_out, self.begin = dry_run, leave_out, begin
         self._open = ExitStack()
@@ -68,26 +68,26 @@ class Batch(ABC):
 
     @property
     def network(self) -> NetworkSettings | None:
-        """Settings other than conda's, known once it is resolved."""
+        """Network settings in place of conda's; valid after ``resolve``."""
         return None
 
     @abstractmethod
     def resolve(self) -> Wanted:
-        """From the request to artifacts with their sources. Raises what the request deserves."""
+        """Turn the request into artifacts with their sources. Raises a ResumeDLError."""
 
     def renew(self, results: Sequence[ArtifactResult]) -> Wanted | None:
-        """Ask once more where ``results`` show that an index was out of date; None if that changes nothing."""
+        """Resolve again if ``results`` show that an index was out of date; None if that changes nothing."""
         del results
         return None
 
     @abstractmethod
     def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
-        """Add to ``result`` what this use case has to say once its files are ``done``."""
+        """Add this use case's own results once its files are ``done``."""
 
     # what is the same for all
 
     def plan(self, wanted: Wanted) -> Plan:
-        """Look at the disk. Raises StoreError."""
+        """Compare the artifacts with what is on the disk. Raises StoreError."""
         left_out = [artifact for artifact in wanted.artifacts if self.leave_out(artifact)]
         artifacts = [artifact for artifact in wanted.artifacts if not self.leave_out(artifact)]
         if not self.dry_run:
@@ -96,7 +96,7 @@ class Batch(ABC):
         return Plan(planned, left_out, self.destination.spaces(planned), wanted.thorough)
 
     def announce(self, plan: Plan, before: Plan | None = None) -> None:
-        """Tell the reporter what comes. ``before``: the plan that this one replaces."""
+        """Report the plan. ``before``: the plan that this one replaces."""
         files = self.destination.files(plan.planned)
         if before is None:
             self.reporter.plan(files)
@@ -104,7 +104,7 @@ class Batch(ABC):
             self.reporter.plan(files, replaces=before.keys - plan.keys)
 
     def carry_out(self, plan: Plan, result: RunResult) -> None:
-        """Download, publish, report. Errors of single artifacts stand in ``result``, others are raised."""
+        """Download, publish, report. Errors of single artifacts are in ``result``, others are raised."""
         self.announce(plan)
         if self.dry_run:
             done = [ArtifactResult.of_plan(each) for each in plan.planned]
@@ -131,7 +131,7 @@ class Batch(ABC):
 
 
 def run(batches: Sequence[Batch], result: RunResult) -> RunResult:
-    """Take ``batches`` from their requests to ``result``: all are resolved, then all planned, then carried out."""
+    """Run ``batches``: resolve all, plan all, then carry out each."""
     with ExitStack() as stack:
         for batch in batches:
             stack.callback(batch.close)

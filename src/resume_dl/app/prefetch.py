@@ -1,4 +1,4 @@
-"""Packages fetched ahead of a client that would download them next, into its package cache, as complete entries."""
+"""Fetch packages into a client's package cache, as complete entries, before the client would download them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resume_dl.transfer.setup import Setup
 
 
 class Prefetch(Batch):
-    """What a client has solved for already. The caller may ask its user between ``plan`` and ``carry_out``."""
+    """The packages of a client's own solution. The caller may prompt between ``plan`` and ``carry_out``."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Prefetch(Batch):
         self.destination = CondaPackages(folder=pkgs_dir, reporter=reporter, cancelled=cancelled, unpack=True)
 
     def resolve(self) -> Wanted:
-        """The client has solved: only sources are added. Raises ConfigurationError for an unknown mirror."""
+        """Add sources to the client's solution. Raises ConfigurationError for an unknown mirror."""
         places = self.setup.places
         wanted = [changed(artifact, sources=places.of(artifact.url)) for artifact in self._artifacts]
-        # The client's index is the client's: there is no newer one to be asked for, so look at every byte in doubt.
+        # The client's index cannot be refreshed here, so every byte in doubt is compared.
         return Wanted(wanted, thorough={artifact.key for artifact in wanted})
 
     def here(self, plan: Plan) -> int:
-        """Bytes of ``plan`` that are on disk already, in our part files and in what an interrupted conda has left."""
+        """Bytes of ``plan`` that are on the disk, in our part files and in those of an interrupted conda."""
         missing = [each.artifact for each in plan.planned if each.state == "missing"]
         known = sum(artifact.size or 0 for artifact in missing)
         left_by_conda = sum(_size(self.pkgs_dir / f"{artifact.filename}{SUFFIX}") for artifact in missing)
@@ -49,12 +49,12 @@ class Prefetch(Batch):
         return min(known, max(0, known - to_come) + left_by_conda)
 
     def announce(self, plan: Plan, before: Plan | None = None) -> None:
-        """Show nothing of what does not fit: the client goes on by itself then. Raises OutOfSpaceError."""
+        """Report the plan if the disk has room for it. Raises OutOfSpaceError, after which the client continues."""
         plan.check()
         super().announce(plan, before)
 
     def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
-        """Nothing: the caller tells its client of each complete entry."""
+        """Add nothing: the caller registers each complete entry with its client."""
 
 
 def _size(path: Path) -> int:

@@ -1,13 +1,11 @@
-"""Verified bytes that are at hand already, for a client that is about to download them: found, and handed over.
+"""Find files on this machine that a client is about to download, verify them, and hand them over.
 
-Two steps, because the first is cheap and mostly finds nothing to do. ``survey`` lists folders and reads small
-records; it hashes nothing and changes nothing. ``prepare`` verifies one find and brings it where the client can take
-it. Nothing that was not verified by digest is ever handed over: an extracted folder as ``caches.conda.publish`` defines
-it, a file by hashing the whole of it.
+Two steps, because the first is cheap and mostly finds nothing to do. ``survey`` lists folders and reads small records;
+it hashes nothing and changes nothing. ``prepare`` verifies one find and puts it where the client can use it. Only
+verified bytes are handed over: an extracted folder by the rule of ``caches.conda.publish``, a file by its digest.
 
-No network, no solver and no progress bars: the conda plugin runs this inside conda. So it does not take the way of
-``app.pipeline``: nothing is transferred, and what is handed over differs from file to file. What is absent takes it, in
-``app.prefetch``.
+The conda plugin runs this inside conda, so it uses no network, solver or progress bars, and not ``app.pipeline``, as
+nothing is transferred. Absent packages are fetched by ``app.prefetch``.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from resume_dl.store.work_folder import is_trusted
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """What may be the bytes of one artifact, best first; nothing of it verified but the digests in records."""
+    """Candidates for one artifact, best first; not verified, except for the digests in records."""
 
     artifact: Artifact
     entries: tuple[Entry, ...] = ()
@@ -43,28 +41,28 @@ class AtHand:
     archives: tuple[Path, ...] = ()
     """Files of its name and size in package caches."""
     parts: tuple[Path, ...] = ()
-    """Part files of its digest whose journal says that no byte is missing."""
+    """Part files of its digest that are complete by their journal."""
     staged: tuple[Path, ...] = ()
-    """Archives that a run has verified and did not come to unpack."""
+    """Archives that a run has verified but not unpacked."""
 
     @property
     def is_anything(self) -> bool:
-        """Whether there is anything at all."""
+        """Whether there is any candidate."""
         return bool(self.entries or self.archives or self.parts or self.staged)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a client has to do for some artifacts; those it will find by itself are in neither."""
+    """Artifacts that can be handed over or have to be fetched; those that the client finds itself are in neither."""
 
     at_hand: tuple[AtHand, ...]
     absent: tuple[Artifact, ...]
-    """Nothing of them is here, or nothing is known to know them by (no digest)."""
+    """No candidate, or no digest to verify one by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A whole extracted entry: the client needs only to be told of it."""
+    """A complete extracted entry, which only has to be registered with the client."""
 
     artifact: Artifact
     entry: Entry
@@ -72,7 +70,7 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A verified archive under its own name in a cache that can be written, with nothing extracted beside it."""
+    """A verified archive under its own name in a writable cache, without an extracted folder beside it."""
 
     artifact: Artifact
     archive: Path
@@ -82,8 +80,8 @@ class Packed:
 class Loose:
     """A verified file below ``<pkgs>/.resume-dl/`` of the cache ``pkgs_dir``, to be placed as a complete ``.partial``.
 
-    The way for an archive beside a folder of its name that is something else, or is broken: conda replaces that folder
-    when (and only if) it goes on to install.
+    Used if a folder of the same name holds something else or is damaged: conda replaces that folder when, and only if,
+    it installs the package.
     """
 
     artifact: Artifact
@@ -95,9 +93,9 @@ HandOver = Extracted | Packed | Loose
 
 
 def survey(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> Survey:
-    """Which artifacts may be had without a download, and which not at all. Cheap; no hashing.
+    """Sort artifacts into those with candidates on the disk and those without. Cheap; no hashing.
 
-    Artifacts without a digest are never at hand: there is nothing to know their bytes by.
+    Artifacts without a digest count as absent, because no candidate could be verified.
     """
     listings = [(folder, _names(folder), _unfinished(folder / FOLDER)) for folder in pkgs_dirs]
     listings = [row for row in listings if row[1]]
@@ -113,7 +111,7 @@ def survey(artifacts: Iterable[Artifact], pkgs_dirs: Sequence[Path]) -> Survey:
 
 
 def _find_one(artifact: Artifact, listings: Sequence[tuple[Path, frozenset[str], frozenset[str]]]) -> AtHand | None:
-    """What is here of one artifact; None where the client will take it by itself."""
+    """The candidates for one artifact; None if the client will find it itself."""
     name, waiting = stem(artifact.filename), staged_name(artifact)
     entries: list[Entry] = []
     archives: list[Path] = []
@@ -138,10 +136,10 @@ def _find_one(artifact: Artifact, listings: Sequence[tuple[Path, frozenset[str],
 def prepare(
     at_hand: AtHand, *, is_writable: Callable[[Path], bool], first_writable: Callable[[], Path]
 ) -> HandOver | None:
-    """Verify a find and bring it where conda takes it; None where nothing of it was the artifact after all.
+    """Verify candidates and put the first good one where conda will use it; None if none of them is the artifact.
 
-    ``first_writable`` gives the package cache that conda would download to, and makes it. Raises StoreError or OSError:
-    one package's trouble, the caller goes on with the others.
+    ``first_writable`` returns the package cache that conda would download to, and creates it. Raises StoreError or
+    OSError, which concern this package only.
     """
     artifact = at_hand.artifact
     for entry in at_hand.entries:
@@ -150,11 +148,11 @@ def prepare(
     digest = required(artifact.digest, "the digest of what survey found")
     for archive in sorted(at_hand.archives, key=lambda path: not is_writable(path.parent)):
         if verify_file(archive, digest, artifact.size):
-            linked = archive.is_symlink()  # conda passes over links in its cache
-            if is_writable(archive.parent) and not linked and not _beside(archive.parent, artifact):
+            linked = archive.is_symlink()  # conda ignores links in its cache
+            if is_writable(archive.parent) and not linked and not _has_folder(archive.parent, artifact):
                 return Packed(artifact, archive)
             pkgs_dir = first_writable()
-            return _settle(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
+            return _publish_copy(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
     for part in at_hand.parts:
         handed = _take_part(artifact, part, is_writable=is_writable, first_writable=first_writable)
         if handed is not None:
@@ -169,9 +167,9 @@ def prepare(
 def _take_part(
     artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool], first_writable: Callable[[], Path]
 ) -> HandOver | None:
-    """A finished part file, under its lock; published by one rename where nothing is in the way.
+    """Verify a finished part file under its lock; publish it by one rename if its name is free.
 
-    Raises LockedError where another process finishes it at this moment.
+    Raises LockedError if another process is using it.
     """
     digest = artifact.digest
     pkgs_dir = path.parent.parent
@@ -182,10 +180,10 @@ def _take_part(
         if not verify_file(part.path, digest, artifact.size):
             return None
         archive = pkgs_dir / artifact.filename
-        if os.path.lexists(archive) or _beside(pkgs_dir, artifact):
+        if os.path.lexists(archive) or _has_folder(pkgs_dir, artifact):
             target = first_writable()
-            # a copy of its own: what continues or discards the part file later must not reach what conda took
-            return _settle(artifact, duplicate(part.path, target, link=False), target)
+            # a copy, not a link: later changes of the part file must not reach conda's file
+            return _publish_copy(artifact, duplicate(part.path, target, link=False), target)
         part.publish(archive)
         add_url(pkgs_dir, client_url(artifact))
         return Packed(artifact, archive)
@@ -194,7 +192,7 @@ def _take_part(
 
 
 def _take_staged(artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool]) -> HandOver | None:
-    """An archive that waits to be unpacked, unless some process is at it."""
+    """Verify a staged archive, unless a process is unpacking it."""
     digest = artifact.digest
     pkgs_dir = path.parent.parent
     if digest is None or not is_writable(pkgs_dir):
@@ -202,19 +200,19 @@ def _take_staged(artifact: Artifact, path: Path, *, is_writable: Callable[[Path]
     sweep(pkgs_dir)
     if is_unpacking(pkgs_dir) or not verify_file(path, digest, artifact.size):
         return None
-    handed = _settle(artifact, duplicate(path, pkgs_dir), pkgs_dir)
+    handed = _publish_copy(artifact, duplicate(path, pkgs_dir), pkgs_dir)
     if isinstance(handed, Packed):
         path.unlink(missing_ok=True)
     return handed
 
 
-def _settle(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
-    """Give a verified copy the archive's name where that is free, else leave it to be placed as ``.partial``.
+def _publish_copy(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
+    """Give a verified copy the archive's name if that is free, else have it placed as ``.partial``.
 
-    conda looks at a ``.partial`` only where the record has a size.
+    conda considers a ``.partial`` only if the record has a size.
     """
     archive = pkgs_dir / artifact.filename
-    if os.path.lexists(archive) or _beside(pkgs_dir, artifact):
+    if os.path.lexists(archive) or _has_folder(pkgs_dir, artifact):
         if artifact.size is not None:
             return Loose(artifact, pkgs_dir, copy)
         copy.unlink()
@@ -224,7 +222,7 @@ def _settle(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
     return Packed(artifact, archive)
 
 
-def _beside(pkgs_dir: Path, artifact: Artifact) -> bool:
+def _has_folder(pkgs_dir: Path, artifact: Artifact) -> bool:
     return os.path.lexists(pkgs_dir / stem(artifact.filename))
 
 
@@ -234,7 +232,7 @@ def _part_names(artifact: Artifact) -> list[str]:
 
 
 def _seems_finished(part: Path, artifact: Artifact) -> bool:
-    """Whether size and journal say that every byte is there: a look that spares hashing an unfinished file."""
+    """Whether size and journal say that the file is complete, which avoids hashing an unfinished one."""
     try:
         size = part.stat().st_size
         contents = read_journal(part.with_suffix(".journal")) or Contents(0)
@@ -249,12 +247,12 @@ def _seems_finished(part: Path, artifact: Artifact) -> bool:
 
 
 def _unfinished(folder: Path) -> frozenset[str]:
-    """The names in a folder of ours; none where others may have put files into it, and change what was verified."""
+    """The names in a folder of ours; empty if other users could change files in it."""
     return _names(folder) if is_trusted(folder) else frozenset()
 
 
 def _names(folder: Path) -> frozenset[str]:
-    """The names in a folder; none where it is absent or cannot be read."""
+    """The names in a folder; empty if it is missing or cannot be read."""
     try:
         return frozenset(fs.names_in(folder))
     except OSError:

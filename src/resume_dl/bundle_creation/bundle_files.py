@@ -1,4 +1,4 @@
-"""The files around a bundle's packages: what follows from the contents, manifest, signature, sums, and the tar."""
+"""The files around a bundle's packages: generated files, manifest, signature, sums, and the tar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.bundle.tar import Member, in_order, mtime_of, write_tar
 from resume_dl.bundle_creation.create_request import CreateRequest
 from resume_dl.bundle_creation.folder import BundleFolder
 from resume_dl.bundle_creation.public_text import public
-from resume_dl.bundle_creation.request_files import Asking
+from resume_dl.bundle_creation.request_files import PublicRequest
 from resume_dl.bundle_creation.signature import Signature, sign
 from resume_dl.model.bundle import MANIFEST, SIGNATURE, SUMS, BundleFile, Manifest
 from resume_dl.store.part import hash_file
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The last files of a bundle; each vouches for what was written before it."""
+    """The last files of a bundle; each covers those written before it."""
 
     manifest_sha256: str
     files: tuple[BundleFile, ...]
@@ -33,47 +33,49 @@ class Sealed:
 
 
 class BundleFiles:
-    """Writes them into one bundle's folder, in the order of the methods."""
+    """Writes them into one bundle's folder. Call the methods in their order."""
 
     def __init__(
         self,
         folder: BundleFolder,
         request: CreateRequest,
-        asking: Asking,
+        requested: PublicRequest,
         env: Mapping[str, str],
         *,
         indexes: tuple[Mapping[str, str], ...],
     ) -> None:
-        """``indexes``: why the index of each channel was believed."""
+        """``indexes``: why the index of each channel was trusted."""
         self._folder = folder
         self._request = request
-        self._asking = asking
+        self._requested = requested
         self._env = env
         self._indexes = indexes
 
     def describe(self, contents: Contents) -> Iterator[BundleFile]:
-        """All that follows from ``contents``: repodata, lists, pages, lock files, README."""
+        """Write the files generated from ``contents``: repodata, lists, pages, lock files, README."""
         from resume_dl.bundle_creation.generated import generated
 
         manifest = self.manifest(contents)
         epoch = mtime_of(self._env) if self._env.get("SOURCE_DATE_EPOCH") else None
         signed = self._request.sign is not None
-        name = self._request.name or self._asking.name or "bundle"  # of the request alone: the same bytes in any place
-        for path, chunks in generated(manifest, contents, self._asking, name=name, epoch=epoch, signed=signed):
+        name = (
+            self._request.name or self._requested.name or "bundle"
+        )  # not of the output path: the bytes must not differ
+        for path, chunks in generated(manifest, contents, self._requested, name=name, epoch=epoch, signed=signed):
             yield self._folder.write(path, chunks)
 
     def manifest(self, contents: Contents, files: Iterable[BundleFile] = ()) -> Manifest:
-        """What is in the bundle, and what was asked for."""
+        """The manifest of the bundle's contents and request."""
         asked = self._request.fetch
         request: dict[str, Any] = {
-            "specs": list(self._asking.specs),
+            "specs": list(self._requested.specs),
             "pip": [public(text) for text in asked.pip.requirements],
             "files": [path.name for path in asked.files],
             "channels": [public(name) for name in asked.channels],
             "cuda": asked.cuda,
         }
-        if self._asking.passed_over:
-            request["passed_over"] = list(self._asking.passed_over)
+        if self._requested.passed_over:
+            request["passed_over"] = list(self._requested.passed_over)
         return Manifest(
             created_by=f"resume-dl {__version__}",
             request=request,
@@ -84,7 +86,7 @@ class BundleFiles:
         )
 
     def seal(self, manifest: Manifest) -> Sealed:
-        """Manifest, signature, sums: in this order, the last of which says that all is there."""
+        """Write manifest, signature and sums, in this order: the sums mark the bundle as complete."""
         sealed = [self._folder.write(MANIFEST, write_manifest(manifest))]
         digest, signature, signature_sha256 = sealed[0].sha256, None, ""
         if self._request.sign is not None:

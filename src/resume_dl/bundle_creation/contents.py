@@ -13,7 +13,7 @@ from resume_dl.bundle.licenses import license_of_metadata, license_of_record
 from resume_dl.bundle.metadata import read_metadata
 from resume_dl.bundle.requested import Reasons, all_reasons, conda_reasons, pip_reasons
 from resume_dl.bundle_creation.public_text import public, public_url
-from resume_dl.bundle_creation.request_files import Asking, ListedFile
+from resume_dl.bundle_creation.request_files import ListedFile, PublicRequest
 from resume_dl.bundle_creation.target_description import Held
 from resume_dl.errors import required
 from resume_dl.model.artifact import Artifact
@@ -51,7 +51,7 @@ def path_of(artifact: Artifact) -> str:
 def contents_of(
     results: Sequence[ArtifactResult],
     resolved: Resolved,
-    asking: Asking,
+    requested: PublicRequest,
     *,
     platforms: Sequence[str],
     held: Callable[[Artifact], Held | None],
@@ -84,14 +84,14 @@ def contents_of(
     found, reasons = [], []
     for platform in platforms:
         solution, pips = solved.get(platform), by_pip.get(platform, [])
-        lists = [each for each in asking.lists if each.platform == platform]
+        lists = [each for each in requested.lists if each.platform == platform]
         conda = _chosen([] if solution is None else solution.artifacts, *(each.artifacts for each in lists))
         wheels = _chosen(*(each.artifacts for each in pips))
         python = next((packages[path].version for path in conda if packages[path].name == "python"), "")
         python = python or next((each.python for each in pips), "")
-        reasons.append(_conda_reasons(packages, records, conda, asking, lists, add_pip=add_pip))
+        reasons.append(_conda_reasons(packages, records, conda, requested, lists, add_pip=add_pip))
         if pips:
-            reasons.append(_pip_reasons(packages, metadata, wheels, asking, _markers(platform, python)))
+            reasons.append(_pip_reasons(packages, metadata, wheels, requested, _markers(platform, python)))
         found.append(
             BundlePlatform(
                 platform=platform,
@@ -175,14 +175,14 @@ def _conda_reasons(
     packages: Mapping[str, BundlePackage],
     records: Mapping[str, Mapping[str, Any]],
     paths: Iterable[str],
-    asking: Asking,
+    requested: PublicRequest,
     lists: Iterable[ListedFile],
     *,
     add_pip: bool,
 ) -> Reasons:
     listed = {each.name: _chosen(each.artifacts) for each in lists}
     return conda_reasons(
-        [packages[path] for path in paths], records, asked=asking.conda, listed=listed, add_pip=add_pip
+        [packages[path] for path in paths], records, asked=requested.conda, listed=listed, add_pip=add_pip
     )
 
 
@@ -190,7 +190,7 @@ def _pip_reasons(
     packages: Mapping[str, BundlePackage],
     metadata: Mapping[str, RawMetadata],
     paths: Iterable[str],
-    asking: Asking,
+    requested: PublicRequest,
     environment: Mapping[str, str],
 ) -> Reasons:
-    return pip_reasons([packages[path] for path in paths], metadata, asked=asking.pip, environment=environment)
+    return pip_reasons([packages[path] for path in paths], metadata, asked=requested.pip, environment=environment)

@@ -1,4 +1,4 @@
-"""What ``bundle create`` is asked for, and what it came to."""
+"""The request and the result of ``bundle create``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.transfer.report import RunResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """What ``resume-dl bundle create`` was asked for; names as its options'."""
+    """The arguments of ``resume-dl bundle create``; named as its options."""
 
     fetch: FetchRequest
     output: Path
@@ -22,14 +22,14 @@ class CreateRequest:
     targets: tuple[Target, ...] = ()
     since: tuple[Inventory, ...] = ()
     split: int | None = None
-    """Most bytes of a part; None for one tar."""
+    """Largest part in bytes; None for one tar."""
     sign: Path | None = None
     name: str = ""
-    """The environment's, in environment.yml; empty for that of a file that was asked for."""
+    """The environment's name in environment.yml; empty for the name in a requested file."""
 
     @property
     def as_tar(self) -> bool:
-        """Whether one file, or its parts, come out of it."""
+        """Whether the output is a tar or its parts."""
         return self.output.suffix.lower() == ".tar"
 
 
@@ -38,7 +38,7 @@ class CreateResult(RunResult):
     """The fetch's result, and the bundle."""
 
     output: Path | None = None
-    """None where no bundle was made."""
+    """None if no bundle was made."""
     manifest_sha256: str = ""
     size: int = 0
     """Bytes of all its files."""
@@ -47,11 +47,11 @@ class CreateResult(RunResult):
     parts: tuple[Path, ...] = ()
     signature: Signature | None = None
     passed_over: tuple[str, ...] = ()
-    """Lines of the files that name what is not in it: only pip itself can take it."""
+    """Lines of requirements files that only pip can handle; what they name is not in the bundle."""
     platforms: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """The fetch's object with ``bundle``, which is null where none was made."""
+        """The fetch's object with ``bundle``, which is null if none was made."""
         bundle = {
             "path": str(self.output),
             "manifest_sha256": self.manifest_sha256,

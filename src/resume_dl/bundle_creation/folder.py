@@ -29,7 +29,7 @@ _OURS = (CHANNEL, WHEELS, "simple", "explicit", "requirements")
 """Folders of a bundle that hold nothing else."""
 _MOST_MANIFEST = 256 << 20
 """Largest manifest in bytes, as in ``bundle verify``."""
-_AT_WILL = ("environment.yml", "pylock.toml")
+_OPTIONAL = ("environment.yml", "pylock.toml")
 """Optional files of a bundle."""
 
 
@@ -131,10 +131,10 @@ class BundleFolder:
 
         Returns the removed files that were not part of that bundle, if its content is known.
         """
-        at_will = [name for name in _AT_WILL if name not in keep and (self.root / name).is_file()]
-        for name in at_will:
+        optional = [name for name in _OPTIONAL if name not in keep and (self.root / name).is_file()]
+        for name in optional:
             (self.root / name).unlink()
-        removed = [*self._links, *at_will]
+        removed = [*self._links, *optional]
         for top in _OURS:
             for folder, folders, files in os.walk(self.root / top, topdown=False):
                 links = (each for each in folders if Path(folder, each).is_symlink())

@@ -12,7 +12,7 @@ from resume_dl.bundle.pylock_text import write_pylock
 from resume_dl.bundle.readme import write_readme
 from resume_dl.bundle.sbom import write_sbom
 from resume_dl.bundle_creation.contents import Contents
-from resume_dl.bundle_creation.request_files import Asking
+from resume_dl.bundle_creation.request_files import PublicRequest
 from resume_dl.model.bundle import CHANNEL, Manifest
 from resume_dl.offline_tools.archive import write_archive
 
@@ -20,12 +20,12 @@ SCRIPTS = ("install.py", "probe.py", "unpack.py", "verify.py")
 
 
 def generated(
-    manifest: Manifest, contents: Contents, asking: Asking, *, name: str, epoch: int | None, signed: bool
+    manifest: Manifest, contents: Contents, requested: PublicRequest, *, name: str, epoch: int | None, signed: bool
 ) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Yield path and bytes of each file; write each before requesting the next.
 
-    ``manifest`` is without ``files`` yet, ``name`` the environment's, ``epoch`` SOURCE_DATE_EPOCH;
-    ``signed``: a signature will be there.
+    ``manifest`` has no ``files`` yet; ``name``: the environment's; ``epoch``: SOURCE_DATE_EPOCH; ``signed``: whether
+    the bundle will have a signature.
     """
     for subdir in subdirs(manifest):
         yield f"{CHANNEL}/{subdir}/repodata.json", write_repodata(manifest, subdir, contents.records)
@@ -41,8 +41,8 @@ def generated(
             yield f"simple/{project}/index.html", page
         yield "pylock.toml", write_pylock(manifest)
     if any(platform.conda for platform in manifest.platforms):
-        requested = {package for names in asking.conda.values() for package in names}
-        yield "environment.yml", write_environment(manifest, name=name, requested=requested)
+        names_requested = {package for names in requested.conda.values() for package in names}
+        yield "environment.yml", write_environment(manifest, name=name, requested=names_requested)
     yield (
         "sbom.cdx.json",
         write_sbom(manifest.packages, created_by=manifest.created_by, depends=contents.depends, epoch=epoch),

@@ -1,4 +1,4 @@
-"""What ``bundle create`` refuses before anything is fetched, because it would fail after everything was."""
+"""Checks of ``bundle create`` before the download, for requests that would fail after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".zip", ".7z")
 
 
 def check_request(request: CreateRequest, env: Mapping[str, str]) -> None:
-    """Raise ConfigurationError or NotWritableError for an output, key or targets that make no bundle."""
+    """Raise ConfigurationError or NotWritableError for an unusable output, key or target."""
     output = request.output.absolute()
     _check_output(request, output)
     if request.split is not None:
@@ -28,8 +28,8 @@ def check_request(request: CreateRequest, env: Mapping[str, str]) -> None:
     for parent in output.resolve().parents:
         if is_bundle(parent):
             raise ConfigurationError(
-                f"{output} would be inside of the bundle {parent}, which has none but its own files",
-                hint="choose another place with -o",
+                f"{output} would be inside the bundle {parent}, which may contain only its own files",
+                hint="choose another folder with -o",
             )
     if request.sign is not None:
         check_key(request.sign, env)
@@ -38,7 +38,7 @@ def check_request(request: CreateRequest, env: Mapping[str, str]) -> None:
         platform = each.machine.platform
         if platform in seen:
             raise ConfigurationError(
-                f"two --target files are for {platform}, and a bundle has one solution for a platform",
+                f"two --target files are for {platform}, but a bundle has one solution a platform",
                 hint="make a bundle for each of them",
             )
         seen.add(platform)
@@ -46,21 +46,23 @@ def check_request(request: CreateRequest, env: Mapping[str, str]) -> None:
 
 def _check_output(request: CreateRequest, output: Path) -> None:
     if request.split is not None and not request.as_tar:
-        raise ConfigurationError("--split cuts a tar, and -o names a folder", hint="write -o NAME.tar")
+        raise ConfigurationError("--split needs a tar, but -o names a folder", hint="write -o NAME.tar")
     if request.output.suffix.lower() in _PACKED and not request.output.is_dir():
         raise ConfigurationError(
-            f"{request.output} would be a folder of that name: a bundle is a folder or a tar",
-            hint="write -o NAME.tar: what is in it is compressed already",
+            f"{request.output} would become a folder: a bundle is a folder or a tar",
+            hint="write -o NAME.tar: the packages in it are compressed already",
         )
     if request.as_tar and (output.is_dir() or not can_make(output.parent)):
         why = "it is a folder" if output.is_dir() else "its folder cannot be written"
         raise NotWritableError(f"{output} cannot be written: {why}", hint="choose another file with -o")
     if request.as_tar and output.exists() and not is_bundle_tar(output):
-        raise ConfigurationError(f"{output} is there, and no bundle", hint="choose another file with -o, or remove it")
+        raise ConfigurationError(
+            f"{output} exists and is not a bundle", hint="choose another file with -o, or remove it"
+        )
 
 
 def platforms_of(request: CreateRequest, lists: Sequence[ListedFile], native: str) -> tuple[str, ...]:
-    """The platforms that are named, or that targets and ``lists`` are for. Raises ConfigurationError."""
+    """The platforms of the options, targets and ``lists``; else ``native``. Raises ConfigurationError."""
     named = request.fetch.platforms
     targets = tuple(each.machine.platform for each in request.targets)
     listed = tuple(each.platform for each in lists)
@@ -68,12 +70,12 @@ def platforms_of(request: CreateRequest, lists: Sequence[ListedFile], native: st
     for platform in found:
         if platform == "noarch" or not re.fullmatch(SUBDIR, platform):
             raise ConfigurationError(
-                f"{platform} is no platform that a machine can have", hint="name one, as linux-64 or win-64"
+                f"{platform} is not the platform of a machine", hint="name one, such as linux-64 or win-64"
             )
     for each in lists:
         if named and each.platform not in (*named, *targets):
             raise ConfigurationError(
-                f"{each.name} is a list for {each.platform}, which no --platform names",
-                hint=f"add --platform {each.platform}, or leave the list out",
+                f"{each.name} is a list for {each.platform}, but no --platform names that",
+                hint=f"add --platform {each.platform}, or omit the list",
             )
     return found

@@ -17,9 +17,10 @@ from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
+from resume_dl.text_encoding import read_text
 
 if TYPE_CHECKING:
-    from resume_dl.resolution.pip_request import Asked
+    from resume_dl.resolution.pip_request import ExpandedRequest
 
 _PLATFORM = re.compile(r"^#\s*platform:\s*(\S+)\s*$", re.MULTILINE)
 """The platform line of ``conda list --explicit``."""
@@ -37,7 +38,7 @@ class ListedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class PublicRequest:
     """The request, without logins, and with bare file names: a bundle holds no path of this machine."""
 
     conda: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -53,13 +54,13 @@ class Asking:
     """Lines of requirements files that only pip itself can handle; what they name is not in the bundle."""
 
 
-def asking_of(
+def public_request_of(
     request: FetchRequest,
     *,
     native: str,
     canonical: Callable[[str], str],
-    read_pip: Callable[[Path], Asked],
-) -> Asking:
+    read_pip: Callable[[Path], ExpandedRequest],
+) -> PublicRequest:
     """Read the request's files.
 
     ``native``: the platform of a list that states none. ``canonical`` as for ``parse_explicit``. ``read_pip``: the
@@ -73,7 +74,7 @@ def asking_of(
     def add_pip(path: Path) -> None:
         asked = read_pip(path)
         pip[path.name] = asked.lines
-        passed_over.extend(_not_in_it(each) for each in asked.left if not each.constraint)
+        passed_over.extend(_without_options(each) for each in asked.left if not each.constraint)
 
     for path in request.files:
         if is_pip_file(path):
@@ -91,7 +92,7 @@ def asking_of(
             conda[path.name] = tuple(split_spec(spec).name for spec in environment.specs)
         if has_pip_part(path):
             add_pip(path)
-    return Asking(
+    return PublicRequest(
         conda=conda,
         pip=pip,
         lists=tuple(lists),
@@ -101,7 +102,7 @@ def asking_of(
     )
 
 
-def _not_in_it(left: LeftToPip) -> str:
+def _without_options(left: LeftToPip) -> str:
     """A line without its options, which may hold secrets."""
     line, _, _ = left.shown.partition(" --")
     return public(_EDITABLE.sub("-e ", line))
@@ -109,7 +110,7 @@ def _not_in_it(left: LeftToPip) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}", hint="name an existing text file") from error
 

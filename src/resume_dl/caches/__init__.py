@@ -1,1 +1,1 @@
-"""Other clients' places: conda's and rattler's package caches, and wheels."""
+"""Package caches of other clients: conda's and rattler's; and wheels."""

@@ -1,4 +1,4 @@
-"""A verified file from elsewhere on this machine: a hard link where the file system can, so that it takes no room."""
+"""Verified files taken from elsewhere on this machine: as a hard link if possible, else as a copy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from resume_dl.store.platform import make_folder, replace_durably
 from resume_dl.store.work_folder import make_work_folder
 
 
-def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
-    """Whether ``target`` is the artifact's file from now on, taken from ``source``; False where that is not it.
+def link_or_copy(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
+    """Make ``target`` a link or a copy of ``source``; False if that is unreadable or not the artifact's file.
 
-    ``waiting`` is a name that no client looks for, on the file system of ``target``: what lies there is hashed, so a
-    copy that went wrong is noticed as well. An unreadable source is none; raises OSError where nothing can be written.
+    ``waiting`` is a temporary path on the file system of ``target`` that no client looks for. The file is hashed there,
+    so a faulty copy is detected too. Raises OSError if nothing can be written.
     """
     digest = artifact.digest
     try:
-        source = source.resolve(strict=True)  # a link to a symbolic link would be one itself
+        source = source.resolve(strict=True)  # a hard link to a symbolic link is a symbolic link
         if digest is None or (artifact.size is not None and source.stat().st_size != artifact.size):
             return False
     except OSError:
@@ -41,5 +41,5 @@ def take(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
         replace_durably(waiting, target)
         return True
     finally:
-        with suppress(OSError):  # gone by the rename; still there where both names are one file
+        with suppress(OSError):  # the rename has removed it, unless both names were the same file
             waiting.unlink()

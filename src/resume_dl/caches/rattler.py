@@ -1,13 +1,13 @@
-"""rattler's package cache, which pixi and rattler-build share: verified packages into it, as rattler leaves them there.
+"""rattler's package cache, which pixi and rattler-build share: lookup, and publishing in rattler's own layout.
 
-It holds unpacked packages only: ``<pkgs>/<name>-<version>-<build>/``, and beside each a ``<folder>.lock`` with its
-revision (8 bytes, big-endian) and its archive's sha256 (32 bytes; none where the index gave none). rattler takes a
-folder unless its .lock has another sha256 than the index says, and looks no closer. A writer holds a
-lock on ``<pkgs>/.cache.lock``. Source: rattler's crate ``rattler_cache`` (``package_cache``), and folders that
-py-rattler 0.23 and 0.28 wrote. rattler has no call that would put an archive there without installing it.
+It holds unpacked packages only: ``<pkgs>/<name>-<version>-<build>/``, and next to each a ``<folder>.lock`` with its
+revision (8 bytes, big-endian) and its archive's sha256 (32 bytes; missing if the index gave none). rattler uses a
+folder unless its .lock has another sha256 than the index, and makes no other check. A writer holds a lock on
+``<pkgs>/.cache.lock``. Source: rattler's crate ``rattler_cache`` (``package_cache``), and folders that py-rattler 0.23
+and 0.28 wrote. rattler has no call that would put an archive there without installing it.
 
-The order of ``publish_for_rattler`` is: everything on the disk, a folder of that name that is another package aside,
-the .lock, the folder. Killed after any of these steps, rattler finds no folder, and downloads.
+``publish_for_rattler`` works in this order: sync everything, move away a folder of that name that is another package,
+write the .lock, rename the folder. After a kill between any two steps rattler finds no folder, and downloads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from resume_dl import fs
-from resume_dl.caches.conda.extraction_folders import ASIDE, remove
+from resume_dl.caches.conda.extraction_folders import REPLACED, remove
 from resume_dl.caches.conda.lookup import is_whole, same_bytes
-from resume_dl.caches.conda.publish import add_record, settle
+from resume_dl.caches.conda.publish import add_record, sync_extracted
 from resume_dl.caches.conda.record import LAST_COPIED, RECORD, read_info
 from resume_dl.errors import NotWritableError, StoreError
 from resume_dl.fs.lock import open_lock, try_lock
@@ -35,11 +35,11 @@ _GLOBAL_LOCK = ".cache.lock"
 _REVISION_BYTES = 8
 _MOST_LOCK = 4096
 _PAUSE = 0.2
-"""Between two looks at the lock: rattler holds it as long as a whole installation takes."""
+"""Seconds between two attempts to lock: rattler holds the lock during a whole installation."""
 
 
 def rattler_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
-    """Where rattler looks for the unpacked ``artifact``. Raises StoreError for a name that would lead elsewhere."""
+    """Return the folder in which rattler looks for the unpacked ``artifact``. Raises StoreError for an unsafe name."""
     try:
         return pkgs_dir / safe_filename(f"{artifact.name.lower()}-{artifact.version}-{artifact.build}")
     except ValueError as error:
@@ -47,10 +47,10 @@ def rattler_folder(pkgs_dir: Path, artifact: Artifact) -> Path:
 
 
 def find_for_rattler(pkgs_dir: Path, artifact: Artifact) -> Path | None:
-    """The unpacked ``artifact`` where rattler will take it, or None; nothing is hashed.
+    """Return the folder of the unpacked ``artifact`` if rattler will use it, else None. Nothing is hashed.
 
-    Believed is a folder that has all its files, and whose .lock has the sha256. Where the index gives only an md5, it
-    must be one that we have put there, with a record: rattler notes no md5.
+    The folder must have all its files, and its .lock the sha256. If the index gives only an md5, which rattler does
+    not note, the folder must have a record, as those that we publish.
     """
     folder = rattler_folder(pkgs_dir, artifact)
     if not folder.is_dir():
@@ -70,13 +70,13 @@ def publish_for_rattler(
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Put the unpacked archive into the cache; its folder there.
+    """Move an unpacked archive into the cache; returns its folder there.
 
-    ``extracted`` lies below ``<pkgs>/.resume-dl/`` and is consumed; ``artifact`` has the sha256 of the archive that it
-    came from. Waits for a rattler at work, until ``cancelled``. Raises NotWritableError or StoreError.
+    ``extracted`` is below ``<pkgs>/.resume-dl/`` and is moved; ``artifact`` must have its archive's sha256. Waits while
+    a rattler process holds the cache's lock, until ``cancelled``. Raises NotWritableError or StoreError.
     """
     add_record(pkgs_dir, artifact, extracted)
-    settle(pkgs_dir, [extracted])
+    sync_extracted(pkgs_dir, [extracted])
     return place_for_rattler(pkgs_dir, artifact, extracted, cancelled=cancelled)
 
 
@@ -87,10 +87,10 @@ def place_for_rattler(
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """``publish_for_rattler`` for an unpacked folder that has its record and is settled."""
+    """``publish_for_rattler`` for an unpacked folder that has its record and is synced."""
     folder = rattler_folder(pkgs_dir, artifact)
     if artifact.sha256 is None:
-        raise StoreError(f"{artifact.filename} has no sha256, by which rattler would know it")
+        raise StoreError(f"{artifact.filename} has no sha256, which rattler needs to recognise it")
     try:
         with _exclusive(pkgs_dir, cancelled):
             if find_for_rattler(pkgs_dir, artifact) is None:
@@ -99,23 +99,23 @@ def place_for_rattler(
         hint = "choose another folder with --rattler-cache"
         raise NotWritableError(f"{pkgs_dir} cannot be written: {error.strerror}", hint=hint) from error
     except OSError as error:
-        raise StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="see whether the disk is full") from error
+        raise StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="check whether the disk is full") from error
     return folder
 
 
 def _take_place(folder: Path, extracted: Path, sha256: bytes) -> None:
-    """Rename ``extracted`` to ``folder``, after what stood there has gone and the .lock speaks for the new one."""
+    """Rename ``extracted`` to ``folder``, after the old folder was moved away and the .lock names the new package."""
     make_work_folder(folder.parent / FOLDER)
-    aside = folder.parent / FOLDER / f"{ASIDE}{secrets.token_hex(8)}"
+    replaced = folder.parent / FOLDER / f"{REPLACED}{secrets.token_hex(8)}"
     with suppress(FileNotFoundError):
-        replace(folder, aside)
-        sync_directory(folder.parent)  # it must not come back beside a .lock that speaks for the other package
-    revision = _read_lock(folder)[0] + 1  # another one tells a rattler that runs on that it has to look again
-    said = revision.to_bytes(_REVISION_BYTES, "big") + sha256
-    write_durably(_lock_of(folder), said, temporary=aside.with_name(f"{ASIDE}{secrets.token_hex(8)}"))
+        replace(folder, replaced)
+        sync_directory(folder.parent)  # a power cut must not bring it back next to the .lock of the new package
+    revision = _read_lock(folder)[0] + 1  # a new revision makes a running rattler check the folder again
+    content = revision.to_bytes(_REVISION_BYTES, "big") + sha256
+    write_durably(_lock_of(folder), content, temporary=replaced.with_name(f"{REPLACED}{secrets.token_hex(8)}"))
     move_folder(extracted, folder, last=LAST_COPIED)
     sync_directory(folder.parent)
-    remove(aside)
+    remove(replaced)
 
 
 def _lock_of(folder: Path) -> Path:
@@ -123,7 +123,7 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _read_lock(folder: Path) -> tuple[int, str | None]:
-    """Revision and sha256 that the .lock tells; 0 and None where it is not there or too short."""
+    """Return revision and sha256 of the .lock; 0 and None if it is missing or too short."""
     try:
         data = fs.read_regular(_lock_of(folder), _MOST_LOCK)
     except OSError:
@@ -138,7 +138,8 @@ def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
     try:
         while not try_lock(fd):
             if cancelled():
-                raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler", hint="run the same command again")
+                hint = "run the same command again"
+                raise StoreError(f"{pkgs_dir} is in use by pixi or another rattler process", hint=hint)
             time.sleep(_PAUSE)
         yield
     finally:

@@ -1,9 +1,9 @@
-"""Whether a wheel is what its maker listed: RECORD holds the hash of every member.
+"""Verification of a wheel by its own RECORD, which has the hash of every member.
 
 The rules are those of the binary distribution format (packaging.python.org, PEP 427) and of RECORD ("Recording
 installed projects", PEP 376): CSV rows of path, ``<algorithm>=<urlsafe base64 without padding>``, size; sha256 or
-better; RECORD and its signatures have no hash. This proves a whole and undamaged file, not who made it. So does the
-CRC-32 at the end of an sdist, which is gzip (RFC 1952, PEP 625).
+better; RECORD and its signatures have no hash. This proves that the file is complete and undamaged, not its origin. So
+does the CRC-32 at the end of an sdist, which is gzip (RFC 1952, PEP 625).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SIGNATURES = (".jws", ".p7s")
 _ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
 _CHUNK = 1 << 20
 _WORK_FACTOR, _WORK_MORE = 64, 1 << 30
-"""Unpacked bytes at most, as a multiple of the archive and in addition."""
+"""Limit of unpacked bytes: a multiple of the archive's size, plus a constant."""
 _LONGEST_RECORD = 32 << 20
 _UNREADABLE = (zlib.error, struct.error, EOFError, ValueError, NotImplementedError, RuntimeError, OverflowError)
-"""What zipfile and gzip say of other files, beside their own."""
+"""What zipfile and gzip raise for malformed files, besides their own exceptions."""
 
 
-def check_itself(path: Path, name: str, *, cancelled: Callable[[], bool] = lambda: False) -> None:
-    """Read a whole wheel and compare each member with its RECORD; or a whole sdist, with its checksum.
+def check_archive(path: Path, name: str, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    """Compare each member of a wheel with its RECORD, or a whole sdist with its checksum.
 
-    ``name`` is the file's own name, ``path`` where it lies. Raises IntegrityError for a file that is damaged, or whose
-    RECORD is missing or says something else; Interrupted where ``cancelled`` turns true; OSError.
+    ``name`` is the file's published name, ``path`` where it is now. Raises IntegrityError for a file that is damaged,
+    has no RECORD or does not match it; Interrupted once ``cancelled`` returns true; OSError.
     """
     trouble = ""
     try:
@@ -52,29 +52,29 @@ def check_itself(path: Path, name: str, *, cancelled: Callable[[], bool] = lambd
         else:
             trouble = "it is neither a wheel nor a .tar.gz"
     except (zipfile.BadZipFile, gzip.BadGzipFile, *_UNREADABLE) as error:
-        trouble = f"it is no whole archive ({error})"
+        trouble = f"it is incomplete or not an archive ({error})"
     if trouble:
         raise IntegrityError(
             f"{name} cannot be trusted: {trouble}",
-            hint="its index gives no hash to hold it by; if you know its sha256, give it with --hash=sha256:… in a "
+            hint="its index gives no hash to verify it with; if you know its sha256, add --hash=sha256:… in a "
             "requirements file",
         )
 
 
 def _work(path: Path) -> int:
-    """How many bytes may come out of an archive; no real one is packed as tightly."""
+    """Return how many bytes the file may unpack to; no real archive is compressed that far."""
     return _WORK_FACTOR * path.stat().st_size + _WORK_MORE
 
 
 def _trouble(archive: zipfile.ZipFile, work: int, cancelled: Callable[[], bool]) -> str:
-    """What is wrong with it; empty if nothing is."""
+    """Say what is wrong with the wheel; empty if nothing is."""
     members = [member for member in archive.infolist() if not member.is_dir()]
     if sum(member.file_size for member in members) > work:
-        return f"more than {work} bytes would come out of it"
+        return f"it would unpack to more than {work} bytes"
     names = [member.filename for member in members]
     present = set(names)
     if len(present) != len(names):
-        return "it holds two members of one name"
+        return "it has two members with the same name"
     records = [name for name in names if _RECORD.fullmatch(name)]
     if len(records) != 1:
         return "it has no RECORD" if not records else "it has more than one RECORD"
@@ -92,13 +92,13 @@ def _trouble(archive: zipfile.ZipFile, work: int, cancelled: Callable[[], bool])
             return f"its RECORD gives no hash for {member.filename}"
         digest = _digest(archive, member, algorithm, cancelled)
         actual = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if wanted.rstrip("=") != actual and wanted.lower() != digest.hex():  # hex: not allowed, but there are some
-            return f"its RECORD says {algorithm}={wanted} for {member.filename}, which has {algorithm}={actual}"
+        if wanted.rstrip("=") != actual and wanted.lower() != digest.hex():  # hex is not allowed, but exists
+            return f"its RECORD gives {algorithm}={wanted} for {member.filename}, which has {algorithm}={actual}"
     return ""
 
 
 def _listed(text: str) -> dict[str, str]:
-    """Path -> ``<algorithm>=<hash>``."""
+    """Parse a RECORD to a map of paths to ``<algorithm>=<hash>``. Raises ValueError."""
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
@@ -119,12 +119,12 @@ def _read(
     cancelled: Callable[[], bool],
     most: int | None = None,
 ) -> None:
-    """All of ``stream``, which compares its checksum at the end. Raises ValueError for more than ``most`` bytes."""
+    """Read all of ``stream``, which checks its own checksum. Raises ValueError for more than ``most`` bytes."""
     size = 0
     while chunk := stream.read(_CHUNK):
         take(chunk)
         size += len(chunk)
         if most is not None and size > most:
-            raise ValueError(f"more than {most} bytes come out of it")
+            raise ValueError(f"it unpacks to more than {most} bytes")
         if cancelled():
             raise Interrupted("stopped", hint="run the same command again: what is on disk is kept")

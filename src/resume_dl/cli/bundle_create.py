@@ -144,7 +144,7 @@ def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
         say(f"  {part.name}")
     say_indexes(result)
     for line in result.passed_over:
-        say(f"not in it, as only pip itself can handle it: {line}")
+        say(f"not included, because only pip itself can handle it: {line}")
     if result.left_out:
         say("It is for that target only, and only install.py can install it: conda and pip need all files.")
     say(f"manifest sha256: {result.manifest_sha256}")
@@ -152,7 +152,7 @@ def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
         say(f"signed by {result.signature.fingerprint}; a line for the target's allowed signers (NAME is yours):")
         say(f"  {result.signature.allowed_signer('NAME')}")
     else:
-        say("Take this digest to the target another way than the bundle: it reveals a changed bundle.")
+        say("Transfer this digest to the target separately from the bundle: it reveals a modified bundle.")
     name = result.output.name
     unpack = f"in a new folder, tar -xf {name}, then " if result.output.is_file() or result.parts else ""
     join = "copy the parts, {name}.parts.json and join.py, and run python join.py; " if result.parts else ""

@@ -29,7 +29,7 @@ def command(what: Path, size: int, output: Path | None, *, as_json: bool) -> int
         from resume_dl.offline_tools.parts.parts_list import LIST, SCRIPT
 
         try:
-            whole = cut(what, output, size=size, env=os.environ, told=_Progress(), said=tell)
+            whole = cut(what, output, size=size, env=os.environ, progress=_Progress(), log=tell)
         except KeyboardInterrupt as error:
             raise stopped() from error
         folder = what.resolve().parent if output is None else output.resolve()

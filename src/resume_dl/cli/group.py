@@ -12,8 +12,8 @@ from resume_dl.cli.lazy import LazyGroup
 COMMANDS = {
     "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
     "get": "Download any URL, resumable and verified.",
-    "pip": "pip install with files fetched first; settings of pip.conf for it.",
-    "bundle": "Bundles: made here, verified and installed on an offline machine.",
+    "pip": "Run pip install with files fetched first; configure pip for mirrors.",
+    "bundle": "Make bundles, and verify and install them on an offline machine.",
     "probe": "Print this machine's profile, from which a bundle is made for it.",
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "clean": "Remove unfinished downloads.",

@@ -15,7 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stderr is None or sys.stdout is None:
             _open_missing_streams()
         from resume_dl.cli.outcome import outcome
+        from resume_dl.offline_tools.console import show_unencodable_by_number
 
+        show_unencodable_by_number()
         return outcome(given)
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")  # click may not be loaded yet

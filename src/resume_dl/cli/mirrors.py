@@ -25,7 +25,7 @@ def command() -> None:
     "--mirrors",
     "mirrors_file",
     type=click.Path(path_type=Path),
-    help="Use this mirrors.toml instead of the shipped one and yours.",
+    help="Use this mirrors.toml instead of the built-in one and your own.",
 )
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def list_command(mirrors_file: Path | None, *, as_json: bool) -> int:
@@ -69,4 +69,5 @@ def _coverage(carries: Mapping[str, str]) -> list[str]:
     channels = [origin.removeprefix("conda:") for origin in carries if origin.startswith("conda:")]
     known = [words for origin, words in _PIP.items() if origin in carries]
     other = [origin for origin in carries if not origin.startswith("conda:") and origin not in _PIP]
-    return [f"{who}: {', '.join(what)}" for who, what in (("conda", channels), ("pip", known + other)) if what]
+    kinds = (("conda", channels), ("pip", known + other))
+    return [f"{client}: {', '.join(names)}" for client, names in kinds if names]

@@ -82,7 +82,7 @@ _TRANSFER = (
         "--mirrors",
         "mirrors",
         type=_PATH,
-        help="Use this mirrors.toml instead of the shipped one and yours.",
+        help="Use this mirrors.toml instead of the built-in one and your own.",
         section=WHERE_FROM,
     ),
     option(

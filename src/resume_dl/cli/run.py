@@ -233,7 +233,7 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
 def tell(text: str) -> None:
     """Print a line to stderr; a closed stderr or pipe is no error."""
     try:
-        _echo(presentable(text), err=True)
+        click.echo(presentable(text), err=True)
     except OSError:
         _give_up(sys.stderr)
     except ValueError:
@@ -265,19 +265,11 @@ def _scrubbed(value: Any, *, prose: bool = False) -> Any:
 
 def _write(text: str) -> None:
     try:
-        _echo(text)
+        click.echo(text)
     except OSError as error:
         unsaid = give_up_stdout(error)
         if not reader_has_gone(error):
             raise unsaid from error
-
-
-def _echo(text: str, *, err: bool = False) -> None:
-    """As click's; a letter that the stream's encoding (GBK, ASCII) lacks is shown by its number."""
-    try:
-        click.echo(text, err=err)
-    except UnicodeEncodeError as error:
-        click.echo(text.encode(error.encoding, "backslashreplace").decode(error.encoding), err=err)
 
 
 def _give_up(stream: TextIO) -> None:

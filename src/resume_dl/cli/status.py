@@ -16,7 +16,7 @@ from resume_dl.progress.console import duration_text, presentable
 
 if TYPE_CHECKING:
     from resume_dl.app.leftovers import Leftover
-    from resume_dl.caches.conda.prefetched import Ahead
+    from resume_dl.caches.conda.prefetched import Prefetched
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 
@@ -43,7 +43,7 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
     return guarded("status", call, as_json=as_json)
 
 
-def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *, as_json: bool) -> None:
+def show(name: str, found: Sequence[Leftover], waiting: Sequence[Prefetched] = (), *, as_json: bool) -> None:
     """Print the lists, or JSON; ``waiting``: complete packages that conda has not installed."""
     if as_json:
         rows = [
@@ -69,13 +69,13 @@ def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *,
         return
     for each in found:
         of = "?" if each.size is None else show_bytes(each.size)
-        said = "" if name != "clean" else "kept     " if each.busy else "removed  "
-        sizes = f"{said}{show_bytes(each.done):>9} of {of:>9}"
+        outcome = "" if name != "clean" else "kept     " if each.busy else "removed  "
+        sizes = f"{outcome}{show_bytes(each.done):>9} of {of:>9}"
         if name == "clean":
             busy = "  (in use by another process)" if each.busy else ""
             say(presentable(f"{sizes}  {each.filename + '  ' if each.filename else ''}{each.folder / each.key}{busy}"))
             continue
-        when = "another process works on it" if each.busy else f"{duration_text(each.age)} ago"
+        when = "in use by another process" if each.busy else f"{duration_text(each.age)} ago"
         say(presentable(f"{sizes}  {each.filename or each.key}  ({when})"))
         if each.url:
             say(presentable(f"    from {each.url}"))
@@ -84,8 +84,8 @@ def show(name: str, found: Sequence[Leftover], waiting: Sequence[Ahead] = (), *,
         say("no unfinished downloads")
     if name == "status":
         for line in dict.fromkeys(each.command for each in found if each.command and not each.busy):
-            say(presentable(f"to go on: {line}"))
+            say(presentable(f"to continue: {line}"))
             if "***" in line:
-                say("    (with your own login or token in place of ***)")
+                say("    (replace *** by your own login or token)")
     for package in waiting:
         say(f"fetched ahead, not installed in {package.prefix}: {package.pkgs_dir / package.filename}")

@@ -1,4 +1,4 @@
-"""What a run came to, for people: what came, then what did not; then the sums."""
+"""The result of a run for the user: finished files, then unfinished ones, then totals."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from resume_dl.cli.run import say
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import duration_text
+from resume_dl.shell_commands import command_line
 
 if TYPE_CHECKING:
     from resume_dl.transfer.report import ArtifactResult, RunResult
 
 _LAST = {"planned": 1, "stopped": 2, "failed": 3}
-"""Status -> its place in the list; what came is above, and what needs attention stands where people look last."""
+"""Outcome -> its place in the list: what needs attention comes last, where it stays on the screen."""
 
 
 def say_summary(result: RunResult, *, verbose: bool = False) -> None:
@@ -22,12 +23,12 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
         say(_line(each))
     say(sums(result, "package"))
     say_indexes(result)
-    if result.next_command:
-        say(f"To use exactly these files: {result.next_command}")
+    if result.next_steps:
+        say(f"To use exactly these files: {command_line(result.next_steps)}")
 
 
 def say_indexes(result: RunResult) -> None:
-    """A line for each channel: where its index is from, and why it is believed."""
+    """A line for each channel: where its index is from, and why it is trusted."""
     if result.indexes:
         from resume_dl.model.index_report import index_lines
 
@@ -36,7 +37,7 @@ def say_indexes(result: RunResult) -> None:
 
 
 def say_files(result: RunResult) -> None:
-    """The same for files that were asked for one by one: each is named with its place."""
+    """The summary of ``get``: each file with its path."""
     for each in sorted(result.artifacts, key=lambda each: _LAST.get(each.outcome, 0)):
         where = each.artifact.filename if each.path is None else each.path
         say(f"{each.outcome:<10} {_size(each):>9}  {where}{_safe(each)}")
@@ -56,7 +57,7 @@ def _line(each: ArtifactResult) -> str:
 
 
 def _safe(each: ArtifactResult) -> str:
-    if each.waits:
+    if each.is_still_packed:
         return "  (verified and safe on disk, not unpacked)"
     safe = 0 if each.error is None else each.error.resumable_bytes
     return f"  ({show_bytes(safe)} safe on disk)" if safe else ""

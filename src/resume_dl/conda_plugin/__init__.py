@@ -1,7 +1,7 @@
-"""conda's plugin: what conda is about to download is handed to it instead, verified, from disk or from every mirror.
+"""Entry points of the conda plugin, which supplies verified packages and indexes before conda would download them.
 
-conda imports this module at every command, so it defines hooks and imports nothing else of ours; the work is in the
-modules beside it, and all that depends on conda's version in ``compat``.
+conda imports this module at every command, so it defines the hooks and nothing else; each hook imports its module when
+it is called. What depends on the version of conda is in ``compat``.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from conda.plugins.types import (
 
 @hookimpl
 def conda_pre_solves() -> Iterator[CondaPreSolve]:
-    """Act before conda asks for its channels' indexes."""
+    """Register the action that runs before conda requests channel indexes."""
     yield CondaPreSolve(name="resume-dl", action=_before_solve)
 
 
 @hookimpl
 def conda_post_solves() -> Iterator[CondaPostSolve]:
-    """Act before conda prints its plan, asks, and downloads."""
+    """Register the action that runs before conda prints its plan, prompts and downloads."""
     yield CondaPostSolve(name="resume-dl", action=_after_solve)
 
 
 @hookimpl
 def conda_pre_commands() -> Iterator[CondaPreCommand]:
-    """Act before conda installs packages that are named by their addresses, or reads indexes without a solve."""
-    commands = {"create", "install", "update", "env_update"}  # env create is "create" where it reads such lists
+    """Register the action for commands that install packages by URL or read indexes without a solve."""
+    commands = {"create", "install", "update", "env_update"}  # env create runs as "create" if it supports such lists
     commands |= {"search", "env_create"}
     yield CondaPreCommand(name="resume-dl", action=_before_command, run_for=commands)
 
 
 @hookimpl
 def conda_settings() -> Iterator[CondaSetting]:
-    """What users may set under ``plugins:``; all are texts, so that we report a wrong one and conda goes on."""
+    """Register the settings below ``plugins:``. All are strings, so that an invalid one does not stop conda."""
     text = {
         "resume_dl_prefetch": ("ask, always or never: fetch packages ahead of conda", "ask"),
-        "resume_dl_min_size": ("leave commands that download less than this to conda, as 10MB", "0"),
-        "resume_dl_mirrors": ("a mirrors.toml to use instead of the shipped and your own", ""),
+        "resume_dl_min_size": ("leave commands that download less than this to conda, for example 10MB", "0"),
+        "resume_dl_mirrors": ("a mirrors.toml to use instead of the built-in one and your own", ""),
         "resume_dl_index": ("auto or never: fetch channel indexes ahead of conda", "auto"),
     }
     for name, (description, default) in text.items():
@@ -59,14 +59,14 @@ def conda_settings() -> Iterator[CondaSetting]:
 
 @hookimpl
 def conda_subcommands() -> Iterator[CondaSubcommand]:
-    """``conda resume-dl …`` is the command line: conda hands over all that follows, unread."""
-    summary = "Fetch packages over bad lines: resumable, from every mirror, verified."
+    """Register ``conda resume-dl …``, which passes its arguments on to the command line unparsed."""
+    summary = "Fetch packages over unreliable networks: resumable, from every mirror, verified."
     yield CondaSubcommand(name="resume-dl", summary=summary, action=_command_line)
 
 
 @hookimpl
 def conda_health_checks() -> Iterator[CondaHealthCheck]:
-    """What ``conda doctor`` says of the package caches; no other command asks."""
+    """Register the package cache check of ``conda doctor``."""
     from resume_dl.conda_plugin.doctor import health_check
 
     yield health_check()
@@ -74,18 +74,18 @@ def conda_health_checks() -> Iterator[CondaHealthCheck]:
 
 @hookimpl(optionalhook=True)
 def conda_error_hints(error: Any) -> Iterator[Any]:
-    """What goes on after conda's own error; condas before 26 do not know this hook, and do not ask."""
+    """Suggest how to continue after an error of conda. conda before 26 does not have this hook."""
     from resume_dl.conda_plugin.hints import hints
 
     yield from hints(error)
 
 
 def _before_command(command: str) -> None:
-    """Import the rest only where files or archives are named; an altered local archive alone stops conda."""
+    """Import the implementation only if files or archives are named. Only an altered local archive stops conda."""
     from conda.base.context import context
 
-    with _left_to_conda(CondaError):
-        arguments = context._argparse_args  # noqa: SLF001 - the one place that has them, in all versions
+    with _failures_reported(CondaError):
+        arguments = context._argparse_args  # noqa: SLF001 - the only place that has them in all versions
         if command in {"search", "env_create"}:
             from resume_dl.conda_plugin.solver_indexes import fetch_for_command
 
@@ -99,10 +99,10 @@ def _before_command(command: str) -> None:
 
 
 def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
-    """Import the rest only now; whatever goes wrong, conda asks for its indexes by itself (this is the net)."""
+    """Import the implementation and run it. After any failure conda requests its indexes itself."""
     from conda.base.context import context
 
-    with _left_to_conda():
+    with _failures_reported():
         if context.plugins.resume_dl_index == "never":
             return
         from resume_dl.conda_plugin.solver_indexes import fetch_for_solver
@@ -111,7 +111,7 @@ def _before_solve(specs_to_add: Any, specs_to_remove: Any) -> None:
 
 
 def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tuple[Any, ...]) -> None:
-    """Import the rest only now, and let nothing of ours stop conda but an altered local archive (this is the net)."""
+    """Import the implementation and run it. Only an altered local archive stops conda."""
     del repodata_fn, unlink_precs
     if "resume_dl.conda_plugin.index_hold" in sys.modules:
         from resume_dl.conda_plugin.index_hold import end_hold
@@ -121,10 +121,10 @@ def _after_solve(repodata_fn: str, unlink_precs: tuple[Any, ...], link_precs: tu
         return
     from conda.base.context import context
 
-    with _left_to_conda(CondaError):
-        from resume_dl.conda_plugin.glance import unsettled
+    with _failures_reported(CondaError):
+        from resume_dl.conda_plugin.cache_check import uncached
 
-        if records := unsettled(link_precs, context.pkgs_dirs):
+        if records := uncached(link_precs, context.pkgs_dirs):
             from resume_dl.conda_plugin.post_solve import after_solve
 
             after_solve(records)
@@ -137,14 +137,14 @@ def _command_line(arguments: tuple[str, ...]) -> int:
 
 
 @contextmanager
-def _left_to_conda(*passing: type[Exception]) -> Iterator[None]:
-    """Report an exception in one line, but for those in ``passing``: conda does by itself what is left."""
+def _failures_reported(*passing: type[Exception]) -> Iterator[None]:
+    """Report an exception in one line and let conda continue; types in ``passing`` propagate."""
     try:
         yield
     except passing:
         raise
     except Exception as error:  # noqa: BLE001 - no defect of the plugin may stop conda
-        with suppress(Exception):  # an installation that is broken has not even this
-            from resume_dl.conda_plugin.saying import in_one_line, say_failure
+        with suppress(Exception):  # in a broken installation even this import may fail
+            from resume_dl.conda_plugin.messages import in_one_line, say_failure
 
-            say_failure(f"nothing is fetched ({in_one_line(error)}); conda goes on by itself", error)
+            say_failure(f"nothing was fetched ({in_one_line(error)}); conda continues on its own", error)

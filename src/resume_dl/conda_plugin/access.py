@@ -1,8 +1,8 @@
-"""How conda itself would ask for a package: its login, as conda's own session adds it, and whom it makes private.
+"""The URL and headers with which conda itself would request a package, and whether they contain a login.
 
-The classic solver leaves a channel's login in a record's address; conda-rattler-solver drops it (conda itself then asks
-without, and fails). So it is put back from the channels that conda has read. Everything else conda adds when it sends:
-a token of anaconda-client, a login of netrc, what a plugin says by ``channel_settings`` or for a host.
+The classic solver leaves a channel's login in a record's URL; conda-rattler-solver drops it (conda itself then requests
+without it and fails), so it is restored from the channels that conda has read. conda adds the rest when it sends: the
+token of anaconda-client, the login of netrc, and headers of plugins, by ``channel_settings`` or for a host.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from resume_dl.model.channel import has_credentials
 from resume_dl.model.url import RedactedUrl
 
 _OURS = frozenset({"accept", "accept-encoding", "connection", "host", "if-range", "range"})
-"""What says how bytes come is for our own requests to say."""
+"""Headers that describe the transfer: our own requests set them."""
 _LOGIN = re.compile(r"(?i)auth|cookie|credential|key|password|secret|session|token")
 
 
 def conda_access() -> Callable[[RedactedUrl], Access]:
-    """Access as conda has it, for the channels of the command that runs."""
+    """Return a function that gives a URL the access that conda has in the running command."""
     logins = compat.channels_with_login()
 
     def access(url: RedactedUrl) -> Access:
         given = _with_login(url, logins)
         try:
             sent = compat.session_request(given.reveal())
-        except Exception:  # noqa: BLE001 - a plugin that cannot log in: conda will ask it again, and say what it said
+        except Exception:  # noqa: BLE001 - a plugin cannot log in: conda will call it again and report its error
             return Access(given, private=True)
         headers = {name: value for name, value in sent.headers.items() if name.lower() not in _OURS}
         private = has_credentials(given) or sent.by_handler or any(map(_LOGIN.search, sent.by_plugins))

@@ -1,12 +1,12 @@
-"""All that we touch of conda's inside, for 24.7 to 26.7: what differs between versions may differ here only.
+"""The parts of conda's internals that the plugin uses (24.7 to 26.7), and the differences between its versions.
 
 Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get``, ``reload`` and
 ``insert``, and the two record classes. One private name: ``_package_cache_records``, for caches that cannot be written,
-where ``insert`` would end the command. For logins conda's own session is asked (``get_session``), and, because not
-every solver leaves them in its records, which indexes it has read (``SubdirData._cache_``). Nothing is patched.
+where ``insert`` would end the command. Logins come from conda's session (``get_session``) and, because not every solver
+leaves them in its records, from the indexes that it has read (``SubdirData._cache_``). Nothing is patched.
 
-Two modules hold what is needed before every solve, where this one would be too slow to load: ``solver`` and
-``index_cache``. ``shard_database`` has the private names of conda's database of shards.
+``solver`` and ``index_cache`` hold what is needed before every solve, because this module takes too long to load there.
+``shard_database`` holds the private names of conda's database of shards.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def is_offline() -> bool:
 
 
 def may_ask(records: Iterable[Any]) -> bool:
-    """Whether conda itself will ask about these afterwards, and a user is there who has not answered in advance.
+    """Whether conda itself will prompt about these packages, on a terminal, without an answer given in advance.
 
-    It asks about what it has solved (not about lines of lists and addresses), and never in ``conda env``.
+    It prompts after a solve (not for lists and URLs), and never in ``conda env``.
     """
     said = context.always_yes or context.json or context.download_only
     command = str(dict(context._argparse_args or {}).get("func", ""))  # as in listed_packages
@@ -79,35 +79,35 @@ def plugin_setting(name: str) -> Any:
 
 
 def is_talkative() -> bool:
-    """Whether a user wants to read more than results."""
+    """Whether to print more than results (no ``--quiet``, no ``--json``)."""
     return not (context.quiet or context.json)
 
 
 def is_verbose() -> bool:
-    """Whether a user wants to read details (``conda -v``)."""
+    """Whether to print details (``conda -v``)."""
     return is_talkative() and bool(context.verbosity)
 
 
 def package_caches() -> list[Path]:
-    """Conda's package caches in its order, the absent ones too."""
+    """Conda's package caches in its order, including those that do not exist."""
     return [Path(folder) for folder in context.pkgs_dirs]
 
 
 def is_writable(pkgs_dir: Path) -> bool:
-    """Whether conda would write to this cache; an absent one counts as not."""
+    """Whether conda would write to this cache; False if it does not exist."""
     return PackageCacheData(str(pkgs_dir)).is_writable is True
 
 
 def first_writable() -> Path:
-    """The cache that conda downloads to; it is made where it is absent. Raises a CondaError where there is none."""
+    """The cache that conda downloads to, created if it is missing. Raises CondaError if no cache can be written."""
     return Path(PackageCacheData.first_writable().pkgs_dir)
 
 
 def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
-    """The packages that conda would fetch from a network, and their records by URL (``client_url``).
+    """The packages that conda would download, and their records by ``client_url``.
 
-    Left out are records with another URL than http(s) (conda copies file: ones itself, and s3: and ftp: are beyond us),
-    and with a name that is no plain file name.
+    Records are skipped if their URL is not http(s) (conda copies file: itself; s3: and ftp: are not supported) or their
+    name is not a plain file name.
     """
     found, by_url = [], {}
     for record in records:
@@ -137,16 +137,16 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
 
 
 def in_full(artifact: Artifact, record: Any) -> Artifact:
-    """``artifact`` with what conda's record of it says besides, which takes a while: for what is fetched only."""
+    """``artifact`` with its channel and whole record; slow, so only for what is fetched."""
     if not isinstance(record, PackageRecord):
         return artifact
     return changed(artifact, channel=str(record.channel.name or ""), record=record.dump())
 
 
 def extract_packed(pkgs_dir: Path, extracted: Path) -> None:
-    """Let conda extract an archive that lies in its cache: it does so for all of them when it loads the cache.
+    """Have conda extract an archive that lies in its cache: it extracts all of them when it loads the cache.
 
-    It would load it a moment later anyway. Where it has (``--offline``), it is made to look again.
+    It would load the cache a moment later anyway. If it has already done so (``--offline``), it is made to reload it.
     """
     cache = PackageCacheData(str(pkgs_dir))
     cache.iter_records()
@@ -155,7 +155,7 @@ def extract_packed(pkgs_dir: Path, extracted: Path) -> None:
 
 
 def insert(pkgs_dir: Path, record: Any, index: Mapping[str, Any], *, archive: Path, extracted: Path) -> None:
-    """Tell conda that ``extracted`` is this record's package: on disk where the cache can be written, else in memory.
+    """Register ``extracted`` as this record's package: on disk if the cache is writable, else in memory.
 
     The record is composed as conda composes it after an extraction (``ExtractPackageAction``), less the login.
     """
@@ -167,24 +167,24 @@ def insert(pkgs_dir: Path, record: Any, index: Mapping[str, Any], *, archive: Pa
     if cache.is_writable:
         cache.insert(entry)
     else:
-        cache._package_cache_records[entry] = entry  # the one way for a read-only cache (module docstring)
+        cache._package_cache_records[entry] = entry  # the only way for a read-only cache (module docstring)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One package that a command names by its address; what conda's own record functions ask of a record.
+    """A package that a command names by URL, with the attributes that conda's record functions read.
 
-    What is not known of it (None, or no attribute) conda takes from the archive's own ``info/index.json``.
+    conda takes whatever is None or missing from the archive's ``info/index.json``.
     """
 
     url: str
-    """As conda asks for it: with a login where the user's line has one."""
+    """As conda requests it: with the login, if the user's line has one."""
     md5: str | None = None
     sha256: str | None = None
 
     @property
     def digest(self) -> str | None:
-        """The better one that the line has."""
+        """The stronger digest that the line states; None if it states no digest."""
         return self.sha256 or self.md5
 
     @property
@@ -199,12 +199,12 @@ class Listed:
 
 
 def listed_packages(command: str) -> list[Listed]:
-    """What this command installs without a solve: the lines of ``@EXPLICIT`` files, and addresses as arguments.
+    """The packages that this command installs without a solve: lines of ``@EXPLICIT`` files, and URLs as arguments.
 
-    Nothing where conda itself will refuse them (a line that it cannot read, names mixed with addresses), where it
-    reads no lists (``env update`` before 26), and of files that it would have to download first.
+    Empty if conda itself will refuse them (an invalid line, names mixed with URLs) or does not read lists (``env
+    update`` before 26). Lists that conda would have to download first are skipped.
     """
-    arguments = context._argparse_args  # the one place that has them, in all versions
+    arguments = context._argparse_args  # the only place that has them in all versions
     files = arguments.get("file") or ()
     lines: list[str] = []
     if command != _ENV_UPDATE or find_spec("conda.env.specs.explicit") is not None:
@@ -219,9 +219,9 @@ def listed_packages(command: str) -> list[Listed]:
 
 
 def remember_with_login(listed: Listed) -> None:
-    """Let conda find a package of its caches by an address with a login: in memory, nothing of it is written.
+    """Let conda find a cached package by a URL with a login; kept in memory, the login is not written.
 
-    conda compares the address of a line, login included, with that of an entry.
+    conda compares the URL of a line, including the login, with that of an entry.
     """
     plain = without_credentials(listed.url)
     for pkgs_dir in package_caches():
@@ -232,22 +232,22 @@ def remember_with_login(listed: Listed) -> None:
 
 
 def local_path(url: str) -> Path:
-    """Where an archive with a file: address lies."""
+    """The path that a file: URL names."""
     return Path(url_to_path(url))
 
 
 def _lines(file: Path) -> list[str]:
-    """A list's lines as conda counts them; nothing for a file that cannot be read: conda reports it itself.
+    """A list's lines as conda counts them; empty if the file cannot be read, which conda reports itself.
 
-    A pipe gives its lines once (``<(...)``, ``/dev/stdin``), and they are conda's: only a regular file is opened. Under
-    ``/dev/fd`` some systems show one too, but who opens it there moves the place where conda will begin to read.
+    Only a regular file is opened: a pipe (``<(...)``, ``/dev/stdin``) can be read once, and conda needs to read it. A
+    regular file below ``/dev/fd`` is skipped too: to open it would move the offset at which conda starts to read.
     """
     try:
         file = file.resolve(strict=True)
         if not file.is_file() or file.parent == Path("/dev/fd"):
             return []
         lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
-    except (OSError, ValueError, RuntimeError):  # the last one for a circle of links, before Python 3.13
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of symbolic links, before Python 3.13
         return []
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -257,7 +257,7 @@ def _is_address(text: str) -> bool:
 
 
 def _listed(lines: Iterable[str]) -> list[Listed]:
-    """Each line as conda's ``misc.explicit`` takes it apart; raises ValueError where it would refuse one."""
+    """Parse each line as conda's ``misc.explicit`` does. Raises ValueError for a line that conda would refuse."""
     found = []
     for line in lines:
         parts = _pattern().match(line if is_url(line) else path_to_url(expand(line)))
@@ -270,14 +270,14 @@ def _listed(lines: Iterable[str]) -> list[Listed]:
 
 
 def _pattern() -> re.Pattern[str]:
-    """A line's pattern as conda has it, with the groups url_p, fn, md5 and (newer ones) sha256."""
-    make = getattr(misc, "_get_url_pattern", None)  # since 26; the constant is going away there
+    """Conda's pattern for a line, with the groups url_p, fn, md5 and (newer versions) sha256."""
+    make = getattr(misc, "_get_url_pattern", None)  # since 26, where the constant is deprecated
     pattern: re.Pattern[str] = make() if make is not None else misc.url_pat
     return pattern
 
 
 def channels_with_login() -> dict[str, str]:
-    """Address without the login -> with it, of every channel's platform folder that conda has read an index of."""
+    """URL without the login -> URL with it, of every channel subdir whose index conda has read."""
     read = (key[0] for key in getattr(SubdirData, "_cache_", {}) if isinstance(key, tuple) and key[0])
     named = (url for channel in context.channels for url in Channel(channel).urls(with_credentials=True))
     found = ((without_credentials(url), url) for url in (*named, *read))
@@ -286,20 +286,20 @@ def channels_with_login() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """How conda's own session asks for an address, before it is sent."""
+    """A request as conda's own session prepares it."""
 
     url: str = field(repr=False)
-    """With the token that conda adds, if any."""
+    """Includes the token that conda adds, if any."""
     headers: Mapping[str, str] = field(repr=False)
-    """Those that not every client sends."""
+    """Headers beyond the session's defaults."""
     by_handler: bool
-    """Whether condarc's ``channel_settings`` gives this channel to a plugin that logs in."""
+    """Whether condarc's ``channel_settings`` assigns this channel to an authentication plugin."""
     by_plugins: tuple[str, ...]
     """Names of the headers that plugins add for this host (since 25)."""
 
 
 def session_request(url: str) -> SessionRequest:
-    """What conda would send for ``url``; plugins are asked, and may raise anything."""
+    """Prepare the request that conda would send for ``url``. conda's plugins are called and may raise anything."""
     from conda.gateways.connection.session import CondaHttpAuth, get_session
     from requests import Request
 

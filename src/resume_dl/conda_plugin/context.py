@@ -1,4 +1,4 @@
-"""conda's settings as values, from its ``context``, in process: no child conda is asked."""
+"""conda's settings, read from its ``context`` in this process instead of from a child process."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from conda.base.context import context
 from conda.models.channel import Channel
 
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.conda_answer import parse_answer
 from resume_dl.settings.conda_find import CondaCommand
 
 
 def conda_settings() -> CondaSettings:
-    """What ``conda config --show --json`` of this conda would say, with the options of the command that runs."""
+    """The settings that ``conda config --show --json`` would print, with the options of the running command."""
     return parse_answer(_Answer(), CondaCommand(Path(sys.executable), module_arguments("conda")))
 
 
 class _Answer(Mapping[str, Any]):
-    """``context``'s settings in the form of conda's JSON; what an older conda does not know is not there."""
+    """``context``'s settings in the form of conda's JSON; settings that an older conda lacks are missing."""
 
     def __getitem__(self, name: str) -> Any:
         try:

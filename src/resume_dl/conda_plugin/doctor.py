@@ -1,7 +1,8 @@
-"""``conda doctor``: what is damaged or unfinished in conda's package caches."""
+"""The check of ``conda doctor`` for damaged packages and unfinished downloads in conda's package caches."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from conda.plugins.types import CondaHealthCheck
@@ -9,29 +10,30 @@ from conda.plugins.types import CondaHealthCheck
 from resume_dl.app.health import Finding, Health, Trouble, examine
 from resume_dl.conda_plugin import compat
 from resume_dl.model.units import show_bytes
-from resume_dl.progress.console import presentable
+from resume_dl.progress.console import Console
 
 OK_MARK, X_MARK = "\N{WHITE HEAVY CHECK MARK}", "\N{CROSS MARK}"
-"""Those of conda's own checks."""
+"""The marks that conda's own checks print."""
 _WHAT = {
-    Trouble.DAMAGED: "files of it are missing or have another size",
-    Trouble.HALF_EXTRACTED: "half extracted",
+    Trouble.DAMAGED: "some of its files are missing or have the wrong size",
+    Trouble.HALF_EXTRACTED: "partly extracted",
 }
 
 
 def health_check() -> CondaHealthCheck:
-    """The check as this conda takes it: 24 and 25 know a name and an action only."""
+    """Make the check with the fields that this conda supports: 24 and 25 have a name and an action only."""
     known = getattr(CondaHealthCheck, "__dataclass_fields__", {})
     more = {"summary": "Detect damaged packages and unfinished downloads in the package caches"}
     return CondaHealthCheck(name="package-cache", action=report, **(more if "summary" in known else {}))
 
 
 def report(prefix: str, verbose: bool) -> None:  # noqa: FBT001 - conda calls it so
-    """Print what is found, to stdout as conda's checks do; with ``verbose`` every archive is read and hashed."""
+    """Print the findings to stdout, as conda's checks do; with ``verbose`` every archive is read and hashed."""
     del prefix
     health = examine(compat.package_caches(), hashing=verbose)
+    console = Console(sys.stdout)
     for line in (*describe(health, verbose=verbose), ""):
-        print(presentable(line))  # noqa: T201 - as conda's own checks do
+        console.line(line)
 
 
 def describe(health: Health, *, verbose: bool) -> list[str]:
@@ -47,8 +49,8 @@ def describe(health: Health, *, verbose: bool) -> list[str]:
         "",
         *(f"  {each.path}: {_what(each)}" for each in health.damage),
         "",
-        "  Remove what is named here, an archive together with the folder of its name: conda fetches it again",
-        "  where it is needed. Environments that were made from it may be damaged too.",
+        "  Remove what is named here, an archive together with the folder of the same name: conda downloads it",
+        "  again when it is needed. Environments that were created from it may be damaged too.",
         *_unfinished(health.unfinished, verbose=verbose),
     ]
 
@@ -65,11 +67,11 @@ def _unfinished(found: Sequence[Finding], *, verbose: bool) -> list[str]:
     if not found:
         return []
     kept = show_bytes(sum(_bytes(each) for each in found))
-    lines = ["", f"  {_count(len(found), 'unfinished download')}, {kept}; the same command goes on from there."]
+    lines = ["", f"  {_count(len(found), 'unfinished download')}, {kept}; run the same command again to continue."]
     if any(each.trouble is Trouble.PARTIAL for each in found):
-        lines.append("  What ends in .partial is conda's own, and may be removed while no conda runs.")
+        lines.append("  Files that end in .partial are conda's own; remove them only while conda is not running.")
     if any(each.trouble is not Trouble.PARTIAL for each in found):
-        lines.append("  `conda resume-dl status` lists those of resume-dl, `conda resume-dl clean` removes them.")
+        lines.append("  `conda resume-dl status` lists downloads of resume-dl, `conda resume-dl clean` removes them.")
     if verbose:
         lines += [f"  {show_bytes(_bytes(each)):>9}  {each.path}{_busy(each)}" for each in found]
     return lines
@@ -80,7 +82,7 @@ def _bytes(found: Finding) -> int:
 
 
 def _busy(found: Finding) -> str:
-    return "  (another process works on it)" if found.busy else ""
+    return "  (in use by another process)" if found.busy else ""
 
 
 def _count(number: int, what: str) -> str:

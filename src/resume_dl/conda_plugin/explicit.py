@@ -1,12 +1,12 @@
-"""The pre-command action: what conda installs without a solve is verified and in its cache before conda looks.
+"""The pre-command action: put packages that conda installs without a solve into its cache, verified, beforehand.
 
-These are the lines of ``@EXPLICIT`` lists, and addresses on the command line. conda takes such a package without a
-download where its cache has an extracted entry of that very address, and of the line's digest if it has one (measured
-with 24.7 and 26.7; a complete ``.partial`` is never taken here). A line without a digest gets that of its channel's
-index; where there is none, it is left to conda. Local archives are compared with what the line or the index says:
-conda compares nothing there.
+These are the lines of ``@EXPLICIT`` lists and URLs on the command line. conda uses such a package without a download if
+its cache has an extracted entry of the same URL, and of the line's digest if it states one (measured with 24.7 and
+26.7; a complete ``.partial`` is never used here). A line without a digest takes that of its channel's index; if the
+index has no digest either, the line is left to conda. Local archives are compared with the line or the index, because
+conda compares them with nothing.
 
-KeyboardInterrupt passes, and LocalArchiveMismatchError; nothing else of ours stops conda.
+Only KeyboardInterrupt and LocalArchiveMismatchError reach conda.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from resume_dl.caches.conda.lookup import Entry, State, stem
 from resume_dl.caches.conda.record import RECORD, client_url, read_info
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.compat import Listed
+from resume_dl.conda_plugin.messages import in_one_line, say
 from resume_dl.conda_plugin.preferences import NEVER, read_preferences
-from resume_dl.conda_plugin.saying import in_one_line, say
 from resume_dl.errors import InvalidSpecError, ResumeDLError
 from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.explicit import parse_line
@@ -31,7 +31,7 @@ from resume_dl.resolve.repodata import find_record
 
 
 def before_command(command: str) -> None:
-    """Bring what ``command`` will install without a solve. Raises LocalArchiveMismatchError."""
+    """Supply what ``command`` will install without a solve. Raises LocalArchiveMismatchError."""
     if compat.is_dry_run():
         return
     listed = compat.listed_packages(command)
@@ -41,11 +41,11 @@ def before_command(command: str) -> None:
     try:
         _supply(listed)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and downloads by itself
-        say(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself")
+        say(f"nothing was fetched ahead of conda ({in_one_line(error)}); conda continues on its own")
 
 
 def _check_local(listed: Sequence[Listed]) -> None:
-    """Compare local archives with their line's digest, else with what the index beside them says."""
+    """Compare local archives with their line's digest, else with the index in their folder."""
     if not listed:
         return
     from resume_dl.conda_plugin.local_channels import check_local
@@ -55,7 +55,7 @@ def _check_local(listed: Sequence[Listed]) -> None:
 
 
 def _indexed(listed: Listed) -> dict[str, Any] | None:
-    """What the index in the archive's own folder says of it."""
+    """The record of an archive in the index of its own folder; None if there is no such record."""
     index = compat.local_path(listed.url).parent / "repodata.json"
     try:
         record = find_record(index, listed.fn) if index.is_file() else None
@@ -65,7 +65,7 @@ def _indexed(listed: Listed) -> dict[str, Any] | None:
 
 
 def _supply(listed: Sequence[Listed]) -> None:
-    """Hand over and fetch what conda will not find by itself."""
+    """Hand over or fetch what conda's caches lack."""
     from resume_dl.conda_plugin.post_solve import supply
 
     artifacts, by_url = _artifacts(listed)
@@ -78,9 +78,9 @@ def _supply(listed: Sequence[Listed]) -> None:
 
 
 def _artifacts(listed: Sequence[Listed]) -> tuple[list[Artifact], dict[str, Listed]]:
-    """The packages that conda would fetch from a network, and their lines by ``client_url``.
+    """The packages that conda would download, and their lines by ``client_url``.
 
-    Left to conda is what goes by a name that is written otherwise in its address, and the second of two of one name.
+    Left to conda: a file whose name is percent-encoded in its URL, and the second of two files of the same name.
     """
     found: dict[str, Artifact] = {}
     by_url: dict[str, Listed] = {}
@@ -97,7 +97,7 @@ def _artifacts(listed: Sequence[Listed]) -> tuple[list[Artifact], dict[str, List
 
 
 def _is_known(artifact: Artifact, caches: Sequence[Path]) -> bool:
-    """Whether conda will take an entry for a line without a digest, which names nothing but an address."""
+    """Whether conda will use a cached entry for a line that states a URL only."""
     if artifact.digest is not None:
         return False
     for cache in caches:
@@ -109,26 +109,28 @@ def _is_known(artifact: Artifact, caches: Sequence[Path]) -> bool:
 
 
 def _with_digests(artifacts: Sequence[Artifact]) -> Sequence[Artifact]:
-    """Those without a digest with the one in their channel's index, where it can be had."""
+    """Add the digests of the channel's index to the artifacts that have no digest, as far as it can be read."""
     if all(artifact.digest is not None for artifact in artifacts):
         return artifacts
     from resume_dl.cli.run import Stop
-    from resume_dl.conda_plugin.ahead import load_ours
+    from resume_dl.conda_plugin.missing_packages import load_plugin_setup
     from resume_dl.progress.choose import choose
     from resume_dl.resolution.explicit_addresses import look_up
 
-    wishes = read_preferences()
-    offline = compat.is_offline() or wishes.prefetch == NEVER
+    preferences = read_preferences()
+    offline = compat.is_offline() or preferences.prefetch == NEVER
     stop = Stop()
-    reporter = choose(None, sys.stderr, quiet=True)  # an index that is not had is nothing that conda's user asked for
+    reporter = choose(None, sys.stderr, quiet=True)  # conda's user did not ask for an index
     try:
         with stop.listening():
-            return look_up(artifacts, load_ours(wishes), reporter, offline=offline, cancelled=stop.cancelled)
+            return look_up(
+                artifacts, load_plugin_setup(preferences), reporter, offline=offline, cancelled=stop.cancelled
+            )
     except ResumeDLError as error:
         if not stop.number:
-            say(f"no index was read ({in_one_line(error)}); conda goes on by itself")
+            say(f"no index was read ({in_one_line(error)}); conda continues on its own")
         return artifacts
     finally:
         reporter.close()
         if stop.number:
-            signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
+            signal.raise_signal(stop.number)  # conda ends as if we had not caught the signal

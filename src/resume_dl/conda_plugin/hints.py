@@ -1,12 +1,11 @@
-"""What conda tells below its own words when a package could not be downloaded: the one command that goes on.
+"""The hint below conda's error when a package could not be downloaded: the command to continue with.
 
-conda asks for hints (``conda_error_hints``, since 26) where it shows an error of its own. A body that broke off ends in
-an exception of ``requests``, for which it calls no plugin.
+conda calls ``conda_error_hints`` (since 26) for its own errors only. A response that breaks off ends in an exception of
+``requests``, for which it calls no plugin.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,14 +20,15 @@ from resume_dl.conda_plugin.preferences import NEVER, PREFETCH
 from resume_dl.model.units import show_bytes
 from resume_dl.model.url import redact
 from resume_dl.progress.console import presentable
+from resume_dl.shell_commands import Step, command_line
 
 CODE = "resume_dl_continue"
 _MAY_PASS = {408, 429}
-"""Answers of the 4xx kind after which the same request may succeed."""
+"""Client errors (4xx) after which the same request may succeed."""
 
 
 def hints(error: Any) -> Iterator[CondaErrorHint]:
-    """At most one, and only for an archive: other files are not ours to bring."""
+    """Yield one hint if the error concerns a package archive."""
     if isinstance(error, (CondaHTTPError, ChecksumMismatchError)):
         details = error.dump_map()
         url = str(details.get("url") or "").partition("#")[0]
@@ -42,29 +42,30 @@ def hints(error: Any) -> Iterator[CondaErrorHint]:
 def _same_command() -> str:
     kept = sum(each.actual for each in unfinished(compat.package_caches()) if isinstance(each.actual, int))
     safe = f"{show_bytes(kept)} of unfinished downloads are safe on disk, and " if kept else ""
-    return f"Run the same command again: {safe}resume-dl asks every mirror for the rest."
+    return f"Run the same command again: {safe}resume-dl fetches the rest from every mirror."
 
 
 def _instead(command: str) -> str:
     return (
-        f"Run `{command}`: it asks every mirror, believes only what the newest index says, and puts the package into "
-        "conda's cache; the same conda command then finds it there."
+        f"Run `{command}`: it fetches the package from every mirror, verifies it against the newest index and puts it "
+        "into conda's cache. Then run the same conda command again."
     )
 
 
 def _fetch(url: str) -> str | None:
-    """The command that brings this package; None for what is no package. Shows no login."""
+    """The command that fetches this package, without a login; None if the URL does not name a package."""
     filename = url.rpartition("/")[2]
     try:
         name, version, build = stem(filename).rsplit("-", 2)
     except ValueError:
         return None
     channel = redact(str(Channel(url).canonical_name))
-    return shlex.join(["conda", "resume-dl", "fetch", "--no-deps", "-c", channel, f"{name}={version}={build}"])
+    words = ("conda", "resume-dl", "fetch", "--no-deps", "-c", channel, f"{name}={version}={build}")
+    return command_line([Step(words)])
 
 
 def _may_pass(error: Any, details: Mapping[str, Any]) -> bool:
-    """Whether trying again may help: not where the bytes were wrong, nor after a refusal."""
+    """Whether a retry may help: not after wrong bytes or a refusal."""
     if isinstance(error, ChecksumMismatchError):
         return False
     status = details.get("status_code")
@@ -72,7 +73,7 @@ def _may_pass(error: Any, details: Mapping[str, Any]) -> bool:
 
 
 def _is_switched_off() -> bool:
-    """Whether the user wants nothing fetched ahead: then the same command asks the same server again."""
+    """Whether the plugin fetches nothing, so that the same command would only ask the same server again."""
     try:
         return str(compat.plugin_setting(PREFETCH)).strip().lower() == NEVER
     except ValueError:

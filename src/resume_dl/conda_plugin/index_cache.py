@@ -1,8 +1,8 @@
-"""One index in conda's own index cache: what conda would ask for, and how an answer gets in.
+"""One channel index in conda's own index cache: what conda would request, and how an answer is stored.
 
-All of it by conda's own ``SubdirData``, ``RepodataFetch`` and ``RepodataCache`` (24.7 to 26.7). conda's lock is held
-while its files are renamed and never while bytes come. A validator is stored only for the form that this conda will
-ask for next, because conda keeps one for all of them.
+Uses conda's ``SubdirData``, ``RepodataFetch`` and ``RepodataCache`` (24.7 to 26.7). conda's lock is held while its
+files are renamed, never during a download. A validator is stored only for the form that this conda will request next,
+because conda keeps one validator for all forms.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from conda.core.subdir_data import SubdirData
 from conda.gateways.repodata import CACHE_CONTROL_KEY, ETAG_KEY, LAST_MODIFIED_KEY, URL_KEY
 from conda.models.channel import Channel
 
-from resume_dl.conda_plugin.index_hold import is_brought, load_state, note_brought, set_aside
+from resume_dl.conda_plugin.index_hold import is_stored, load_state, note_stored, preserve
 
-if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
+if TYPE_CHECKING:  # no other module of ours is loaded if every index is fresh
     from resume_dl.model.http import CacheHeaders
     from resume_dl.model.url import RedactedUrl
 
@@ -33,9 +33,9 @@ _CHUNK = 1 << 20
 
 
 class CondaIndex:
-    """``indexes.client_channels.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login in it.
+    """``indexes.client_channels.ClientIndex`` for conda; ``url`` is ``<channel>/<subdir>`` with conda's login.
 
-    ``sharded``: whether the solver asks for an index of shards before it asks for the whole index.
+    ``sharded``: whether the solver requests the shard index before the whole index.
     """
 
     def __init__(self, url: str, repodata_fn: str, *, sharded: bool = False, lacks_shards: bool = False) -> None:
@@ -49,7 +49,7 @@ class CondaIndex:
 
     @property
     def channel(self) -> str:
-        """The channel's name, for people."""
+        """The channel's name, for display."""
         from resume_dl.model.url import redact
 
         return redact(str(self._data.channel.canonical_name))
@@ -66,18 +66,18 @@ class CondaIndex:
 
     @property
     def base(self) -> RedactedUrl:
-        """Where conda asks for the files of this index, login included."""
+        """The URL below which conda requests the files of this index, including the login."""
         from resume_dl.model.url import RedactedUrl
 
         return RedactedUrl(self._fetch.url_w_credentials)
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """Identifies the index."""
         return self._url, self._fn
 
     def is_fresh(self) -> bool:
-        """Whether conda will ask for nothing: as conda itself decides it, or because it has read the index already."""
+        """Whether conda will send no request, by its own rule or because it has already read the index."""
         if getattr(self._data, "_loaded", False) and not self._sharded:
             return True
         cache = self._fetch.repo_cache
@@ -87,7 +87,7 @@ class CondaIndex:
         state = cache.load_state()
         if cache.cache_path_json.exists():
             return not cache.stale()
-        # A channel without current_repodata.json: conda asks for it each time, is refused, and takes the whole index.
+        # If a channel has no current_repodata.json, conda requests it each time, gets a 404 and uses the whole index.
         other = self._whole() if self._fn != REPODATA_FN and not state else None
         return other is not None and other.is_cached() and other.is_fresh()
 
@@ -100,52 +100,51 @@ class CondaIndex:
         cache = self._fetch.repo_cache
         self._load(cache)
         path = cache.cache_path_shards if self._wants_shards() else cache.cache_path_json
-        said = (
-            cache.state.etag or cache.state.mod or cache.state.cache_control
-        )  # else it may be a mirror's, for a while
-        settled = bool(said and path.exists() and cache.state.get("refresh_ns", 0) > self._began)
+        # without these it may be a temporary copy from a mirror
+        from_server = cache.state.etag or cache.state.mod or cache.state.cache_control
+        settled = bool(from_server and path.exists() and cache.state.get("refresh_ns", 0) > self._began)
         if settled:
-            note_brought(cache, sharded=self._sharded)
+            note_stored(cache, sharded=self._sharded)
         return settled
 
     def has_shards(self) -> bool:
-        """Whether conda has a shard index that it reads or asks for anew."""
+        """Whether conda has a shard index, which it will read or refresh."""
         return self._wants_shards() and bool(self._fetch.repo_cache.cache_path_shards.exists())
 
     def shard_index(self) -> bytes | None:
-        """The shard index that conda will read without a request: one that is fresh, or that was just brought.
+        """The shard index that conda will read without a request, because it is fresh or was just fetched.
 
-        It counts as fresh until the solve has read it, as one that was brought: its shards may take a while.
+        It then counts as fresh until the solve has read it, because its shards may take a while.
         """
         from resume_dl import fs
         from resume_dl.indexes.shards.index import LARGEST_INDEX
 
         cache = self._fetch.repo_cache
-        self._load(cache)  # conda makes a new one each time
-        if not self.has_shards() or (cache.stale() and not is_brought(cache)):
+        self._load(cache)  # conda makes a new cache object each time
+        if not self.has_shards() or (cache.stale() and not is_stored(cache)):
             return None
         try:
             data = fs.read_regular(cache.cache_path_shards, LARGEST_INDEX)
         except OSError:
             return None
-        note_brought(cache, sharded=True)
+        note_stored(cache, sharded=True)
         return data
 
     def forms(self) -> Sequence[str]:
-        """The files that conda will try, in its order; none where it asks in a way that is not known here."""
+        """The files that conda will try, in its order; empty if its repodata interface is not known here."""
         if self._wants_shards():
             return (SHARDS_FN,)
         interface = self._fetch.repo_interface_cls.__name__
         if interface == "CondaRepoInterface":
             return (self._fn,)
         if interface != "ZstdRepoInterface":
-            return ()  # JLAP, which only conda can apply
+            return ()  # JLAP: only conda can apply its patches
         if self._fetch.repo_cache.load_state().should_check_format(_ZST):
             return (f"{self._fn}.zst", self._fn)
         return (self._fn,)
 
     def validator(self) -> str | None:
-        """Of the cached copy; None where there is no copy, or one without a validator."""
+        """The validator of the cached copy; None if there is no copy or it has no validator."""
         cache = self._fetch.repo_cache
         if self._wants_shards():
             self._load(cache)
@@ -158,7 +157,7 @@ class CondaIndex:
         return str(cache.state.etag or cache.state.mod) or None
 
     def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
-        """Put ``path``, a file as it was served, into the cache. Raises IntegrityError, OSError and CondaError."""
+        """Store ``path``, a file as it was served, in the cache. Raises IntegrityError, OSError and CondaError."""
         from resume_dl.resolve.repodata import LARGEST, unpack_zst
         from resume_dl.store.platform import sync_file
 
@@ -171,11 +170,11 @@ class CondaIndex:
             self._describe(state, said)
             try:
                 shutil.copyfile(path, temporary)
-                sync_file(temporary)  # conda's own save() does not, and no check of conda's finds a torn one
+                sync_file(temporary)  # conda's own save() does not sync, and conda would not detect a torn file
                 cache.replace(temporary, cache.cache_path_shards)
             finally:
                 temporary.unlink(missing_ok=True)
-            note_brought(cache, sharded=True)
+            note_stored(cache, sharded=True)
             return
         try:
             if form.endswith(".zst"):
@@ -190,19 +189,19 @@ class CondaIndex:
             cache.replace(temporary)
         finally:
             temporary.unlink(missing_ok=True)
-        note_brought(cache, sharded=self._sharded)
+        note_stored(cache, sharded=self._sharded)
 
     def take_from_mirrors(self, path: Path) -> None:
-        """Put ``path``, an index that is not this server's own, into the cache for this command. Raises as ``take``.
+        """Store ``path``, an index from mirrors, in the cache for this command only. Raises as ``take`` does.
 
-        It gets no validator, so conda asks its server for the whole the next time, and ``index_hold`` puts back what
-        was there before. A solver that reads shards takes it as it takes any whole index.
+        It has no validator, so conda requests the whole file from its server the next time; ``index_hold`` restores
+        the previous copy. A solver that reads shards uses it like any whole index.
         """
         from resume_dl.store.platform import sync_file
 
         cache = self._fetch.repo_cache
         self._load(cache)
-        before = set_aside(cache)
+        before = preserve(cache)
         temporary = _temporary(cache)
         try:
             shutil.copyfile(path, temporary)
@@ -215,32 +214,32 @@ class CondaIndex:
             cache.replace(temporary)
         finally:
             temporary.unlink(missing_ok=True)
-        note_brought(cache, sharded=self._sharded, before=before)
+        note_stored(cache, sharded=self._sharded, before=before)
 
     def keep(self) -> None:
-        """Note that the server calls the cached copy unchanged."""
+        """Record that the server reports the cached copy as unchanged."""
         cache = self._fetch.repo_cache
         if self._wants_shards():
             self._load(cache)
             cache.refresh()
-            note_brought(cache, sharded=True)
+            note_stored(cache, sharded=True)
             return
         state = cache.load_state()
         digests = _content_digests(cache.cache_path_json) if _nominal_key() not in state else {}
         state.update(digests)
         self._note_formats(state)
         cache.refresh()
-        note_brought(cache, sharded=self._sharded)
+        note_stored(cache, sharded=self._sharded)
 
     def lacks(self, form: str) -> None:
-        """Note a form that the server refuses; it is written with the form that the server has."""
+        """Note a form that the server lacks; the note is written together with a form that it has."""
         if form == SHARDS_FN:
             self._refused[_SHARDS] = True
         elif form.endswith(".zst"):
             self._refused[_ZST] = True
 
     def instead(self) -> CondaIndex | None:
-        """What conda asks for next where each form was refused."""
+        """The index that conda requests next if the server lacks every form of this one."""
         other = self._whole() if self._refused[_SHARDS] or self._fn != REPODATA_FN else None
         return None if other is None or other.is_fresh() else other
 
@@ -258,7 +257,7 @@ class CondaIndex:
         load_state(cache, sharded=self._sharded)
 
     def _describe(self, state: Any, said: CacheHeaders | None) -> None:
-        """What conda itself notes of an answer, less the login in its address; None: its server has said nothing."""
+        """Set what conda notes of an answer, with a URL without a login; None if its server has not answered."""
         state.pop("jlap", None)
         state[URL_KEY] = self._fetch.url_w_subdir
         state[ETAG_KEY] = "" if said is None else said.etag
@@ -275,13 +274,13 @@ class CondaIndex:
 
 
 def _temporary(cache: Any) -> Path:
-    """Beside the target, for conda's rename; to be opened plainly, for other users' umask."""
+    """A path beside the target, for conda's rename. The file gets the mode that the umask gives, for shared caches."""
     temporary: Path = cache.cache_dir / f"{cache.name}.{os.urandom(4).hex()}.tmp"
     return temporary
 
 
 def _check_object(path: Path, form: str) -> None:
-    """Refuse what cannot be a JSON object: conda would keep it, and fail on it until its cache is cleaned."""
+    """Refuse what is not a JSON object: conda would store it and fail on it until its cache is cleaned."""
     with path.open("rb") as file:
         first = file.read(1024).lstrip()[:1]
         size = file.seek(0, os.SEEK_END)
@@ -294,7 +293,7 @@ def _check_object(path: Path, form: str) -> None:
 
 
 def _nominal_key() -> str:
-    """The name by which conda notes the digest of the JSON; empty where this conda keeps none (26)."""
+    """The key of the JSON's digest in conda's state; empty if this conda keeps no digest (26)."""
     try:
         from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH
     except ImportError:
@@ -303,7 +302,7 @@ def _nominal_key() -> str:
 
 
 def _content_digests(path: Path) -> dict[str, str]:
-    """What conda before 26 wants of a JSON beside its ETag, or it asks without the ETag (BLAKE2b, 32 bytes)."""
+    """The digests (BLAKE2b, 32 bytes) without which conda before 26 would not send the ETag of a JSON."""
     if not _nominal_key():
         return {}
     from conda.gateways.repodata.jlap.fetch import NOMINAL_HASH, ON_DISK_HASH

@@ -1,8 +1,8 @@
-"""How long conda takes what was brought into its index cache for fresh, and what its cache is like afterwards.
+"""Keep indexes that we stored in conda's cache fresh until conda has read them, then restore their true age.
 
-The server has been asked a moment ago; a conda that asks once more gets a 304 at best, the whole body from a server
-that knows no conditional requests, and nothing from one that cannot be reached. So each index counts as fresh until
-the solve has read it. Then one that mirrors gave (docs/indexes.md) is stale, or what was there before is put back.
+We have just asked the server. A second request by conda would get a 304 at best, the whole body from a server without
+conditional requests, and an error from one that cannot be reached. So each index counts as fresh until the solve has
+read it. Then an index from mirrors (docs/indexes.md) becomes stale, or is replaced by conda's previous copy.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from typing import Any
 from resume_dl import fs
 
 HELD = 60.0
-"""Seconds that may pass from the end of our downloads until conda has read the indexes."""
+"""Seconds within which conda is expected to read the indexes after our downloads have ended."""
 SHARDS_KEY = "has_shards"
-"""conda's note of whether the server has an index of shards."""
+"""conda's note of whether the server has a shard index."""
 _STALE = 1
-"""Nanoseconds since 1970; conda takes 0 for now."""
+"""Nanoseconds since 1970; 0 would mean now to conda."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What an index from mirrors has replaced: conda's notes, and conda's copy, which lies at ``aside``.
+    """What an index from mirrors replaced: conda's state, and conda's copy, which is kept at ``replaced``.
 
-    Without a copy (None) the notes are of the index of shards; without notes there was nothing to put back.
+    If ``replaced`` is None, the state describes the shard index; if the state is empty, there is nothing to restore.
     """
 
     state: Mapping[str, Any]
-    aside: Path | None
+    replaced: Path | None
 
 
 NOTHING_BEFORE = Before({}, None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Brought:
+class _Stored:
     cache: Any
     sharded: bool
     before: Before | None
@@ -50,59 +50,59 @@ class _Brought:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """An index that counts as fresh ``until`` (ns since 1970); it was ``refreshed`` then."""
+    """An index that counts as fresh ``until`` a time (ns since 1970); it was last ``refreshed`` at another."""
 
-    brought: _Brought
+    stored: _Stored
     until: int
     refreshed: int
 
 
 @dataclass(slots=True)
 class _Process:
-    """What this conda was brought, and what of it is held."""
+    """The indexes that were stored in this process, and those that are held."""
 
-    brought: list[_Brought] = field(default_factory=list)
+    stored: list[_Stored] = field(default_factory=list)
     held: list[_Held] = field(default_factory=list)
 
 
 _here = _Process()
 
 
-def note_brought(cache: Any, *, sharded: bool, before: Before | None = None) -> None:
-    """Have ``hold_brought`` hold an index; ``before`` for one that mirrors gave."""
-    _here.brought.append(_Brought(cache, sharded, before))
+def note_stored(cache: Any, *, sharded: bool, before: Before | None = None) -> None:
+    """Have ``hold_stored`` hold an index; ``before`` if it came from mirrors."""
+    _here.stored.append(_Stored(cache, sharded, before))
 
 
-def is_brought(cache: Any) -> bool:
-    """Whether ``hold_brought`` will hold this index, or holds it."""
+def is_stored(cache: Any) -> bool:
+    """Whether ``hold_stored`` will hold this index, or holds it."""
     own = cache.cache_path_state
-    return any(each.cache.cache_path_state == own for each in (*_here.brought, *(one.brought for one in _here.held)))
+    return any(each.cache.cache_path_state == own for each in (*_here.stored, *(one.stored for one in _here.held)))
 
 
-def set_aside(cache: Any) -> Before:
-    """Keep conda's copy from being lost; ``cache.state`` has been read. Raises no OSError."""
+def preserve(cache: Any) -> Before:
+    """Keep conda's copy and state for ``end_hold`` to restore; ``cache.state`` has been read. Raises no OSError."""
     state = cache.state
     if not (state.etag or state.mod or state.cache_control):
-        return NOTHING_BEFORE  # no copy, one that would be asked for whole anyway, or one that mirrors gave
+        return NOTHING_BEFORE  # no copy, one that conda would download whole anyway, or one from mirrors
     copy: Path = cache.cache_path_json
-    aside = copy.with_suffix(".aside")  # one name: after a kill the next one takes its place
+    replaced = copy.with_suffix(".aside")  # a fixed name: what a killed process left is overwritten
     with suppress(OSError):
-        aside.unlink()
+        replaced.unlink()
     try:
-        os.link(copy, aside)
+        os.link(copy, replaced)
     except FileNotFoundError:
         return Before(dict(state), None)
     except OSError:  # a file system without hard links
         return NOTHING_BEFORE
-    return Before(dict(state), aside)
+    return Before(dict(state), replaced)
 
 
-def hold_brought() -> None:
-    """Let conda take every index that was brought, without asking for it again, until ``end_hold``.
+def hold_stored() -> None:
+    """Make every stored index count as fresh, so that conda sends no request for it, until ``end_hold``.
 
-    Nothing is changed where conda calls the index fresh by itself.
+    An index that is fresh by conda's own rule is not changed.
     """
-    for each in _here.brought:
+    for each in _here.stored:
         load_state(each.cache, sharded=each.sharded)
         refreshed = each.cache.state.get("refresh_ns", 0)
         if each.before is not None or each.cache.stale():
@@ -111,16 +111,16 @@ def hold_brought() -> None:
             if not _here.held:
                 atexit.register(end_hold)
             _here.held.append(_Held(each, held, refreshed))
-    _here.brought.clear()
+    _here.stored.clear()
 
 
 def end_hold() -> None:
-    """Give each index that is held its true age again, unless another process has refreshed it since. Never raises."""
+    """Restore the true age of each held index, unless another process has refreshed it since. Never raises."""
     while _here.held:
         each = _here.held.pop()
-        cache, before = each.brought.cache, each.brought.before
-        with suppress(Exception):  # conda has what it needs, and nothing of ours may be in its way
-            load_state(cache, sharded=each.brought.sharded)
+        cache, before = each.stored.cache, each.stored.before
+        with suppress(Exception):  # conda has what it needs; a failure here must not stop it
+            load_state(cache, sharded=each.stored.sharded)
             if cache.state.get("refresh_ns") != each.until:
                 continue
             if before is None:
@@ -130,7 +130,7 @@ def end_hold() -> None:
 
 
 def _put_back(cache: Any, before: Before) -> None:
-    """Conda's own copy and notes as they were; where it had none, the index from mirrors stays, and is stale."""
+    """Restore conda's copy and state; if it had none, keep the index from mirrors and make it stale."""
     with suppress(OSError):
         if before.state:
             _restore(cache, before)
@@ -141,17 +141,17 @@ def _put_back(cache: Any, before: Before) -> None:
 
 def _restore(cache: Any, before: Before) -> None:
     with cache.lock() as file:
-        if before.aside is None:
+        if before.replaced is None:
             cache.cache_path_json.unlink()
         else:
-            fs.replace(before.aside, cache.cache_path_json)
+            fs.replace(before.replaced, cache.cache_path_json)
         file.seek(0)
         file.truncate()
         file.write(json.dumps(dict(before.state), indent=2))
 
 
 def load_state(cache: Any, *, sharded: bool) -> None:
-    """Read the state. ``cache.load_state`` clears it where the file of the other form is the one that it describes."""
+    """Read conda's state. ``cache.load_state`` would clear the state of a shard index as not matching the JSON."""
     if not sharded:
         cache.load_state()
         return

@@ -1,8 +1,8 @@
-"""Archives of file: channels are compared with their channel's index, or their line, before conda links them.
+"""Verify archives of file: channels against their channel's index, or their line of a list, before conda links them.
 
-conda copies such an archive into its cache and checks neither size nor digest (``CacheUrlAction._execute_local``, 24.7
-and 26.7). What it takes from a package cache instead is not read again. Where a file is missing or cannot be read,
-conda says so itself.
+conda copies such an archive into its cache without a check of size or digest (``CacheUrlAction._execute_local``, 24.7
+and 26.7). A package that conda uses from a cache is not read again. conda itself reports files that are missing or
+unreadable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conda.exceptions import CondaError
 from resume_dl.caches.conda.lookup import look
 from resume_dl.caches.conda.record import INDEX
 from resume_dl.conda_plugin import compat
-from resume_dl.conda_plugin.saying import say
+from resume_dl.conda_plugin.messages import say
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
 from resume_dl.model.url import RedactedUrl
@@ -28,7 +28,7 @@ from resume_dl.store.part import hash_file
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One archive that is not its record's: ``what`` is ``size`` (in bytes), ``sha256`` or ``md5`` (lower-case hex)."""
+    """An archive that differs from its record in ``what``: ``size`` (bytes), ``sha256`` or ``md5`` (lower-case hex)."""
 
     path: str
     what: str
@@ -37,9 +37,9 @@ class Difference:
 
 
 class LocalArchiveMismatchError(CondaError):
-    """Archives of file: channels are not what is said of them; conda ends with exit code 1 and links nothing.
+    """Archives of file: channels do not match their record; conda exits with code 1 and links nothing.
 
-    ``said_in``: the ``index`` of their channel, or the ``line`` of a list or a command.
+    ``said_in``: ``index`` (of their channel) or ``line`` (of a list or a command), which holds the record.
     """
 
     def __init__(self, differences: Sequence[Difference], said_in: str = "index") -> None:
@@ -47,23 +47,23 @@ class LocalArchiveMismatchError(CondaError):
         """For ``--json``: conda puts an error's public attributes into its object."""
         whose = "index of its channel" if said_in == "index" else f"{said_in} that names it"
         files = [
-            f"{each.path} is not what the {whose} says:\n"
+            f"{each.path} does not match the {whose}:\n"
             f"  {each.what} in the {said_in}: {each.expected}\n"
             f"  {each.what} of the file:  {each.actual}"
             for each in differences
         ]
         advice = (
-            f"A file was changed after its {said_in} was made, so nothing is installed. Put the right file there, or,\n"
-            f"if this one is right, make the {said_in} anew; then run the same command again."
+            f"The file or its {said_in} was changed later, so nothing is installed. Restore the file or, if the file\n"
+            f"is right, update the {said_in}; then run the same command again."
         )
         super().__init__(presentable("\n".join([*files, advice])))
 
 
 def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:
-    """Raise LocalArchiveMismatchError where an archive that conda is about to copy is not its record's.
+    """Raise LocalArchiveMismatchError if an archive that conda is about to copy does not match its record.
 
-    ``records`` are conda's (asked for ``url``, ``size``, ``sha256``, ``md5``); those of other channels are passed over.
-    Archives without a digest in their index are told in one line. Not for a dry run, which copies nothing.
+    ``records`` are conda's (``url``, ``size``, ``sha256`` and ``md5`` are read); those of other channels are skipped.
+    Archives without a digest in their index are reported in one line. Not for a dry run, which copies nothing.
     """
     caches = compat.package_caches()
     differences: list[Difference] = []
@@ -76,7 +76,7 @@ def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:
         try:
             difference = _compare(Path(url_to_path(url)), record.get("size"), digest)
         except (OSError, CondaError):
-            continue  # conda comes to this file in a moment, and has its own words for it
+            continue  # conda will read this file and report the error itself
         if difference is not None:
             differences.append(difference)
         elif digest is None:
@@ -88,7 +88,7 @@ def check_local(records: Iterable[Any], *, said_in: str = "index") -> None:
 
 
 def _digest(record: Any) -> Digest | None:
-    """The stronger of a record's digests; one that is malformed is none."""
+    """The strongest well-formed digest of a record; None if there is none."""
     for algorithm in ("sha256", "md5"):
         value = record.get(algorithm)
         if value:
@@ -100,7 +100,7 @@ def _digest(record: Any) -> Digest | None:
 
 
 def _is_cached(record: Any, url: str, caches: Iterable[Path]) -> bool:
-    """Whether conda takes an extracted entry of this very URL, and never looks at the channel's archive."""
+    """Whether conda uses an extracted entry of the same URL and does not read the channel's archive."""
     try:
         artifact = Artifact(
             kind="conda",
@@ -111,7 +111,7 @@ def _is_cached(record: Any, url: str, caches: Iterable[Path]) -> bool:
             md5=record.get("md5"),
         )
         entries = [entry for entry in (look(cache, artifact) for cache in caches) if entry is not None]
-    except ValueError:  # a name that is no conda package's
+    except ValueError:  # not a conda package's file name
         return False
     return any(
         entry.extracted is not None and entry.is_for(artifact) and (entry.extracted / INDEX).is_file()
@@ -120,9 +120,9 @@ def _is_cached(record: Any, url: str, caches: Iterable[Path]) -> bool:
 
 
 def _compare(path: Path, size: int | None, digest: Digest | None) -> Difference | None:
-    """The first difference between a file and its record, None where there is none. Raises OSError."""
+    """The first difference between a file and its record; None if they match. Raises OSError."""
     if not path.is_file():
-        raise FileNotFoundError(path)  # from a pipe conda could not read again what we had read
+        raise FileNotFoundError(path)  # a pipe could not be read a second time by conda
     found = path.stat().st_size
     if size not in {None, found}:
         return Difference(str(path), "size", str(size), str(found))

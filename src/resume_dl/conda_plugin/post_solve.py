@@ -1,7 +1,7 @@
-"""The post-solve action: hand conda what is verified and at hand, fetch the rest, and never stand in its way.
+"""The post-solve action: hand verified packages that are on the disk to conda, and fetch the rest.
 
-A package's trouble is that package's alone: conda downloads it as if we were not there. ``--dry-run`` changes nothing.
-KeyboardInterrupt passes; of our own exceptions only the one about an altered archive of a file: channel does.
+A failure of one package does not affect the others: conda downloads it as it does without the plugin. ``--dry-run``
+changes nothing. Only KeyboardInterrupt and LocalArchiveMismatchError reach conda.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from resume_dl.app.reuse import survey
 from resume_dl.caches.conda.partial import withdraw_orphans
 from resume_dl.conda_plugin import compat
-from resume_dl.conda_plugin.handing import hand_over_all
-from resume_dl.conda_plugin.saying import say
+from resume_dl.conda_plugin.handover import hand_over_all
+from resume_dl.conda_plugin.messages import say
 from resume_dl.model.artifact import Artifact
 
 
 def after_solve(records: Iterable[Any]) -> None:
-    """Spare conda the download of every package of ``records`` (its ``link_precs``), as far as it goes."""
+    """Supply the packages of ``records`` (conda's ``link_precs``), so that conda need not download them."""
     if compat.is_dry_run():
         return
     records = tuple(records)
@@ -31,7 +31,7 @@ def after_solve(records: Iterable[Any]) -> None:
 
 
 def supply(artifacts: Sequence[Artifact], by_url: Mapping[str, Any]) -> None:
-    """Hand over and fetch what conda will not find by itself; ``by_url``: its records, by ``client_url``."""
+    """Hand over or fetch what conda's caches lack; ``by_url``: its records, by ``client_url``."""
     caches = compat.package_caches()
     for cache in caches:
         withdraw_orphans(cache)
@@ -42,6 +42,6 @@ def supply(artifacts: Sequence[Artifact], by_url: Mapping[str, Any]) -> None:
         say(f"{what}: verified and at hand, no download needed")
     absent = [artifact for artifact in (*handed.wanted, *seen.absent) if artifact.digest is not None]
     if absent and not compat.is_offline():
-        from resume_dl.conda_plugin.ahead import fetch_absent
+        from resume_dl.conda_plugin.missing_packages import fetch_missing
 
-        fetch_absent(absent, by_url)
+        fetch_missing(absent, by_url)

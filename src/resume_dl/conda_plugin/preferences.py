@@ -1,6 +1,6 @@
-"""What users set for the plugin: condarc ``plugins:`` and ``CONDA_PLUGINS_*``.
+"""The plugin's settings: condarc ``plugins:`` and ``CONDA_PLUGINS_*``.
 
-An unknown value is reported in one line, and the default applies: no install fails because of it.
+An invalid value is reported in one line and the default applies, so that no installation fails because of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.conda_plugin import compat
-from resume_dl.conda_plugin.saying import say
+from resume_dl.conda_plugin.messages import say
 from resume_dl.model.units import parse_size
 
 PREFETCH = "resume_dl_prefetch"
@@ -18,7 +18,7 @@ MIRRORS = "resume_dl_mirrors"
 INDEX = "resume_dl_index"
 ASK, ALWAYS, NEVER, AUTO = "ask", "always", "never", "auto"
 _SWITCHES = {**dict.fromkeys(("false", "no", "off"), NEVER), **dict.fromkeys(("true", "yes", "on"), ALWAYS)}
-"""What YAML makes of them, and what people mean."""
+"""Booleans, as YAML and users write them."""
 _INDEX_SWITCHES = {**dict.fromkeys(("false", "no", "off"), NEVER), **dict.fromkeys(("true", "yes", "on"), AUTO)}
 
 
@@ -30,27 +30,27 @@ class Preferences:
     min_size: int = 0
     mirrors: Path | None = None
     index: str = AUTO
-    """Whether conda's channel indexes are fetched ahead too."""
+    """Whether channel indexes are fetched ahead of conda too."""
 
 
 def read_preferences() -> Preferences:
-    """The user's, with the default for each that cannot be used."""
+    """Read the user's settings; an invalid one takes its default."""
     prefetch = _text(PREFETCH, ASK).lower()
     prefetch = _SWITCHES.get(prefetch, prefetch)
     if prefetch not in {ASK, ALWAYS, NEVER}:
-        say(f"{PREFETCH} is {prefetch!r}, which is none of ask, always, never; taken as {ASK}")
+        say(f"{PREFETCH} is {prefetch!r}, not one of ask, always, never; using {ASK}")
         prefetch = ASK
     size = _text(MIN_SIZE, "0")
     try:
         min_size = parse_size(size)
     except ValueError:
-        say(f"{MIN_SIZE} is {size!r}, which is no size like 10MB; taken as 0")
+        say(f"{MIN_SIZE} is {size!r}, which is not a size such as 10MB; using 0")
         min_size = 0
     mirrors = _text(MIRRORS, "")
     index = _text(INDEX, AUTO).lower()
     index = _INDEX_SWITCHES.get(index, index)
     if index not in {AUTO, NEVER}:
-        say(f"{INDEX} is {index!r}, which is neither auto nor never; taken as {AUTO}")
+        say(f"{INDEX} is {index!r}, which is neither auto nor never; using {AUTO}")
         index = AUTO
     return Preferences(prefetch, min_size, Path(mirrors).expanduser().absolute() if mirrors else None, index)
 
@@ -59,6 +59,6 @@ def _text(name: str, default: str) -> str:
     try:
         value = compat.plugin_setting(name)
     except ValueError as error:
-        say(f"{name} cannot be read ({error}); taken as {default or 'not set'}")
+        say(f"{name} cannot be read ({error}); using {default or 'no value'}")
         return default
     return default if value is None else str(value).strip()

@@ -1,10 +1,10 @@
-"""conda's own database of shards (since 26.7), read and written by conda's own classes.
+"""conda's own database of shards (since 26.7), accessed by conda's own classes.
 
 Private names of conda: ``ShardCache`` with ``conn``, ``insert`` and its table ``shards (url, package, shard)``,
-``AnnotatedRawShard``, and ``Shards.shard_url``, which makes the address that conda will look for. A conda that lacks
-one of them, or calls it in another way, raises here (ImportError, AttributeError, TypeError, sqlite3.Error) and is left
-to itself. Each row is a transaction of its own, so a kill leaves whole rows only; the database is closed while bytes
-come.
+``AnnotatedRawShard``, and ``Shards.shard_url``, which makes the URL that conda will look up. If conda lacks one of them
+or has another signature, this raises ImportError, AttributeError, TypeError or sqlite3.Error, and conda fetches its
+shards itself. Each row is a transaction, so a killed process leaves whole rows only; the database is closed during
+downloads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r".*/([0-9a-f]{64})\.msgpack\.zst")
 _AT_ONCE = 500
-"""Rows of one query; SQLite allows 999 parameters."""
+"""Rows a query; SQLite allows 999 parameters."""
 
 
 class CondaShards:
-    """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError where conda has no known database."""
+    """``resolution.client_shards.ShardDatabase`` for conda. Raises ImportError if conda has no known database."""
 
     def __init__(self) -> None:
-        import conda.gateways.shards  # noqa: F401 - since 26.7; it loads the private modules in their order
+        import conda.gateways.shards  # noqa: F401 - since 26.7; loads the private modules in the right order
         from conda._private.shards.cache import AnnotatedRawShard, ShardCache
         from conda._private.shards.shards import Shards
         from conda.gateways.repodata import create_cache_dir
@@ -35,7 +35,7 @@ class CondaShards:
         self._row, self._cache, self._index = AnnotatedRawShard, ShardCache, Shards
         self._folder = Path(create_cache_dir())
         self._urls: dict[str, str] = {}
-        """Digest -> an address under which the database has such a shard."""
+        """Digest -> a URL under which the database has this shard."""
         self._has: set[str] = set()
         with self._opened() as cache:
             for (url,) in cache.conn.execute("SELECT url FROM shards"):
@@ -44,7 +44,7 @@ class CondaShards:
                     self._urls[found[1]] = url
 
     def read(self, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Those of these shards (SHA-256 in hex) that it has, not verified."""
+        """The stored shards among ``digests`` (SHA-256 in hex), not verified."""
         wanted = {url: digest for digest in digests if (url := self._urls.get(digest)) is not None}
         if not wanted:
             return {}
@@ -59,9 +59,9 @@ class CondaShards:
         return found
 
     def insert(self, shards: Iterable[ClientShard]) -> None:
-        """Add shards, each of which was verified and parsed.
+        """Add verified and parsed shards.
 
-        conda compares no hashes: what else lies at the address of one is replaced, or conda would solve on it.
+        A row with the same URL and other data is replaced: conda does not compare digests and would solve on it.
         """
         indexes: dict[int, Any] = {}
         with self._opened() as cache:
@@ -76,7 +76,7 @@ class CondaShards:
                     row = cache.conn.execute("SELECT shard FROM shards WHERE url = ?", (url,)).fetchone()
                     if row is not None and bytes(row[0]) == shard.data:
                         continue
-                    cache.conn.execute("DELETE FROM shards WHERE url = ?", (url,))  # of one transaction with the next
+                    cache.conn.execute("DELETE FROM shards WHERE url = ?", (url,))  # same transaction as the insert
                 cache.insert(self._row(url, shard.name, shard.data))
 
     @contextmanager

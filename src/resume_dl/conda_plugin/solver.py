@@ -1,7 +1,7 @@
-"""The solver that conda runs now; the hook before a solve is not told it.
+"""The solver that conda is running, which the pre-solve hook does not receive as an argument.
 
-Private names of conda: ``_repodata_fn``, and the method ``solve_for_transaction`` among the frames that call the hook
-(24.7 to 26.7).
+Private names of conda: ``_repodata_fn``, and the method ``solve_for_transaction`` in the call stack of the hook (24.7
+to 26.7).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from conda.core.prefix_data import PrefixData
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """Which shards conda will read: those of ``names``, and with ``follow`` of all that they depend on.
+    """Which shards conda will read: those of ``names`` and, with ``follow``, of all their dependencies.
 
-    ``names`` is called only where there is a shard index.
+    ``names`` is called only if there is a shard index.
     """
 
     names: Callable[[], Collection[str]]
@@ -29,11 +29,11 @@ class Closure:
 
 
 def running_solver() -> Any:
-    """The solver that is about to ask for its indexes; None where the hook is called in another way.
+    """The solver that is about to request its indexes; None if the hook was called in another way.
 
-    ``context.channels`` does not tell what it will ask for: in ``conda env create`` it is another list.
+    ``context.channels`` does not say which ones: ``conda env create`` uses another list.
     """
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the one way to the caller's caller
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the only way to the caller's caller
     while frame is not None:
         solver = frame.f_locals.get("self") if frame.f_code.co_name == "solve_for_transaction" else None
         if hasattr(solver, "_repodata_fn"):
@@ -43,16 +43,16 @@ def running_solver() -> Any:
 
 
 def root_names(solver: Any, specs: Iterable[Any]) -> set[str]:
-    """The names whose shards a solver begins with: those of its specs, and everything that is installed.
+    """The names whose shards a solver reads first: those of its specs and of everything installed.
 
-    Pins and history add none (conda 26.7: ``SolverInputState.installed`` and ``requested``).
+    Pins and history add no names (conda 26.7: ``SolverInputState.installed`` and ``requested``).
     """
     installed = {record.name for record in PrefixData(str(solver.prefix)).iter_records()}
     return installed | {name for spec in specs if (name := spec.get_exact_value("name")) is not None}
 
 
 def takes_shards(solver: Any) -> bool:
-    """Whether this solver asks for shards before whole indexes (since 26), by conda's own test of its class."""
+    """Whether this solver requests shards before whole indexes (since 26), by conda's own test of its class."""
     if not getattr(context, "repodata_use_shards", False):
         return False
     return "build_repodata_subset" in signature(type(solver)).parameters

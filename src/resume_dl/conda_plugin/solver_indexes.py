@@ -1,12 +1,11 @@
-"""The channel indexes that conda is about to ask for, and their way into conda's own index cache.
+"""Fetch the channel indexes that conda is about to request into conda's own index cache.
 
-Before a solve these are the solver's channels and subdirs, and the channels of ``channel::name`` specs; classic solvers
-are asked once for ``current_repodata.json`` and, where that has no solution, once more for the whole. ``conda search``
-and ``env create --dry-run`` (before 26) call no such hook and are seen before the command.
+Before a solve these are the solver's channels and subdirs, and the channels of ``channel::name`` specs. The classic
+solver runs with ``current_repodata.json`` first and, if that has no solution, again with the whole index. ``conda
+search`` and ``env create --dry-run`` (before 26) call no pre-solve hook; they are handled before the command.
 
-Nothing is fetched that is fresh by conda's own rule, nor offline, nor from other places than http(s). Mirrors stand in
-for a server that cannot be reached (docs/indexes.md). What cannot be fetched costs one line, and conda asks for it by
-itself.
+Only http(s) indexes that are stale by conda's own rule are fetched, and none offline. Mirrors stand in for a server
+that cannot be reached (docs/indexes.md). A failure is reported in one line, and conda requests the index itself.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from conda.models.channel import all_channel_urls
 from conda.models.match_spec import MatchSpec
 
 from resume_dl.conda_plugin.index_cache import CondaIndex
-from resume_dl.conda_plugin.index_hold import hold_brought
+from resume_dl.conda_plugin.index_hold import hold_stored
 from resume_dl.conda_plugin.solver import Closure, root_names, running_solver, takes_shards
 
-if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
+if TYPE_CHECKING:  # no other module of ours is loaded if every index is fresh
     from resume_dl.cli.run import Stop
     from resume_dl.conda_plugin.preferences import Preferences
     from resume_dl.indexes.client_channels import Brought
@@ -37,16 +36,16 @@ if TYPE_CHECKING:  # nothing else of ours is loaded where every index is fresh
 
 TWO = 2
 """Operators that have to agree."""
-PATIENCE = 45.0
-"""Seconds without progress after which conda asks by itself. Less than for packages: before the plan nothing of conda's
-is on the screen yet, and its own words for a server that refuses are better than ours."""
+GIVE_UP_AFTER = 45.0
+"""Seconds without progress after which conda requests its indexes itself. Shorter than for packages: conda has printed
+nothing yet, and its own message for a server that refuses is better than ours."""
 _tried: set[tuple[str, str]] = set()
-"""What this conda was brought, or could not be: it is asked for once a command."""
+"""Indexes that were fetched, or could not be: each is requested once a command."""
 _said: set[str] = set()
 
 
 def fetch_for_solver(specs_to_add: Collection[Any], specs_to_remove: Collection[Any] = ()) -> None:
-    """Bring what the solver that runs now will ask for. Raises KeyboardInterrupt only."""
+    """Fetch what the running solver will request. Raises KeyboardInterrupt only."""
     if _is_off():
         return
     solver = running_solver()
@@ -62,14 +61,14 @@ def fetch_for_solver(specs_to_add: Collection[Any], specs_to_remove: Collection[
 
 
 def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
-    """Bring what ``search`` or ``env_create --dry-run`` will ask for. Raises KeyboardInterrupt only."""
+    """Fetch what ``search`` or ``env_create --dry-run`` will request. Raises KeyboardInterrupt only."""
     if _is_off():
         return
     if command == "search" and not arguments.get("envs"):
         try:
             spec = MatchSpec(arguments.get("match_spec") or "*")
         except CondaError:
-            return  # conda reads it in a moment, and has its own words for it
+            return  # conda will parse it and report the error itself
         channel, subdir = spec.get_exact_value("channel"), spec.get_exact_value("subdir")
         urls = all_channel_urls([channel] if channel else context.channels, [subdir] if subdir else context.subdirs)
         name = spec.get_exact_value("name")
@@ -82,13 +81,13 @@ def fetch_for_command(command: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _channels_of_file(arguments: Mapping[str, Any]) -> list[str]:
-    """What ``env create`` before 26 asks for: an environment file's channels, then the configured ones."""
+    """The channels that ``env create`` before 26 requests: those of the environment file, then the configured ones."""
     from resume_dl.resolve.environment_file import read_environment_file
     from resume_dl.settings.channels import NODEFAULTS
 
     file = Path(str(arguments.get("file") or ""))
     if not file.is_file():
-        return []  # at an address, or missing: conda's own business
+        return []  # a URL, or missing: conda handles it
     named = read_environment_file(file).channels
     return [*(name for name in named if name != NODEFAULTS), *(() if NODEFAULTS in named else context.channels)]
 
@@ -100,9 +99,9 @@ def _is_off() -> bool:
 def _fetch(
     urls: Iterable[str], repodata_fn: str, *, shards: Closure | None = None, names: Collection[str] = ()
 ) -> None:
-    """Bring those of the indexes below ``urls`` that are not fresh, and ``shards``: None where conda reads none.
+    """Fetch the stale indexes below ``urls``, and ``shards`` (None if conda reads no shards).
 
-    ``names``: of the packages that are asked for.
+    ``names``: of the requested packages.
     """
     wanted = [url for url in urls if url.startswith(("http://", "https://"))]
     indexes = [CondaIndex(url, repodata_fn, sharded=shards is not None) for url in wanted]
@@ -116,19 +115,19 @@ def _fetch(
         return
     _tried.update(index.key for index in stale)
     from resume_dl.cli.run import Stop
-    from resume_dl.conda_plugin.saying import in_one_line, say_failure, settle
+    from resume_dl.conda_plugin.messages import flush_stderr, in_one_line, say_failure
 
     stop = Stop()
     try:
-        _bring(stale, indexes, shards, names, preferences, stop)
+        _fetch_stale(stale, indexes, shards, names, preferences, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, conda goes on and asks by itself
-        say_failure(f"nothing is fetched ahead ({in_one_line(error)}); conda goes on by itself", error)
-    settle()
+        say_failure(f"nothing was fetched ahead of conda ({in_one_line(error)}); conda continues on its own", error)
+    flush_stderr()
     if stop.number:
-        signal.raise_signal(stop.number)  # as if we had never caught it: conda ends as it does
+        signal.raise_signal(stop.number)  # conda ends as if we had not caught the signal
 
 
-def _bring(  # noqa: PLR0917  one command's whole work
+def _fetch_stale(  # noqa: PLR0917  one command's whole work
     stale: Sequence[CondaIndex],
     indexes: Sequence[CondaIndex],
     shards: Closure | None,
@@ -137,14 +136,14 @@ def _bring(  # noqa: PLR0917  one command's whole work
     stop: Stop,
 ) -> None:
     from resume_dl.conda_plugin import compat
-    from resume_dl.conda_plugin.saying import say, say_failure
+    from resume_dl.conda_plugin.messages import say, say_failure
     from resume_dl.progress.choose import choose
 
     @cache
     def setup() -> Setup:
-        from resume_dl.conda_plugin.ahead import load_ours
+        from resume_dl.conda_plugin.missing_packages import load_plugin_setup
 
-        return load_ours(preferences, PATIENCE)
+        return load_plugin_setup(preferences, GIVE_UP_AFTER)
 
     brought: Brought | None = None
     reporter = choose(None, sys.stderr, quiet=not compat.is_talkative())
@@ -155,19 +154,19 @@ def _bring(  # noqa: PLR0917  one command's whole work
 
                 brought = fetch_indexes_ahead(stale, setup(), reporter, cancelled=stop.cancelled, names=names)
             if shards is not None and not stop.cancelled():
-                from resume_dl.conda_plugin.solver_shards import bring_shards
+                from resume_dl.conda_plugin.solver_shards import fetch_solver_shards
 
-                bring_shards(indexes, shards, setup, reporter, stop)
+                fetch_solver_shards(indexes, shards, setup, reporter, stop)
     finally:
         reporter.close()
-        hold_brought()
+        hold_stored()
     if stop.cancelled():
-        say("stopped; what has come of the channel indexes is safe on disk, and the same command goes on from there")
+        say("stopped; what was fetched of the channel indexes is safe on disk; run the same command again to continue")
         return
     if brought is None:
         return
     for text in _describe_mirrored(brought.mirrored, talkative=compat.is_talkative()):
-        if text not in _said:  # of current_repodata.json, and then of the whole
+        if text not in _said:  # said already for current_repodata.json
             _said.add(text)
             say(text)
     if brought.missed:
@@ -180,7 +179,7 @@ def _describe_mirrored(mirrored: Sequence[Mirrored], *, talkative: bool) -> list
     for each in mirrored:
         names, channel = " and ".join(each.carried_by), each.channel
         if each.vouched.value == "named":
-            if talkative:  # the user's own word; the others are warnings
+            if talkative:  # the user's own choice; the other lines are warnings
                 lines.setdefault(f"index of {channel} from {names}, as index_from says", [])
             continue
         how = f"its index comes from {names}, where the channel is now"
@@ -195,15 +194,15 @@ def _describe_contradicted(files: Sequence[str]) -> str:
     if not files:
         return ""
     more = f" and {len(files) - 1} more" if files[1:] else ""
-    return f"; left out is what they state differently: {files[0]}{more}"
+    return f"; ignoring records on which they disagree: {files[0]}{more}"
 
 
 def _describe(missed: Sequence[Missed]) -> str:
-    """One line, whatever number failed."""
-    from resume_dl.conda_plugin.saying import in_one_line
+    """One line for all failures."""
+    from resume_dl.conda_plugin.messages import in_one_line
 
     first = missed[0]
     more = f", and {len(missed) - 1} more," if missed[1:] else ""
-    what = f"the index of {first.index.channel}/{first.index.subdir}{more} is not fetched ahead"
+    what = f"the index of {first.index.channel}/{first.index.subdir}{more} was not fetched ahead of conda"
     note = f"; {first.note}" if first.note else ""
-    return f"{what} ({in_one_line(first.error)}{note}); conda goes on by itself"
+    return f"{what} ({in_one_line(first.error)}{note}); conda continues on its own"

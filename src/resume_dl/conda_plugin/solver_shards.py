@@ -1,8 +1,8 @@
-"""The shards that conda's solver will read, brought into conda's own database of them before the solve.
+"""Fetch the shards that conda's solver will read into conda's own database before the solve.
 
-conda (26.7) reads the shard index of each channel and subdir from its index cache, then the shards of what is installed
-and asked for, and of every name that these depend on, from its database, and asks for those that it lacks. What is
-missing here for any reason conda asks for by itself; the reason is told with ``-v``.
+conda (26.7) reads the shard index of each channel and subdir from its index cache. It then reads the shards of all
+installed and requested packages and of their dependencies from its database, and requests those that are missing. If
+shards cannot be fetched here, conda requests them itself; ``-v`` prints the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conda.base.context import context
 
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.index_cache import CondaIndex
-from resume_dl.conda_plugin.saying import in_one_line, say
+from resume_dl.conda_plugin.messages import in_one_line, say
 from resume_dl.conda_plugin.shard_database import CondaShards
 from resume_dl.settings.paths import find_paths
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from resume_dl.transfer.setup import Setup
 
 _done: set[tuple[frozenset[tuple[str, str]], frozenset[str]]] = set()
-"""Indexes and names that this conda was brought the shards of: a solver may solve once more."""
+"""Indexes and names whose shards were fetched: a solver may solve more than once."""
 
 
-def bring_shards(
+def fetch_solver_shards(
     indexes: Sequence[CondaIndex], closure: Closure, setup: Callable[[], Setup], reporter: Reporter, stop: Stop
 ) -> None:
-    """Bring what can be brought; ``setup`` is called only where something has to be fetched.
+    """Fetch the missing shards; ``setup`` is called only if there are any.
 
     Raises KeyboardInterrupt only.
     """
@@ -55,7 +55,7 @@ def bring_shards(
             reporter=reporter,
             cancelled=stop.cancelled,
         )
-    except Exception as error:  # noqa: BLE001 - whatever it is, conda asks for its shards by itself
+    except Exception as error:  # noqa: BLE001 - whatever it is, conda requests its shards itself
         refused = [in_one_line(error)]
     if refused and compat.is_verbose():
         more = f", and {len(refused) - 1} more" if refused[1:] else ""

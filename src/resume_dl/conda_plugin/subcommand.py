@@ -1,4 +1,4 @@
-"""``conda resume-dl …``: the command line, with its own words and exit codes."""
+"""``conda resume-dl …``: the resume-dl command line, with its own messages and exit codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from resume_dl.settings.conda_find import SWITCH
 
 
 def run(arguments: Sequence[str]) -> int:
-    """What ``resume-dl <arguments>`` does; returns its exit code. The conda that runs us is the one it asks."""
+    """Run ``resume-dl <arguments>``, with the running conda as the one to query, and return its exit code."""
     os.environ.setdefault(SWITCH, sys.executable)
     return main(arguments)

@@ -1,4 +1,4 @@
-"""What a download asks of the engine, in the imperative.
+"""Actions: what a download requests from the engine, named in the imperative.
 
 Each is answered by an event unless its text says otherwise.
 """
@@ -15,11 +15,11 @@ class Mode(Enum):
     """What becomes of a connection's bytes."""
 
     WRITE = "write"
-    """Written as they come: BytesWritten."""
+    """Bytes are written as they arrive: BytesWritten."""
     HOLD = "hold"
     """An end-game duplicate: kept in memory (BytesReceived, then RangeHeld) until WriteHeld or CloseConnection."""
     COMPARE = "compare"
-    """Compared with what is on disk, never written: RangeCompared."""
+    """Bytes are compared with the disk, never written: RangeCompared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class FixSize:
-    """Record the size (and the validator and source, where no digest binds the bytes). Not answered."""
+    """Record the size (and the validator and source, if there is no digest). Not answered."""
 
     size: int
     validator: str | None = None
@@ -40,10 +40,10 @@ class FixSize:
 
 @dataclass(frozen=True, slots=True)
 class OpenRange:
-    """Ask ``source`` for ``[start, end)`` and write what falls into ``gaps``; ends with ConnectionClosed.
+    """Request ``[start, end)`` from ``source`` and write the bytes in ``gaps``; ends with ConnectionClosed.
 
-    ``whole``: without a Range header, one stream from 0. ``size``: the file's, where known. ``mode`` other than WRITE
-    only with a range of known end, whose only gap is the range itself.
+    ``whole``: without a Range header, one stream from 0. ``size``: the file's, if known. A ``mode`` other than WRITE
+    needs a range with a known end, whose only gap is the range itself.
     """
 
     connection: int
@@ -59,9 +59,9 @@ class OpenRange:
 
 @dataclass(frozen=True, slots=True)
 class ShortenLease:
-    """Let the connection write nothing from ``end`` on, or from where it is if that is further: LeaseShortened.
+    """End the connection's lease at ``end``, or at its position if that is further: LeaseShortened.
 
-    Once it has come so far it ends by itself, with ConnectionClosed. No answer where it has ended before.
+    When it gets there it ends with ConnectionClosed. Not answered if it has ended before.
     """
 
     connection: int
@@ -70,7 +70,7 @@ class ShortenLease:
 
 @dataclass(frozen=True, slots=True)
 class WriteHeld:
-    """The duplicate has won: write of what it holds what falls into ``gaps``; ends with ConnectionClosed."""
+    """The duplicate has won: write its bytes in ``gaps``; ends with ConnectionClosed."""
 
     connection: int
     gaps: tuple[tuple[int, int], ...]
@@ -97,7 +97,7 @@ class RecordProgress:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceDigest:
-    """Hash on, from where the digest stands, to ``upto``; all bytes below are finished: DigestAdvanced or LocalFailed.
+    """Advance the digest to ``upto``, below which all bytes are finished: DigestAdvanced or LocalFailed.
 
     Never while another call on the digest (this, CheckDigest, LocateDamage) is under way.
     """
@@ -107,17 +107,17 @@ class AdvanceDigest:
 
 @dataclass(frozen=True, slots=True)
 class CheckDigest:
-    """Hash the rest: DigestChecked, or DigestAdvanced where bytes of an earlier run are damaged, or LocalFailed."""
+    """Hash the rest: DigestChecked, or DigestAdvanced if bytes of an earlier run are damaged, or LocalFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocateDamage:
-    """Ask the format's own checksums where a whole file with a wrong digest is wrong: DamageLocated or LocalFailed."""
+    """Locate the damage in a complete file by the format's own checksums: DamageLocated or LocalFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRanges:
-    """Believe these bytes no more, in this run or a later one. Not answered; never while the digest is at work."""
+    """Forget these bytes, in this run and later ones. Not answered; never during a call on the digest."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -134,10 +134,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class NoteFailure:
-    """A source failed; shown and counted, not answered."""
+    """A source failed, with this ``connection`` or found out later; shown and counted, not answered."""
 
     source: int
     failure: Failure
+    connection: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,13 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The download is over without its file; release its lock. Not answered.
+    """End the download without its file; release its lock. Not answered.
 
-    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``no network`` (no host name resolved, ``causes`` say why
-    of each), ``lacking``, ``unchanged``, ``locked``, ``local``; of wrong bytes ``digest`` (every source's are),
-    ``single`` (only one source, none to compare with), ``disputed`` (as far as a short look goes the sources agree
-    against the record, and all bytes are kept: ask for a newer record) or ``record`` (they agree on every byte; kept).
-    ``agreeing``: those sources.
+    ``reason``: ``cancelled``, ``exhausted``, ``unreachable``, ``no network`` (no host name resolved; ``causes`` has a
+    reason for each), ``lacking``, ``unchanged``, ``locked``, ``local``; for wrong bytes ``digest`` (from every source),
+    ``single`` (there is no other source to compare with), ``disputed`` (in a short comparison the sources agree against
+    the record; all bytes are kept until a newer record is known) or ``record`` (they agree on every byte; kept).
+    ``agreeing``: the sources that agree.
     """
 
     reason: str

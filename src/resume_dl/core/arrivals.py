@@ -33,7 +33,7 @@ class Consequence:
 
 
 class Arrivals:
-    """Counts what comes for one file. ``size``: as far as it is known; ``stated_size``: by a record."""
+    """Counts the bytes received for one file. ``size``: None if unknown; ``stated_size``: that of a record."""
 
     def __init__(
         self,
@@ -79,17 +79,17 @@ class Arrivals:
         return []
 
     def fix_size(self, size: int, source: int) -> list[Action]:
-        """The file has ``size`` bytes, as this source says."""
+        """Take the size that this source states."""
         self.size = size
         self._coverage.forget([(size, NO_END)])
         return [FixSize(size, self._binding.validator, None if self._binding.by_digest else source)]
 
     def reset_size(self) -> None:
-        """Nothing is on disk: believe no size but that of a record."""
+        """Nothing is on disk: keep only the size that a record states."""
         self.size = self._stated_size
 
     def count(self, one: Connection, received: int, now: float) -> int:
-        """``received`` body bytes came over a connection in all; returns how many of them are new."""
+        """Take a connection's total of body bytes; return the number of new ones."""
         came = received - one.received
         self.received += came
         self._sources[one.source].received += came
@@ -103,8 +103,7 @@ class Arrivals:
         came = self.count(one, received, now)
         gained = 0
         if one.mode is Mode.WRITE or (one.writing and position >= one.end(self.size)):
-            for start, end in one.lease.ranges(self.size):
-                gained += self._coverage.add(max(start, one.position), min(end, position), one.source)
+            gained = self._coverage.credit(one.lease.ranges(self.size), one.position, position, one.source)
         one.position = max(one.position, position)
         if gained:
             self._checkpointing.gained(gained)
@@ -113,25 +112,25 @@ class Arrivals:
         self._give_up.moved(now, one.host, done=self._coverage.done.total, came=came, position=position)
 
     def lost(self, source: int) -> Consequence:
-        """A connection has ended without a failure of its source, in our sleep perhaps: it is asked again at once.
+        """Handle the end of a connection that is not its source's failure: the source is retried at once.
 
-        Whatever ended it, a file without a digest goes on only under a validator.
+        A file without a digest is continued only under a validator.
         """
         return Consequence(restart=self._binding.breaks(source, _LOST, holds_bytes=bool(self._coverage.done)))
 
-    def failed(self, one: Connection, failure: Failure, now: float) -> Consequence:
-        """A connection has ended by a failure of its source, or of this machine."""
+    def failed(self, number: int, one: Connection, failure: Failure, now: float) -> Consequence:
+        """Connection ``number`` has ended by a failure of its source, or of this machine."""
         index = one.source
         source = self._sources[index]
         source.answered_by |= {failure.answered_by} - {""}
         if failure.kind is FailureKind.UNCHANGED:
             self._binding.unchanged(failure)
             return Consequence(fail=Fail("unchanged", ((index, failure),)))
-        notes = (NoteFailure(index, failure),)
+        notes = (NoteFailure(index, failure, number),)
         if failure.kind is FailureKind.LOCAL:
             return Consequence(notes, fail=Fail("local", ((index, failure),)))
         if not self._binding.by_digest and self._is_further(index) and failure.kind not in OF_THE_HOST:
-            source.alone = True  # it refuses a second connection; what the first one brings is right all the same
+            source.alone = True  # it refuses a second connection; the bytes of the first one are still right
             return Consequence(notes)
         host = self._budget.host(source.host)
         self._budget.network.failed(source.host, failure, now)

@@ -1,4 +1,4 @@
-"""Time without sleep: a stopped process and a suspended machine make no progress, and none is missed of them."""
+"""A clock without sleep: time in which the process was stopped or the machine suspended does not count."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from resume_dl.core.policy import DEFAULTS
 
 
 class AwakeTime:
-    """Seconds of an injected clock, of which a step longer than ``longest_step`` counts as no longer than that.
+    """Seconds of an injected clock; a step longer than ``longest_step`` counts as ``longest_step``.
 
-    Right where ``read`` is called more often than that while the process runs.
+    ``read`` must be called more often than that while the process runs.
     """
 
     def __init__(self, longest_step: float = DEFAULTS.longest_step) -> None:
@@ -18,7 +18,7 @@ class AwakeTime:
         """Seconds left out so far."""
 
     def read(self, clock: float) -> float:
-        """The moment that ``clock`` shows, less ``slept``. A clock that goes back stands still."""
+        """The time of ``clock`` less ``slept``; never decreases."""
         if self._last is not None:
             self.slept += max(0.0, clock - self._last - self._longest)
             clock = max(clock, self._last)

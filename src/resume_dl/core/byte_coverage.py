@@ -10,9 +10,9 @@ Ranges = Iterable[tuple[int, int]]
 
 
 class ByteCoverage:
-    """Believed bytes, by owner: the index of a source of this run, or below 0 one of an earlier run that is gone.
+    """Trusted bytes by owner: the index of a source of this run, or below 0 a source of an earlier run only.
 
-    ``resumed`` counts bytes of earlier runs, ``kept`` those of this one.
+    ``resumed`` is the number of bytes from earlier runs, ``kept`` that of this run.
     """
 
     def __init__(self) -> None:
@@ -22,12 +22,12 @@ class ByteCoverage:
 
     @property
     def resumed(self) -> int:
-        """Bytes of earlier runs that are still believed."""
+        """Bytes of earlier runs that are still trusted."""
         return sum(ranges.total for ranges in self._earlier.values())
 
     @property
     def kept(self) -> int:
-        """Bytes that this run brought and that are still believed."""
+        """Bytes received in this run that are still trusted."""
         return sum(ranges.total for ranges in self._now.values())
 
     def kept_of(self, owner: int) -> int:
@@ -45,13 +45,13 @@ class ByteCoverage:
         return found
 
     def earlier(self, *, but: Container[int]) -> list[tuple[int, int]]:
-        """The ranges that came in earlier runs from others than these owners."""
+        """The ranges that came in earlier runs from other sources than these owners."""
         return [each for owner, ranges in self._earlier.items() if owner not in but for each in ranges]
 
     def resume(self, ranges: Ranges, owners: Sequence[tuple[str, Ranges]], labels: Sequence[str]) -> None:
-        """Take over what an earlier run left; ``labels`` are those of this run's sources, in order.
+        """Take over the ranges of an earlier run; ``labels``: of this run's sources, in order.
 
-        What two of them are called stands for neither: the wrong one would be blamed for the other's bytes.
+        A label that two sources share is ignored: the wrong one could be blamed for the other's bytes.
         """
         self.done = RangeSet(ranges)
         nameless = RangeSet(self.done)
@@ -66,7 +66,7 @@ class ByteCoverage:
             self._earlier[-1] = nameless
 
     def add(self, start: int, end: int, owner: int) -> int:
-        """``owner`` brought ``[start, end)``; returns how many bytes of it are new."""
+        """Add ``[start, end)`` from ``owner``; return the number of new bytes."""
         if start >= end:
             return 0
         gained = 0
@@ -76,8 +76,12 @@ class ByteCoverage:
         self.done.add(start, end)
         return gained
 
+    def credit(self, ranges: Ranges, since: int, position: int, owner: int) -> int:
+        """``owner`` wrote these ranges as far as they lie in ``[since, position)``; returns how many bytes are new."""
+        return sum(self.add(max(start, since), min(end, position), owner) for start, end in ranges)
+
     def forget(self, ranges: Ranges) -> None:
-        """Believe these bytes no more, of any owner."""
+        """Forget these bytes of all owners."""
         for start, end in ranges:
             self.done.remove(start, end)
             for part in (self._earlier, self._now):

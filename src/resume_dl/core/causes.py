@@ -19,7 +19,7 @@ def last_failures(sources: Sequence[SourceState]) -> Causes:
 
 
 def without_sources(sources: Sequence[SourceState]) -> str:
-    """The ``reason`` of a download that may ask none of its sources any more."""
+    """The ``reason`` of a download that has no source left."""
     if all(source.dropped and source.dropped.kind is FailureKind.LACKS for source in sources):
         return "lacking"
     corrupt = not any(source.usable for source in sources) and any(source.quarantined for source in sources)
@@ -27,7 +27,7 @@ def without_sources(sources: Sequence[SourceState]) -> str:
 
 
 def unresolved(sources: Sequence[SourceState], network: Reachability) -> Causes:
-    """Why each source's name could not be resolved, as this file or another one of the run was told."""
+    """Why each source's host name could not be resolved, as seen by this file or another one of the run."""
     told = [(i, network.failure_of(source.host)) for i, source in enumerate(sources)]
     return tuple((i, failure) for i, failure in told if failure is not None)
 

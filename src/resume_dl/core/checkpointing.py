@@ -1,4 +1,4 @@
-"""What is done for a file beside its transfer: syncing its data, and hashing what is finished."""
+"""Work on a file during its transfer: syncing its data, and hashing finished bytes."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Checkpointing:
     # ------------------------------------------------------------------ syncs
 
     def sync_deadline(self) -> float:
-        """When the next sync is due; infinity where there is nothing to sync, or a sync is under way."""
+        """When the next sync is due; infinity if there is nothing to sync, or a sync is in progress."""
         if not self._unsynced or self.syncing or not self._journaled:
             return math.inf
         many = self._unsynced >= self._policy.sync_bytes
         return self._synced_at + (self._policy.sync_least_seconds if many else self._policy.sync_seconds)
 
     def sync_if_due(self, now: float) -> list[SyncData]:
-        """Ask for a sync when many bytes or much time came together."""
+        """Request a sync once enough bytes or enough time have accumulated."""
         if now < self.sync_deadline():
             return []
         self.syncing = True
@@ -74,7 +74,7 @@ class Checkpointing:
         return CheckDigest()
 
     def locate_damage(self) -> LocateDamage:
-        """Ask where a complete file is wrong; no call on the digest is under way."""
+        """Locate the damage in a complete file; no call on the digest is in progress."""
         self.digesting = True
         return LocateDamage()
 
@@ -83,7 +83,7 @@ class Checkpointing:
         self._digested = position
 
     def forgot(self, lowest: int) -> None:
-        """Bytes from ``lowest`` on are not believed any more: the digest goes back before them."""
+        """Move the digest back before ``lowest``, from which on bytes were forgotten."""
         self._digested = min(self._digested, lowest)
 
     def discarded(self) -> None:

@@ -23,7 +23,7 @@ _AT_WORK = frozenset({State.TRANSFERRING, State.COMPARING})
 
 
 class Download(FileTransfer):
-    """One artifact's bytes, made as ``FileTransfer`` says. ``start``, ``handle`` and ``fill`` are the only ways in."""
+    """The download of one artifact; arguments as for ``FileTransfer``. Input: only ``start``, ``handle``, ``fill``."""
 
     lock_owner = ""
     _state = State.QUEUED
@@ -101,7 +101,7 @@ class Download(FileTransfer):
         return self._flush()
 
     def next_deadline(self) -> float:
-        """When TimerFired is due if nothing else happens; infinity where another event must come first."""
+        """When TimerFired is due if nothing else happens; infinity if another event must come first."""
         if self._state is State.LOCKED:
             return self._retry_lock_at
         if self._state is State.TRANSFERRING and self._draining:
@@ -141,7 +141,7 @@ class Download(FileTransfer):
         self._end(act.Fail("local", error=event.error))
 
     def _on_awoke(self, event: ev.Awoke, now: float) -> None:
-        """No progress was to be expected of a sleep: the give-up timer starts anew, and what was open may be dead."""
+        """Handle a sleep: restart the give-up timer, and check whether open connections are alive."""
         self._give_up.begin(now, self.done.total)
         if event.seconds >= self._policy.stall_seconds:
             self._inflight.doubt(now)
@@ -204,7 +204,7 @@ class Download(FileTransfer):
         elif one.slow:
             failure = Failure(FailureKind.SLOW, "has become slow")
         if failure is not None and not (doubted and failure.kind in _OF_THE_LINE):
-            self._take(self._arrivals.failed(one, failure, now))
+            self._take(self._arrivals.failed(event.connection, one, failure, now))
         elif not self.complete and self._ending is None:
             self._take(self._arrivals.lost(one.source))
 
@@ -281,7 +281,7 @@ class Download(FileTransfer):
     # ------------------------------------------------------------------ decisions
 
     def _advance(self, now: float, *, help_out: bool = False) -> None:
-        """Go on from where the last event left us."""
+        """Take the next steps after an event."""
         if self._state is State.COMPARING:
             self._compare(now)
             return
@@ -318,7 +318,7 @@ class Download(FileTransfer):
         return self._ending is not None or self._discarding or self.complete
 
     def _is_drained(self, now: float) -> bool:
-        """Close what is open; True once nothing is under way, and then what was to be thrown away is."""
+        """Close all connections; once nothing is in progress, discard what is to be discarded and return True."""
         if self._ending is not None or self._discarding:
             self._out += self._inflight.close_all()
         else:
@@ -347,7 +347,7 @@ class Download(FileTransfer):
     # ------------------------------------------------------------------ small steps
 
     def _move(self, trigger: Trigger) -> None:
-        """The only place where the state changes."""
+        """Change the state; nothing else does."""
         self._state = next_state(self._state, trigger)
 
     def _prepare(self, trigger: Trigger) -> None:
@@ -360,7 +360,7 @@ class Download(FileTransfer):
         self._out.append(act.Publish())
 
     def _forget(self, ranges: Iterable[tuple[int, int]], now: float) -> None:
-        """Believe these bytes no more; they are fetched again."""
+        """Forget these bytes, so that they are fetched again."""
         gone = tuple(ranges)
         self._out.append(act.ForgetRanges(gone))
         self._coverage.forget(gone)
@@ -372,7 +372,7 @@ class Download(FileTransfer):
             self._ending = fail
 
     def _end_for(self, reason: str, causes: Causes, agreeing: tuple[int, ...] = ()) -> None:
-        """End badly; the digests go with it where the bytes have been found wrong before."""
+        """Fail; includes the digests if the bytes have been found wrong before."""
         expected, actual = self._digests
         self._end(act.Fail(reason, causes, expected=expected, actual=actual, agreeing=agreeing))
 

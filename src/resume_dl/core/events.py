@@ -1,4 +1,4 @@
-"""What the engine tells a download: facts, in the past tense. Counts in bytes; payload never enters the core."""
+"""Events: what the engine reports to a download, in the past tense. Counts in bytes; payload never enters the core."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from resume_dl.model.http import CacheHeaders
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The lock is ours and the journal is read: what is on disk, believed.
+    """The lock is held and the journal is read; has the trusted ranges on disk.
 
-    ``owners``: which source sent which of the ranges, by its label.
+    ``owners``: the ranges by the label of their source.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
@@ -29,7 +29,7 @@ class FoundPublished:
 
 @dataclass(frozen=True, slots=True)
 class LockBusy:
-    """Another process works on this file; ``owner`` says which, for people."""
+    """Another process has this file's lock; ``owner`` describes it for messages."""
 
     owner: str
 
@@ -43,14 +43,14 @@ class ResponseStarted:
     validator: str | None = None
     final_host: str = ""
     said: CacheHeaders | None = None
-    """What asks later whether the whole file has changed."""
+    """The validator of the whole file, for later conditional requests."""
     ranges: bool = False
-    """Whether it says that it gives parts of the file (RFC 9110 14.3), or has just given one."""
+    """Whether the server supports ranges: it says so (RFC 9110 14.3), or has just served one."""
 
 
 @dataclass(frozen=True, slots=True)
 class BytesWritten:
-    """The connection's stream is written up to ``position``; ``received`` body bytes came in all."""
+    """The connection has written up to ``position``, and received ``received`` body bytes in all."""
 
     connection: int
     position: int
@@ -93,11 +93,11 @@ class RangeCompared:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """A connection has ended: no write of it can follow.
+    """A connection has ended; it will not write again.
 
-    ``position``: written up to here; the start for one that wrote nothing (HOLD before WriteHeld), compared up to here
-    for COMPARE. ``failure`` None when its lease is complete, or when the core closed it. ``size``: where the body's own
-    end was the first to tell it.
+    ``position``: the end of its written bytes (the start if it wrote none: HOLD before WriteHeld), or of its compared
+    bytes for COMPARE. ``failure``: None if its lease is complete, or the core closed it. ``size``: set if the end of
+    the body was the first to determine it.
     """
 
     connection: int
@@ -109,7 +109,7 @@ class ConnectionClosed:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailed:
-    """The resolver said no to a connection that had been closed before: it was only slow to say so."""
+    """The resolver's negative answer arrived after its connection had been closed."""
 
     host: str
     failure: Failure
@@ -126,7 +126,7 @@ class DataSynced:
 class DigestAdvanced:
     """The digest covers ``[0, position)``.
 
-    ``damaged``: ranges of an earlier run that are not what was recorded then; the digest stands before the lowest.
+    ``damaged``: ranges of an earlier run that do not match their record; the digest stops before the lowest.
     """
 
     position: int
@@ -135,9 +135,9 @@ class DigestAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class DamageLocated:
-    """Where the format's own checksums find the file wrong; None where they cannot tell.
+    """The ranges that the format's own checksums find wrong; None if they cannot locate the damage.
 
-    Outside of ``suspects`` the file is provably good, as far as CRC-32 proves.
+    Outside of ``suspects`` the file is good, as far as CRC-32 can prove it.
     """
 
     suspects: tuple[tuple[int, int], ...] | None
@@ -145,7 +145,7 @@ class DamageLocated:
 
 @dataclass(frozen=True, slots=True)
 class DigestChecked:
-    """The whole file was hashed as it lies on disk; ``actual`` is the hex found, ``matches`` the verdict."""
+    """The whole file on disk was hashed; ``actual`` in hex, ``matches`` the result."""
 
     matches: bool
     expected: str = ""
@@ -172,12 +172,12 @@ class LocalFailed:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A deadline that ``next_deadline`` named has come."""
+    """A deadline of ``next_deadline`` has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awoke:
-    """The process goes on after a sleep of so many ``seconds``, which the clock has left out (``core.awake_time``)."""
+    """The process has slept for ``seconds``, which the clock does not count (``core.awake_time``)."""
 
     seconds: float
 

@@ -1,8 +1,8 @@
-"""The first bytes of a small file whose digest is known: what answers that broke off brought, and what goes on from it.
+"""The first bytes of a small file with a known digest, collected from interrupted answers, to continue from.
 
-The digest of the whole decides, so bytes of any answer of any source may be joined (RFC 9110 14.2, without If-Range).
-Joined bytes that turn out to be wrong accuse no single source. They are forgotten, in two steps: from then on each
-source goes on from its own bytes alone; one whose own bytes do not fit together is asked for the whole file only.
+The digest of the whole file decides, so bytes from any source can be joined (RFC 9110 14.2, without If-Range). If
+joined bytes are wrong, no single source is to blame. They are forgotten, and from then on each source continues only
+its own bytes; a source whose own bytes do not fit together is asked for the whole file only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NO_RANGES = frozenset({FailureKind.RANGE_IGNORED, FailureKind.RANGE_WRONG})
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The bytes that an answer of ``source`` continues; with none it is asked for the whole file."""
+    """The bytes that a request to ``source`` continues; if empty, the whole file is requested."""
 
     source: str
     data: bytes = b""
     apart: bool = False
-    """The bytes are of this source alone."""
+    """Whether all bytes came from this source."""
 
     def from_zero(self) -> Beginning:
         """For an answer that turns out to be the whole file."""
@@ -32,16 +32,16 @@ class Beginning:
 
 
 class FilePrefix:
-    """Which bytes of the file are there, for which source. Every call is short; callers hold their own lock.
+    """The prefix, for all sources or for each. Every call is short; callers hold their own lock.
 
-    Bounded: between two times that bytes are forgotten the prefix only grows, up to the largest size that the caller
-    allows, and they are forgotten at most once for all sources and once for each.
+    Bounded: the prefix only grows, up to the largest size that the caller allows, and is forgotten at most once for all
+    sources together and once for each.
     """
 
     def __init__(self) -> None:
         self._apart = False
         self._whole: set[str] = set()
-        """Sources that are asked for the whole file only."""
+        """Sources that are only asked for the whole file."""
         self._prefixes: dict[str, bytes] = {}
         """By source; while sources share their bytes, all of them are under ``""``."""
 
@@ -68,7 +68,7 @@ class FilePrefix:
         return replace(failure, kind=FailureKind.CHANGED)
 
     def wrong(self, begun: Beginning, failure: Failure) -> Failure:
-        """What it means for a source that the file is another one, with its answer; joined bytes are forgotten."""
+        """Rule on a source whose answer made the file wrong; joined bytes are forgotten."""
         if not begun.data:
             return failure
         if begun.apart:

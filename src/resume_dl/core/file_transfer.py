@@ -25,13 +25,13 @@ from resume_dl.model.http import CacheHeaders
 
 
 class FileTransfer:
-    """The parts that ``Download`` moves through its states, and what others may read of them.
+    """The parts of a download, which ``Download`` moves through its states and others may read.
 
-    ``size`` None where no record gave one; ``bound_by_digest`` False where no digest will judge the bytes: then one
-    source and its validator bind the whole file. ``thorough``: where sources agree against the record, compare them on
-    every byte. ``replaceable``: the caller has others in its sources' place, and waits for their first byte no longer
-    than ``authority_give_up``. ``last_chance``: so it had, in vain; now they have ``unreached_give_up`` for it.
-    ``jitter`` gives numbers in [0, 1).
+    ``size``: None if no record states one. ``bound_by_digest``: False if there is no digest; then one source and its
+    validator bind the whole file. ``thorough``: if sources agree against the record, compare every byte.
+    ``replaceable``: the caller has alternatives to these sources and waits for their first byte no longer than
+    ``authority_give_up``. ``last_chance``: the alternatives have failed; wait for ``unreached_give_up``. ``jitter``
+    returns numbers in [0, 1).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FileTransfer:
     ) -> None:
         self.sources = own = list(sources)
         self._out: list[Action] = []
-        self._journaled = size is None or size >= policy.journal_from  # as the store is told when it opens the file
+        self._journaled = size is None or size >= policy.journal_from  # as passed to the store when it opens the file
         self._digest = bound_by_digest
         self._budget = budget
         self._policy = policy
@@ -88,7 +88,7 @@ class FileTransfer:
 
     @property
     def size(self) -> int | None:
-        """The file's bytes, as far as a record or a source has told."""
+        """The file's size in bytes; None until a record or a source states it."""
         return self._arrivals.size
 
     @property
@@ -98,7 +98,7 @@ class FileTransfer:
 
     @property
     def done(self) -> RangeSet:
-        """What is on disk and believed."""
+        """The trusted ranges on disk."""
         return self._coverage.done
 
     @property
@@ -114,22 +114,22 @@ class FileTransfer:
 
     @property
     def validator(self) -> str | None:
-        """What If-Range carries for a file without a digest, where its source gave one."""
+        """The validator for If-Range, for a file without a digest; None if its source sent none."""
         return self._binding.validator
 
     @property
     def said(self) -> CacheHeaders:
-        """What asks later whether this file has changed, as far as its source gave anything for it."""
+        """The validator for later conditional requests; None if its source sent none."""
         return self._binding.said
 
     @property
     def resumed(self) -> int:
-        """Bytes of earlier runs that are still believed."""
+        """Bytes of earlier runs that are still trusted."""
         return self._coverage.resumed
 
     @property
     def kept(self) -> int:
-        """Body bytes received in this run and still believed."""
+        """Body bytes received in this run that are still trusted."""
         return self._coverage.kept
 
     def kept_of(self, source: int) -> int:
@@ -143,18 +143,18 @@ class FileTransfer:
 
     @property
     def resumable_bytes(self) -> int:
-        """How many bytes a later run will believe."""
+        """Number of bytes that a later run will trust."""
         bound = self._digest or (self.validator is not None and self.size is not None)
         return self.done.total if bound and self._journaled else 0
 
     # ------------------------------------------------------------------ for the states
 
     def _resume(self, event: Prepared, now: float) -> list[Action]:
-        """Take over what an earlier run left, where it can be continued."""
+        """Take over the bytes of an earlier run, if they can be continued."""
         usable = self.size is None or event.size is None or event.size == self.size
         usable = usable and self._binding.resume(event)
         if not event.ranges:
-            return []  # a size or validator that no byte stands for may be of an older file
+            return []  # without bytes, the size or validator may be that of an older file
         if not usable:
             return [DiscardPieces()]
         if event.size is not None:
@@ -166,7 +166,7 @@ class FileTransfer:
         return []
 
     def _allowed(self) -> list[SourceState]:
-        """The sources that may be asked, now or later; of a distrusted host only where there is no other."""
+        """The sources that may be used, now or later; those of a distrusted host only if there are no others."""
         if self._repair.solo is not None:
             solo = self.sources[self._repair.solo]
             return [solo] if solo.usable and solo.failures_in_a_row < self._policy.solo_failures else []

@@ -32,12 +32,12 @@ class GiveUpTimer:
     # ------------------------------------------------------------------ the clock
 
     def begin(self, now: float, done: int = 0) -> None:
-        """Start anew, with ``done`` bytes on disk."""
+        """Restart, with ``done`` bytes on disk."""
         self._since = now
         self._most_done, self._furthest = done, 0
 
     def moved(self, now: float, host: str, *, done: int, came: int, position: int) -> None:
-        """Bytes came. Progress is more on disk than ever, or a stream that runs further than ever over what we have."""
+        """Take received bytes. Progress: more bytes on disk, or a longer stream from 0, than ever."""
         if came > 0 and not self._came:
             self._came = True
             self._budget.network.came(host)
@@ -69,7 +69,7 @@ class GiveUpTimer:
         return min(self._since + patience, self._budget.network.ends(self._hosts, self._policy))
 
     def passed(self) -> None:
-        """The deadline has come: the other files of the run wait no longer for the same hosts."""
+        """Handle the deadline: other files of the run no longer wait for the same hosts."""
         if self._is_hurried:
             self._budget.network.give_up(self._hosts)
 
@@ -85,10 +85,10 @@ class GiveUpTimer:
 
     @property
     def _hosts(self) -> set[str]:
-        """Of the sources that may still be asked."""
+        """The hosts of the sources that may still be used."""
         return {source.host for source in self._sources if source.usable}
 
     @property
     def _is_hurried(self) -> bool:
-        """Whether the time for its sources' first byte is short: others can answer, or were asked already."""
+        """Whether the time for the first byte is short, because alternatives exist or have failed."""
         return (self._replaceable or self._last_chance) and not self._came

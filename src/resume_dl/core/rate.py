@@ -1,4 +1,4 @@
-"""A token bucket for ``--limit-rate``: pure, the worker sleeps what it says."""
+"""A token bucket for ``--limit-rate``; pure: it computes the wait, and the worker sleeps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SpeedMeter:
         self._bytes = 0.0
 
     def add(self, count: int, now: float) -> None:
-        """``count`` bytes came since the last call."""
+        """Take ``count`` bytes received since the last call."""
         elapsed = max(0.0, now - self._since)
         fade: float = 0.5 ** (elapsed / self._half_life)
         self._bytes = self._bytes * fade + count
@@ -36,7 +36,7 @@ class SpeedMeter:
 
     @property
     def speed(self) -> float | None:
-        """Bytes a second when bytes last came, None before there was time to measure."""
+        """Bytes a second when bytes were last received; None before there is enough time to measure."""
         return self._bytes / self._weight if self._weight > 0.05 else None
 
     def at(self, now: float) -> float | None:

@@ -12,15 +12,15 @@ from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import Policy
 
 _NOT_CONNECTED = frozenset({FailureKind.UNREACHABLE, FailureKind.STALLED, FailureKind.FATAL, FailureKind.LOCAL})
-"""Failures that no answer of the host stands behind."""
+"""Failures without an answer from the host."""
 
 
 class Reachability:
-    """Shared by everything that one command asks for. Hosts as ``host[:port]``, seconds on the injected clock.
+    """Shared by all requests of one command. Hosts as ``host[:port]``, seconds on the injected clock.
 
-    A resolver that answers 'no' for every host is a cable that is out, a Wi-Fi that is off, or one wrong address:
-    waiting long helps in none of these. A resolver that keeps silent may yet answer (a first name server that is down
-    costs 5 s), so silence alone never counts; its late 'no' does. An address that keeps silent may yet answer too.
+    A negative answer of the resolver for every host means that the network is disconnected or a URL is wrong: a long
+    wait does not help. A silent resolver may still answer (a first name server that is down costs 5 s), so silence does
+    not count, but a late negative answer does. A silent address may still answer too.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Reachability:
         self._given_up: set[str] = set()
 
     def answered(self, host: str) -> None:
-        """Something came from ``host``: from now on the line is one that breaks, not one that is missing."""
+        """Take an answer of ``host``: from now on the network is unreliable, not missing."""
         if host:  # a local file proves nothing
             self._answered = True
 
@@ -52,11 +52,11 @@ class Reachability:
             self._no_route.discard(host)
 
     def give_up(self, hosts: Collection[str]) -> None:
-        """Nothing came from these in the time that a replaceable source has."""
+        """Take hosts that sent nothing in the time that a replaceable source has."""
         self._given_up.update(hosts)
 
     def came(self, host: str) -> None:
-        """Bytes of a file came from ``host``."""
+        """Take bytes of a file from ``host``."""
         self._given_up.discard(host)
 
     def is_given_up(self, hosts: Collection[str]) -> bool:
@@ -64,22 +64,22 @@ class Reachability:
         return bool(hosts) and self._given_up.issuperset(hosts)
 
     def is_missing(self, hosts: Collection[str]) -> bool:
-        """Whether none of ``hosts``, all that a file could come from, resolves, and nothing has answered so far."""
+        """Whether no host of a file (``hosts``) resolves, and nothing has answered so far."""
         return bool(hosts) and not self._answered and all(host in self._unresolved for host in hosts)
 
     def is_unreachable(self, hosts: Collection[str]) -> bool:
-        """Whether none of ``hosts`` resolves or has a route, and nothing has answered so far."""
+        """Whether no host of ``hosts`` resolves or has a route, and nothing has answered so far."""
         known = self._unresolved.keys() | self._no_route
         return bool(hosts) and not self._answered and all(host in known for host in hosts)
 
     def ends(self, hosts: Collection[str], policy: Policy) -> float:
-        """When to give up a file that could come from ``hosts`` alone; infinity unless none of them can be reached.
+        """When to give up a file that only ``hosts`` have; infinity if any of them may be reached.
 
-        It is counted from the first such failure of the run: one allowance for all that a run asks for in turn (shards,
-        whole indexes, mirrors), and not one for each.
+        Counted from the first such failure of the run, so that the requests of a run (shards, whole indexes, mirrors)
+        share one allowance.
         """
         return self._since + policy.unresolved_give_up if self.is_unreachable(hosts) else math.inf
 
     def failure_of(self, host: str) -> Failure | None:
-        """Why the name of ``host`` could not be resolved; None where it could, or was not asked for."""
+        """Why the name of ``host`` could not be resolved; None if it could, or was not looked up."""
         return self._unresolved.get(host)

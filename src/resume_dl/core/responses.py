@@ -1,4 +1,4 @@
-"""Is this answer what was asked for? Checked before a byte is written (RFC 9110: 14.4, 15.3.7, 15.5.17)."""
+"""Checks of a response against its request, before a byte is written (RFC 9110: 14.4, 15.3.7, 15.5.17)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAGIC = {
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The body is bytes ``[start, end)`` of the file; ``end`` and ``size`` None where the server did not say."""
+    """The body is bytes ``[start, end)`` of the file; ``end`` and ``size`` are None if the server states neither."""
 
     start: int
     end: int | None
@@ -39,7 +39,7 @@ class Accepted:
 
 
 def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> Accepted | Failure:
-    """Whether the body of this answer may be written; ``size`` is the file's, where known."""
+    """Whether the body of this response may be written; ``size``: the file's, if known."""
     status, headers = head.status, head.headers
     if status == 206:
         return _check_body_kind(headers) or _other_version(request, head) or _check_partial(request, head, size)
@@ -48,7 +48,7 @@ def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> A
         if refused:
             return refused
         if request.if_range is not None:
-            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes came")
+            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes were received")
         if not request.whole:
             return Failure(FailureKind.RANGE_IGNORED, "answers a range with the whole file")
         return _check_whole(head, size)
@@ -56,16 +56,16 @@ def check_head(request: RangeRequest, head: ResponseHead, size: int | None) -> A
 
 
 def check_length(size: int | None, largest: int | None) -> Failure | None:
-    """Whether a file of this many bytes, as far as its server said or has sent, may be had; ``largest`` None: any."""
+    """Whether a file of this size, as stated or received so far, is allowed; ``largest`` None: any size."""
     if size is None or largest is None or size <= largest:
         return None
     return Failure(FailureKind.CONTENT, f"its file is larger than the {largest} bytes that are allowed")
 
 
 def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
-    """Whether a file of this name may begin so; None for a name that says nothing.
+    """Check the first bytes against the file name's format; None if they match, or the name has no known format.
 
-    A web page that came under another type is told apart from other wrong bytes.
+    A web page of another type is distinguished from other wrong bytes.
     """
     for suffix, magic in _MAGIC.items():
         if filename.endswith(suffix):
@@ -78,7 +78,7 @@ def check_magic(filename: str, first_bytes: bytes) -> Failure | None:
 
 
 def strong_validator(head: ResponseHead) -> str | None:
-    """What If-Range may carry: a strong ETag, or a date that is a strong validator; None if there is neither.
+    """The validator for If-Range: a strong ETag, or a date that is a strong validator; None if there is neither.
 
     A date counts only without any ETag (RFC 9110 13.1.5), and only if the answer was made a second or more after it
     (8.8.2.2): a file that changes twice within a second has one Last-Modified for different bytes.
@@ -94,7 +94,7 @@ def strong_validator(head: ResponseHead) -> str | None:
 
 
 def cache_headers(head: ResponseHead) -> CacheHeaders:
-    """The validators, and how long the answer is fresh: ``max-age`` less the ``Age`` that it has in caches on the way.
+    """The validators, and how long the response is fresh: ``max-age`` less its ``Age`` in caches.
 
     ``no-cache`` and ``no-store`` come to 0 seconds (RFC 9111 4.2.1, 4.2.3, 5.2.2).
     """
@@ -113,7 +113,7 @@ def cache_headers(head: ResponseHead) -> CacheHeaders:
 
 
 def gives_ranges(head: ResponseHead) -> bool:
-    """Whether this answer says that parts of its file may be asked for, or is one (RFC 9110 14.3, 15.3.7)."""
+    """Whether this response announces support for ranges, or is one (RFC 9110 14.3, 15.3.7)."""
     units = [unit.strip().lower() for unit in head.headers.get("accept-ranges", "").split(",")]
     return head.status == 206 or "bytes" in units
 
@@ -163,12 +163,12 @@ def _check_partial(request: RangeRequest, head: ResponseHead, size: int | None) 
 
 
 def _other_version(request: RangeRequest, head: ResponseHead) -> Failure | None:
-    """A 206 that names another validator than If-Range asked for: its server does not know If-Range."""
+    """Refuse a 206 with another validator than If-Range named: its server does not support If-Range."""
     asked = request.if_range
     if asked is not None:
         said = head.headers.get("etag" if asked.startswith('"') else "last-modified", asked)
         if said != asked:
-            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes came")
+            return Failure(FailureKind.CHANGED, "the file has changed since its first bytes were received")
     return None
 
 

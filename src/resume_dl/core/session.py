@@ -32,7 +32,7 @@ class Session:
         return not self._queue and not self._running
 
     def handle(self, key: str | None, event: Event, now: float, *, more: bool = False) -> list[tuple[str, Action]]:
-        """Give ``event`` to one download (to all where ``key`` is None); returns what to do, in order.
+        """Pass ``event`` to one download (to all if ``key`` is None); return the actions in order.
 
         ``more``: another event follows at once. Idle capacity is reassigned once the batch is handled.
         """
@@ -68,11 +68,11 @@ class Session:
         return out
 
     def next_deadline(self) -> float:
-        """When ``tick`` is due; infinity where an event must come first."""
+        """When ``tick`` is due; infinity if an event must come first."""
         return min((self._downloads[key].next_deadline() for key in self._running), default=math.inf)
 
     def _in_flight(self) -> int:
-        """Files that want connections; one that waits for another process, or is verified, keeps none from starting."""
+        """Files that want connections; those that wait for another process, or are verified, do not count."""
         return sum(self._downloads[key].wants_room for key in self._running)
 
     @staticmethod

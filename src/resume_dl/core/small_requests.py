@@ -1,4 +1,4 @@
-"""Which source is asked for something small (an index page, a wheel's metadata), and when another one as well."""
+"""Scheduling of small requests (an index page, a wheel's metadata): which source is tried, and when a second one is."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.sources import SourceState
 
 TRIES = 4
-"""So many failures in a row, and a source is given up for this page: with back-off that is a few seconds of a line
-that comes and goes. A page is of use only whole, and nothing on disk would be lost."""
+"""Failures in a row after which a source is given up for this page: with back-off, a few seconds of an unreliable
+network. A page is only useful as a whole, and nothing on disk is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the source of this index now; so many seconds may pass without a byte (None: as long as it may take)."""
+    """Ask the source of this index now; ``patience``: seconds allowed without a byte (None: no limit)."""
 
     source: int
     patience: float | None = None
@@ -25,7 +25,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """No source may be asked before this moment of the injected clock."""
+    """No source may be asked before this time of the injected clock."""
 
     until: float
 
@@ -49,7 +49,7 @@ class SmallRequest:
     """Body bytes so far, of all its parts; counted by the caller."""
     began_at: float | None = None
     lags: bool = False
-    """It brought next to nothing between the last two looks, and may be doubled."""
+    """Whether it received next to nothing between the last two checks, so that a second one may start."""
     _trickles_since: float | None = None
     _looked_at: float = field(init=False)
     _looked_received: int = 0
@@ -62,14 +62,14 @@ class SmallRequest:
         self.began_at = self._looked_at = now
 
     def look(self, now: float, policy: Policy, best: float | None) -> None:
-        """Judge what came since the last look, if that was long enough ago."""
+        """Judge the bytes since the last check, if that was long enough ago."""
         seconds = now - self._looked_at
         if seconds < policy.page_look_seconds:
             return
         rate = (self.received - self._looked_received) / seconds
         self.lags = rate < (policy.page_rate if best is None else min(policy.page_rate, policy.slow_share * best))
         if not self.received or rate >= policy.page_least_rate:
-            self._trickles_since = None  # before the first byte it is silent, which its patience is for
+            self._trickles_since = None  # silence before the first byte has its own limit
         elif self._trickles_since is None:
             self._trickles_since = self._looked_at
         self._looked_at, self._looked_received = now, self.received
@@ -79,10 +79,10 @@ class SmallRequest:
         return self._looked_at + policy.page_look_seconds
 
     def trouble(self, now: float, policy: Policy) -> Failure | None:
-        """Why it should be ended, though a byte comes from time to time."""
+        """Why it should be ended although bytes still arrive; None if it should not."""
         if self._trickles_since is not None and now - self._trickles_since >= policy.page_trickle_seconds:
             return Failure(FailureKind.STALLED, f"less than {policy.page_least_rate:g} bytes came a second")
-        # Its head may come byte by byte, too; connecting, TLS and the answer have their patience each.
+        # The head may also arrive byte by byte; connecting, TLS and the answer each have this limit.
         late = None if self.patience is None or self.began_at is None else now - self.began_at - 3 * self.patience
         if late is not None and late >= 0 and not self.received:
             return Failure(FailureKind.STALLED, f"no whole answer within {round(now - (self.began_at or 0.0))} s")
@@ -102,11 +102,11 @@ def next_step(
     best: float | None = None,
     policy: Policy = DEFAULTS,
 ) -> Ask | Rest | Drop | None:
-    """What to do now; None where nothing is under way and no source is left that might answer.
+    """What to do now; None if nothing is in progress and no source is left that might answer.
 
-    ``network_ends``: when there is no network, as ``Reachability.ends`` has it: then it is over, and no rest goes
-    beyond it. ``hedged``: another source may be asked while one answers too slowly. ``best``: bytes a second of the
-    fastest whole answer so far. The others are those of ``next_to_ask``.
+    ``network_ends``: when there is no network (``Reachability.ends``) the request ends, and no rest extends beyond.
+    ``hedged``: another source may be asked while one answers too slowly. ``best``: bytes a second of the fastest
+    complete answer so far. The others as for ``next_to_ask``.
     """
     if now >= network_ends:
         return None
@@ -153,9 +153,9 @@ def next_to_ask(
     tries: int = TRIES,
     policy: Policy = DEFAULTS,
 ) -> Ask | Rest | None:
-    """The source that has failed least often, in their order; None where none is left that might answer.
+    """The source with the fewest failures, in their order; None if no source is left that might answer.
 
-    ``rows``: host -> its failures in a row, for whatever it was asked: one that is down is asked last.
+    ``rows``: host -> its failures in a row, for any request: one that is down is asked last.
     ``ends``: when it is given up; a source not asked by then is asked still. ``tries``: fewer for what can be done
     without.
     """

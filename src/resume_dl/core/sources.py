@@ -38,7 +38,7 @@ class SourceState:
     connections: int | None = None
     """The mirror's own limit for its host."""
     knows: bool = False
-    """The copy that the caller has came from it: it has the first try, as it may call that unchanged."""
+    """Whether the caller's copy came from it: it has the first try, as it may answer 304."""
     dropped: Failure | None = None
     quarantined: bool = False
     """It gave wrong bytes."""
@@ -51,7 +51,7 @@ class SourceState:
     not_before: float = 0.0
     failures_in_a_row: int = 0
     waited: float = 0.0
-    """Seconds that we last waited for an answer of it, until it came or as long as our patience was."""
+    """Seconds of the last wait for its answer, successful or not."""
     asked: int = 0
     """Requests that it was sent in this run."""
     received: int = 0
@@ -62,7 +62,7 @@ class SourceState:
 
     @property
     def usable(self) -> bool:
-        """Whether this file may still be asked of it in this run."""
+        """Whether it may still be used for this file in this run."""
         return self.dropped is None and not self.quarantined
 
     @property
@@ -71,7 +71,7 @@ class SourceState:
         return self.dropped is not None and self.dropped.size is not None
 
     def progressed(self) -> None:
-        """Bytes came: whatever failed before has passed."""
+        """Take received bytes: its failures in a row end."""
         self.failures_in_a_row = 0
 
     def failed(
@@ -84,11 +84,11 @@ class SourceState:
         whole: bool = False,
         host_failures: int = 0,
     ) -> float:
-        """Take a failure in; returns until when the whole host has to rest (0 for no rest).
+        """Take a failure; return until when the whole host has to rest (0 for no rest).
 
-        ``whole``: it was asked for the whole file, as one stream. Several ranges asked at once are refused at once,
-        and that is no failure of the stream, which comes after them. ``host_failures``: how often the host has failed
-        in a row, for this file and others.
+        ``whole``: the request was for the whole file, as one stream. Simultaneous ranges are refused together, which
+        is not a failure of the stream that follows them. ``host_failures``: failures of the host in a row, for this
+        file and others.
         """
         if self.dropped is None:  # another connection may break after the source has said that it lacks the file
             self.last_failure = failure

@@ -1,4 +1,4 @@
-"""A file without a digest: one source and its strong validator (RFC 9110 8.8) stand for the version on disk."""
+"""The version on disk of a file without a digest: one source and its strong validator (RFC 9110 8.8)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from resume_dl.model.http import CacheHeaders, by_validator
 
 
 class VersionBinding:
-    """``source``: index of the only source that may go on with the bytes on disk; always None ``by_digest``.
+    """``source``: index of the only source that may continue the bytes on disk; always None ``by_digest``.
 
-    ``validator``: what If-Range carries for it, where it gave one.
+    ``validator``: for If-Range; None if the source sent none.
     """
 
     def __init__(self, sources: Sequence[SourceState], policy: Policy, *, by_digest: bool) -> None:
@@ -27,22 +27,22 @@ class VersionBinding:
 
     @property
     def said(self) -> CacheHeaders:
-        """What asks later whether this file has changed, as far as its source gave anything for it."""
+        """The validator for later conditional requests; None if its source sent none."""
         return self._said or by_validator(self.validator)
 
     def resume(self, event: Prepared) -> bool:
-        """Take over an earlier run's binding; False where its bytes cannot be continued."""
+        """Take over an earlier run's binding; False if its bytes cannot be continued."""
         if self.by_digest:
             return True
         labels = [source.label for source in self._sources]
         if event.validator is None or event.bound_source is None or labels.count(event.bound_source) != 1:
             return False
-        if event.ranges:  # a validator that no byte stands for may be of an older file
+        if event.ranges:  # without bytes, the validator may be that of an older file
             self.source, self.validator = labels.index(event.bound_source), event.validator
         return True
 
     def answered(self, source: int, event: ResponseStarted, *, holds_bytes: bool) -> bool:
-        """A source has answered; True where it binds the file from now on."""
+        """Take the answer of a source; True if it binds the file from now on."""
         if self.by_digest:
             return False
         binds = self.validator is None or not holds_bytes
@@ -56,7 +56,7 @@ class VersionBinding:
         self._said = failure.said
 
     def breaks(self, source: int, failure: Failure, *, holds_bytes: bool) -> bool:
-        """Whether this failure means that what is here cannot, or should not, be continued from its source."""
+        """Whether this failure means that the bytes on disk cannot, or should not, be continued from its source."""
         if self.by_digest or source != self.source:
             return False
         own = self._sources[source]

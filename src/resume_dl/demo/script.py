@@ -296,13 +296,13 @@ def _tell_costs(stage: _Stage, report: Mapping[str, Any], killed: _Killed, say: 
 
 def _is_caught(stage: _Stage, report: Mapping[str, Any]) -> bool:
     """Whether wrong bytes were sent, and the report names their sender and no other."""
-    liars = {
+    corrupt = {
         (artifact["filename"], source["mirror"])
         for artifact in report["artifacts"]
         for source in artifact["sources"]
         if FailureKind.LIED.value in source["failures"]
     }
-    return stage.damaged_bytes > 0 and liars == {(stage.damaged.filename, stage.corrupting.name)}
+    return stage.damaged_bytes > 0 and corrupt == {(stage.damaged.filename, stage.corrupting.name)}
 
 
 def _tell_without(stage: _Stage, finished: int, killed: _Killed, say: Say) -> None:

@@ -1,1 +1,1 @@
-"""Runs the core's actions and feeds it events; decides nothing."""
+"""Executes the core's actions and feeds it events; makes no decisions."""

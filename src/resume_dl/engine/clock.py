@@ -1,4 +1,4 @@
-"""The process's clock, and how it is read without the time that the process slept."""
+"""The process's clock, and a clock that leaves out the time during which the machine was suspended."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _BEAT = 0.5
 
 
 class MonotonicClock:
-    """The process's own clock; it runs on while the machine is suspended, where the system has such a clock."""
+    """A monotonic clock that includes time in suspend, if the system has one."""
 
     def now(self) -> float:
-        """Seconds since some moment."""
-        # Linux's time.monotonic stands still in a suspend: connections that did not survive it would look alive.
+        """Return seconds since an arbitrary moment."""
+        # Linux's time.monotonic stops during suspend: connections that did not survive it would look alive.
         return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class AwakeClock:
-    """``clock`` (default: the process's own) as ``core.awake_time`` reads it; from any thread.
+    """``clock`` (default: MonotonicClock) without time asleep, see ``core.awake_time``; may be used from any thread.
 
-    It has to be read often, as the engine's loop does; a caller that waits longer between two looks calls ``beat``.
+    It must be read often, as the engine's loop does; a caller that reads it seldom must call ``beat`` once.
     """
 
     def __init__(self, clock: Clock | None = None, longest_step: float = DEFAULTS.longest_step) -> None:
@@ -36,21 +36,21 @@ class AwakeClock:
         self._beats = False
 
     def now(self) -> float:
-        """Seconds since some moment, without sleep."""
+        """Return seconds since an arbitrary moment, without time asleep."""
         with self._lock:
             return self._time.read(self._clock.now())
 
     @property
     def slept(self) -> float:
-        """Seconds that were left out so far."""
+        """The seconds left out so far."""
         with self._lock:
             return self._time.slept
 
     def beat(self) -> None:
-        """Read it twice a second from a thread of its own, as long as it is in use."""
+        """Start a thread that reads the clock twice a second while it is in use."""
         with self._lock:
-            begun, self._beats = self._beats, True
-        if not begun:
+            is_started, self._beats = self._beats, True
+        if not is_started:
             itself = weakref.ref(self)
             start_thread(lambda: _beat(itself), lambda _: None, name="clock")
 

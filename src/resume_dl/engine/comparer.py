@@ -1,4 +1,4 @@
-"""A connection that asks whether its source has the bytes that are on disk."""
+"""The worker of Mode.COMPARE: checks whether a source has the same bytes as the disk."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from resume_dl.engine.worker import Worker
 
 
 class Comparer(Worker):
-    """Mode.COMPARE: reads the same range of the part file; writes and records nothing.
+    """Compares what it receives with the part file; writes and records nothing.
 
-    Differences are told by blocks that begin at multiples of ``block`` bytes.
+    Reports differences as blocks that begin at multiples of ``block`` bytes.
     """
 
     def __init__(self, order: OpenRange, *, block: int, **more: Any) -> None:
@@ -20,8 +20,8 @@ class Comparer(Worker):
         self._block = block
         self._differing: list[tuple[int, int]] = []
         self._found = -1
-        """Where the last block begins that was found to differ: until the next report the rest is not looked at."""
-        self._told = order.start
+        """Start of the last differing block; the rest of that block is not compared until the next report."""
+        self._reported_to = order.start
 
     @property
     def _position(self) -> int:
@@ -48,10 +48,10 @@ class Comparer(Worker):
 
     def _report(self) -> RangeCompared:
         differing, self._differing = tuple(self._differing), []
-        self._told = self._at
-        self._found = -1  # what is told counts up to here only: the rest of a block has its own differences
+        self._reported_to = self._at
+        self._found = -1  # the report ends here, so the rest of the block must be compared for the next one
         return RangeCompared(self._id, self._at, self._received, differing)
 
-    def _settle(self) -> None:
-        if self._at > self._told or self._differing:
+    def _end_body(self) -> None:
+        if self._at > self._reported_to or self._differing:
             self._post(self._report())

@@ -1,4 +1,4 @@
-"""An end-game duplicate: kept in memory until it has won or lost."""
+"""The worker of Mode.HOLD, an end-game duplicate: its bytes stay in memory until it has won or lost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import BytesReceived, RangeHeld
-from resume_dl.engine.recording import Recorder
+from resume_dl.engine.recorder import Recorder
 from resume_dl.engine.worker import Worker
 
 
 class DuplicateWorker(Worker):
-    """Mode.HOLD; ``label`` names the source in the journal. Holds at most what the order asks for."""
+    """Holds at most the bytes of its order in memory; ``label`` names the source in the journal."""
 
     def __init__(self, order: OpenRange, *, label: str, **more: Any) -> None:
         super().__init__(order, **more)
@@ -22,11 +22,11 @@ class DuplicateWorker(Worker):
         self._verdict: SimpleQueue[tuple[tuple[int, int], ...] | None] = SimpleQueue()
 
     def write(self, gaps: tuple[tuple[int, int], ...]) -> None:
-        """It has won: write what falls into ``gaps``; from the main thread."""
+        """Write the held bytes that are in ``gaps``, because this duplicate has won. Called by the main thread."""
         self._verdict.put(gaps)
 
     def shut(self) -> None:
-        """See ``Worker.shut``; what is held is dropped."""
+        """Stop as ``Worker.shut`` does, and drop the held bytes."""
         super().shut()
         self._verdict.put(None)
 
@@ -41,8 +41,8 @@ class DuplicateWorker(Worker):
     def _report(self) -> BytesReceived:
         return BytesReceived(self._id, self._received)
 
-    def _settle(self) -> None:
-        """Nothing is written yet."""
+    def _end_body(self) -> None:
+        """Do nothing: no byte is written yet."""
 
     def _finish(self) -> None:
         self._post(RangeHeld(self._id, self._received))

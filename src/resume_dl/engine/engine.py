@@ -1,4 +1,4 @@
-"""The one loop that takes events in, asks the core, and does what it says."""
+"""The engine's loop: takes events, passes them to the core, executes the actions that the core returns."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from resume_dl.engine.job import NOTHING_SAID, Job, Outcome, error_of, labels_of
 from resume_dl.engine.limiter import RateLimiter
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.progress_notifier import ProgressNotifier
-from resume_dl.engine.running import Running
+from resume_dl.engine.running_job import RunningJob
 from resume_dl.engine.store_calls import advance, check, prepare, publish
 from resume_dl.engine.worker import Worker
 from resume_dl.engine.writer import Writer
 from resume_dl.ports import Clock, PartFile, Reporter, Tracer, Transport
 
 STOP_SECONDS = 10.0
-"""How long a run that an exception ends waits for its connections to close."""
+"""Seconds that a run that ends by an exception waits for its connections to close."""
 SLICE = 0.2
-"""The main thread never waits longer: on Windows a wait cannot be interrupted by Ctrl-C."""
+"""Longest wait of the main thread in seconds: on Windows Ctrl-C cannot interrupt a wait."""
 SHOW_ALL_EVERY = 1.0
 STORERS = 16
-"""Syncs wait for the disk, which joins what waits together; calls that wait for an earlier one never come before it."""
+"""Threads for calls of the store. The disk merges concurrent syncs; a call never runs before one that it waits for."""
 HASHERS = max(2, min(4, os.cpu_count() or 2))
-"""Hashing takes a processor as long as it lasts, so more at once bring nothing; syncs and journals only wait."""
+"""Threads for hashing, which is bound by the processors; syncs and journals only wait."""
 
-_Told = tuple[str, ev.Event]
-"""What happened to the job of which key."""
+_Posted = tuple[str, ev.Event]
+"""A job's key, and an event of it."""
 
 
-def _latest(happened: list[_Told]) -> list[_Told]:
-    """``happened`` without counts that a later event of the same connection supersedes."""
+def _latest(happened: list[_Posted]) -> list[_Posted]:
+    """Drop counts that a later event of the same connection supersedes."""
     if len(happened) == 1:
         return happened
     last: dict[tuple[str, int], ev.Event] = {}
@@ -61,7 +61,7 @@ def _latest(happened: list[_Told]) -> list[_Told]:
 
 
 class Engine:
-    """Fetches jobs; one call of ``run`` is one session. Used from one thread."""
+    """Runs jobs; each call of ``run`` is one session. Used from one thread."""
 
     def __init__(
         self,
@@ -85,20 +85,20 @@ class Engine:
         self._tracer = tracer
         self._network = network or Reachability()
         self._limiter = RateLimiter(limit_rate, self._clock) if limit_rate else None
-        self._events: SimpleQueue[_Told] = SimpleQueue()
-        self._running: dict[str, Running] = {}
+        self._events: SimpleQueue[_Posted] = SimpleQueue()
+        self._running: dict[str, RunningJob] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._on_done: Callable[[Outcome], None] = lambda _: None
 
     @property
     def transport(self) -> Transport:
-        """What it asks through; connections are shared with whatever else uses it."""
+        """The transport of all requests; its other users share the connections."""
         return self._transport
 
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
-        """Fetch every job; one outcome a job, in order. ``on_done`` is told each as it ends, in this thread.
+        """Run all jobs; one outcome per job, in order. ``on_done`` is called in this thread as each one ends.
 
-        Jobs must have different keys. Raises KeyboardInterrupt only if the caller lets it through ``cancelled``.
+        Jobs must have different keys. Raises KeyboardInterrupt only if ``cancelled`` raises it.
         """
         self._on_done = on_done or (lambda _: None)
         self._running, self._outcomes = {}, {}
@@ -126,13 +126,13 @@ class Engine:
                 replaceable=job.replaceable,
                 last_chance=job.last_chance,
             )
-            self._running[job.artifact.key] = Running(job, download)
+            self._running[job.artifact.key] = RunningJob(job, download)
             session.add(job.artifact.key, download)
             self._trace_begin(job)
         try:
             self._loop(session)
         except BaseException:
-            with suppress(Exception):  # what ended the run is what the caller has to learn
+            with suppress(Exception):  # the caller must see the exception that ended the run
                 self._stop(session)
             raise
         finally:
@@ -151,13 +151,13 @@ class Engine:
         while not session.over:
             happened = self._wait(min(SLICE, max(0.0, deadline - self._clock.now())))
             looked_at = self._clock.now()
-            if self._clock.slept > slept:  # before all news: a connection that broke meanwhile is none of its source's
+            if self._clock.slept > slept:  # before other events: sources are not to blame for what broke in suspend
                 awoke, slept = ev.Awoke(self._clock.slept - slept), self._clock.slept
                 self._trace(looked_at, None, awoke)
                 self._perform(session.handle(None, awoke, looked_at))
-            news = _latest([*happened, *self._at_hand()])
-            news = [(key, event) for key, event in news if key in self._running]  # a late lookup may be of another run
-            for left, (key, event) in zip(range(len(news) - 1, -1, -1), news, strict=True):
+            batch = _latest([*happened, *self._posted()])
+            batch = [(key, event) for key, event in batch if key in self._running]  # drop late events of earlier runs
+            for left, (key, event) in zip(range(len(batch) - 1, -1, -1), batch, strict=True):
                 if isinstance(event, ev.ConnectionClosed):
                     self._running[key].workers.pop(event.connection, None)
                 moment = self._clock.now()
@@ -169,8 +169,8 @@ class Engine:
                 moment = self._clock.now()
                 self._trace(moment, None, ev.Cancelled())
                 self._perform(session.handle(None, ev.Cancelled(), moment))
-            # Of the moment before the events were taken: what came while we were busy, perhaps with a slow disk, has
-            # not been heard yet, and who said it must not be taken for silent.
+            # The time is that before the events were taken: a connection whose event was posted while we were busy,
+            # for example with a slow disk, must not count as silent.
             deadline = session.next_deadline()
             if deadline <= looked_at:
                 self._trace(looked_at, None, ev.TimerFired())
@@ -179,13 +179,13 @@ class Engine:
             now = self._clock.now()
             if now - shown_at >= SHOW_ALL_EVERY:
                 shown_at = now
-                for each in self._running.values():  # a line that stands still must look so
+                for each in self._running.values():  # so that a stalled transfer is shown as stalled
                     self._notifier.show(each, now)
 
     def _stop(self, session: Session) -> None:
-        """End every download as a user's stop does: a part file that stayed open would keep its lock.
+        """Cancel every download as a user would: an open part file would keep its lock.
 
-        Takes ``STOP_SECONDS`` at most: an action that was cut off may have no answer.
+        Takes ``STOP_SECONDS`` at most, because an interrupted action may never be answered.
         """
         until = self._clock.now() + STOP_SECONDS
         self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
@@ -198,15 +198,15 @@ class Engine:
             if session.next_deadline() <= now:
                 self._perform(session.tick(now))
 
-    def _wait(self, seconds: float) -> list[_Told]:
-        """The next event, if one comes in time."""
+    def _wait(self, seconds: float) -> list[_Posted]:
+        """Wait for the next event; an empty list if none is posted in time."""
         try:
             return [self._events.get(timeout=seconds) if seconds > 0 else self._events.get_nowait()]
         except Empty:
             return []
 
-    def _at_hand(self) -> list[_Told]:
-        """Every event that has been posted by now; only this thread takes them."""
+    def _posted(self) -> list[_Posted]:
+        """Take every event that has been posted by now; only this thread takes events."""
         return [self._events.get_nowait() for _ in range(self._events.qsize())]
 
     # ------------------------------------------------------------------ actions
@@ -220,10 +220,10 @@ class Engine:
                 continue
             try:
                 self._do(key, self._running[key], action)
-            except Exception as error:  # noqa: BLE001 - whatever the store says, the core must hear of it
+            except Exception as error:  # noqa: BLE001 - the core must hear of every failure
                 self._events.put((key, ev.LocalFailed(error)))
 
-    def _do(self, key: str, running: Running, action: act.Action) -> None:
+    def _do(self, key: str, running: RunningJob, action: act.Action) -> None:
         if isinstance(action, act.OpenRange):
             self._open_range(key, running, action)
         elif isinstance(action, act.ShortenLease | act.WriteHeld | act.CloseConnection):
@@ -238,7 +238,7 @@ class Engine:
         else:
             self._do_with_file(key, running, running.part, action)
 
-    def _do_with_file(self, key: str, running: Running, part: PartFile, action: act.Action) -> None:
+    def _do_with_file(self, key: str, running: RunningJob, part: PartFile, action: act.Action) -> None:
         if isinstance(action, act.FixSize):
             label = None if action.source is None else running.download.sources[action.source].label
             running.job.check_size(action.size)
@@ -265,8 +265,8 @@ class Engine:
         else:
             raise TypeError(f"unknown action: {action}")
 
-    def _record(self, key: str, running: Running, part: PartFile, mark: int) -> None:
-        """In the pool, for it syncs the journal; one after the other, and before whatever else ends their meaning."""
+    def _record(self, key: str, running: RunningJob, part: PartFile, mark: int) -> None:
+        """Record durable progress in the pool, because it syncs the journal: in order, and before ranges are voided."""
         before, after = running.recorded, threading.Event()
 
         def work() -> None:
@@ -284,7 +284,7 @@ class Engine:
     @staticmethod
     def _tell_worker(worker: Worker | None, action: act.ShortenLease | act.WriteHeld | act.CloseConnection) -> None:
         if worker is None:
-            return  # it never was, and has been reported so
+            return  # it could not be started, which has been reported
         if isinstance(action, act.CloseConnection):
             worker.shut()
         elif isinstance(action, act.ShortenLease):
@@ -302,7 +302,7 @@ class Engine:
 
         pool.submit(lambda: self._events.put((key, call())), failed)
 
-    def _open_range(self, key: str, running: Running, action: act.OpenRange) -> None:
+    def _open_range(self, key: str, running: RunningJob, action: act.OpenRange) -> None:
         if running.part is None:
             raise AssertionError("a connection without a part file")
         job = running.job
@@ -329,7 +329,7 @@ class Engine:
             else:
                 worker = Comparer(action, block=self._policy.compare_block, **more)
         except Exception:
-            self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it never was
+            self._events.put((key, ev.ConnectionClosed(action.connection, action.start, 0)))  # it was never opened
             raise
         running.workers[action.connection] = worker
 
@@ -353,11 +353,11 @@ class Engine:
 
     # ------------------------------------------------------------------ ends
 
-    def _conclude(self, key: str, running: Running, action: act.Finish | act.Fail) -> None:
-        """Whatever goes wrong from here on is a bug of ours or the caller's, and must come out of ``run``."""
+    def _conclude(self, key: str, running: RunningJob, action: act.Finish | act.Fail) -> None:
+        """End a job. An exception from here on is a bug, ours or the caller's, and must propagate out of ``run``."""
         if running.part is not None and (isinstance(action, act.Fail) or action.another):
             running.recorded.wait()
-            with suppress(Exception):  # the file's own outcome is what counts; its lock falls with the process
+            with suppress(Exception):  # the job's own outcome counts; the lock ends with the process at the latest
                 running.part.close()
         if isinstance(action, act.Fail):
             self._end(key, running, "failed", action)
@@ -365,10 +365,10 @@ class Engine:
         status = "cached" if action.another else "resumed" if running.download.resumed else "downloaded"
         self._end(key, running, status)
 
-    def _end(self, key: str, running: Running, status: str, fail: act.Fail | None = None) -> None:
+    def _end(self, key: str, running: RunningJob, status: str, fail: act.Fail | None = None) -> None:
         artifact = running.job.artifact
         failures = [source.failures for source in running.download.sources]
-        error = error_of(fail, artifact, artifact.sources, failures, came=running.download.kept) if fail else None
+        error = error_of(fail, artifact, artifact.sources, failures, received=running.download.kept) if fail else None
         safe = fail.resumable_bytes if fail else None
         self._notifier.ended(running, status, safe=safe, note=error.message if error else "")
         outcome = self._outcomes[key] = running.outcome(status, fail, error)

@@ -1,4 +1,4 @@
-"""What the engine is given (Job) and what it gives back (Outcome)."""
+"""The engine's input (Job), its result (Outcome), and the errors of failed jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import PartStore
 
 NOTHING_SAID = CacheHeaders()
-_UNBOUND = "the server gave no length, or no ETag or date to tell versions apart: it begins at the first byte"
+_UNBOUND = "the server gave no length, or no ETag or date that identifies the version: it starts from the first byte"
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 
@@ -33,14 +33,14 @@ def _never() -> bool:
 
 
 def _anything(_: int) -> None:
-    """Every size is right."""
+    """Accept any size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Fetch ``artifact`` into ``store`` and publish it at ``destination``.
+    """Downloads ``artifact`` into ``store`` and publishes it at ``destination``.
 
-    ``is_published`` is asked once its lock is ours: whether another process finished it meanwhile.
+    ``is_published`` is called once its lock is held: whether another process has finished it meanwhile.
     """
 
     artifact: Artifact
@@ -48,25 +48,25 @@ class Job:
     destination: Path
     is_published: Callable[[], bool] = _never
     known: Mapping[RedactedUrl, CacheHeaders] = field(default_factory=dict)
-    """Of the copy that the caller has already, what each source said of it: an unchanged file ends with the reason
-    ``unchanged``. No source is told what another one said."""
+    """The cache headers with which each source served the caller's copy. An unchanged file ends with the reason
+    ``unchanged``. Each source is sent only its own."""
     thorough: bool = False
-    """Where the sources seem to agree against the record: compare every byte, instead of asking for a newer record."""
+    """If the sources seem to agree against the record: compare every byte instead of asking for a newer record."""
     replaceable: bool = False
-    """The caller has other sources in place of these: they are given up soon where nothing comes from them."""
+    """The caller has other sources: give these up soon if nothing comes from them."""
     last_chance: bool = False
-    """They were given up so, and the others could not take their place: they have a little longer, and that is all."""
+    """These were given up so, and the other sources failed too: wait a little longer for them, once."""
     check_size: Callable[[int], None] = _anything
-    """Told the size in bytes where an answer is the first to tell it; raises where so much cannot be taken."""
+    """Called with the size in bytes if a response is the first to give it; raises if the file is too large."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request for it (``Cache-Control`` for a copy that is newer than caches')."""
+    """Headers of every request for it (``Cache-Control`` to bypass caches)."""
     largest: int | None = None
-    """Bytes; a source whose file is longer is refused. For files whose size no record says."""
+    """The most bytes; a source with a larger file is refused. For files whose size is in no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What one mirror did for one file: bytes kept, and how often it failed in which way."""
+    """One mirror's part in one file: bytes kept, and the number of its failures by kind."""
 
     mirror: str
     bytes: int
@@ -88,13 +88,13 @@ class Outcome:
     error: ResumeDLError | None = None
     reason: str = ""
     said: CacheHeaders = NOTHING_SAID
-    """Of a file without a digest, by its source: what asks later whether it has changed."""
+    """For a file without a digest: the source's cache headers, with which a later request asks for changes."""
     agreeing: tuple[str, ...] = ()
-    """The mirrors whose bytes agree with each other and not with the record (reasons ``disputed`` and ``record``)."""
+    """The mirrors whose bytes agree with each other but not with the record (reasons ``disputed`` and ``record``)."""
 
 
 def labels_of(sources: Sequence[Source]) -> list[str]:
-    """What each source is called in journals: its redacted address; where several have one, with a hash of it all."""
+    """Return each source's name in journals: its redacted URL, with a hash of the full one if several look alike."""
     shown = [str(source.url) for source in sources]
     return [
         label if shown.count(label) == 1 else f"{label}#{source.url.fingerprint}"
@@ -108,11 +108,11 @@ def error_of(
     sources: tuple[Source, ...],
     failures: Sequence[Mapping[str, int]] = (),
     *,
-    came: int = 0,
+    received: int = 0,
 ) -> ResumeDLError:
-    """The exception a user should see for a download that failed.
+    """Return the exception for a failed download.
 
-    ``failures``: each source's in this run, by kind; ``came``: bytes received in this run and believed until its end.
+    ``failures``: those of each source in this run, by kind. ``received``: bytes of this run that count as good.
     """
     safe = fail.resumable_bytes
     name = artifact.title
@@ -120,7 +120,7 @@ def error_of(
     why = "; ".join(dict.fromkeys(causes)) or "no source is known for it"
     again = "run the same command again: what is on disk is kept"
     unable = {index for index, failed in enumerate(failures) if _NO_RANGES & {*failed}}
-    is_lost = bool(came) and not safe and artifact.digest is None
+    is_lost = bool(received) and not safe and artifact.digest is None
     if fail.reason == "cancelled":
         hint = again
         if len(unable) == len(sources):
@@ -129,7 +129,7 @@ def error_of(
             hint = f"run the same command again; {_UNBOUND}"
         return Interrupted(f"{name}: stopped", hint=hint, resumable_bytes=safe)
     if fail.reason == "locked":
-        return LockedError(f"{name}: {fail.owner} works on this file", owner=fail.owner, hint="leave out --no-wait")
+        return LockedError(f"{name}: {fail.owner} is using this file", owner=fail.owner, hint="run without --no-wait")
     if fail.reason == "local":
         if isinstance(fail.error, ResumeDLError):
             fail.error.resumable_bytes = safe
@@ -149,10 +149,10 @@ def error_of(
         )
     if fail.reason == "no network":
         names = tuple(dict.fromkeys(failure.unresolved for _, failure in fail.causes))
-        told = tuple(dict.fromkeys(failure.message for _, failure in fail.causes))
-        return NoNetworkError(names, causes=told, resumable_bytes=safe)
+        messages = tuple(dict.fromkeys(failure.message for _, failure in fail.causes))
+        return NoNetworkError(names, causes=messages, resumable_bytes=safe)
     if fail.reason == "unreachable":
-        hint = f"check the line and the proxy settings, then {again}"
+        hint = f"check the network and the proxy settings, then {again}"
         silent = any(failure.kind is not FailureKind.UNREACHABLE for _, failure in fail.causes)
         what = "no source has answered" if silent else "no source can be reached"
         return SourcesExhaustedError(f"{name}: {what} ({why})", causes=causes, hint=hint, resumable_bytes=safe)
@@ -171,32 +171,32 @@ def error_of(
 
 
 def _restarting(sources: Sequence[Source]) -> str:
-    """Tell which sources cannot continue a download, for a hint; empty where none is known to be so."""
+    """Say in a hint which of ``sources`` cannot resume a download; empty if there are none."""
     unable = dict.fromkeys(source.mirror for source in sources)
-    return f"{' and '.join(unable)} cannot continue a download, each try begins at the first byte" if unable else ""
+    return f"{' and '.join(unable)} cannot resume a download, each attempt starts at the first byte" if unable else ""
 
 
 def _wrong_bytes(fail: Fail, artifact: Artifact, sources: tuple[Source, ...], why: str) -> DigestMismatchError:
     expected = fail.expected or (artifact.digest.hex if artifact.digest else "")
     agreeing = [sources[index] for index in fail.agreeing]
     names = {source.mirror for source in agreeing}
-    # several addresses that a user gave have all one name
-    who = " and ".join(s.mirror if len(names) == len(agreeing) else s.url.host for s in agreeing)
+    # several addresses given by the user have the same mirror name
+    shown = " and ".join(s.mirror if len(names) == len(agreeing) else s.url.host for s in agreeing)
     kept = fail.resumable_bytes
-    held = f"{kept:,} bytes that are provably good are kept" if kept else "nothing of it was kept"
+    held = f"{kept:,} bytes that are known to be good are kept" if kept else "nothing of it was kept"
     if fail.reason == "single":
-        said = f"it came with digest {fail.actual}, its record says {expected}; no other source to compare with"
-        said += f" ({why})" if fail.causes else ""
+        text = f"it has digest {fail.actual}, its record says {expected}; no other source to compare with"
+        text += f" ({why})" if fail.causes else ""
         hint = f"{held}; try another mirror with --mirror, or this one later"
     elif fail.reason == "digest":
-        said = f"no source gave bytes with the digest of its record ({why})"
-        hint = f"{held}; try another mirror with --mirror, or later: a mirror may be out of step"
+        text = f"no source gave bytes with the digest of its record ({why})"
+        hint = f"{held}; try another mirror with --mirror, or later: a mirror may be out of date"
     else:
-        said = f"{who} agree on bytes with digest {fail.actual}, its record says {expected}"
+        text = f"{shown} agree on bytes with digest {fail.actual}, its record says {expected}"
         hint = (
-            "the record is probably out of date, or the package was replaced upstream: ask again later, "
-            f"with a fresh index{'; what came is kept' if kept else ''}"
+            "the record is probably out of date, or the package was replaced upstream: try again later, "
+            f"with a fresh index{'; what is on disk is kept' if kept else ''}"
         )
-    error = DigestMismatchError(f"{artifact.title}: {said}", expected=expected, actual=fail.actual, hint=hint)
+    error = DigestMismatchError(f"{artifact.title}: {text}", expected=expected, actual=fail.actual, hint=hint)
     error.resumable_bytes = kept
     return error

@@ -1,4 +1,4 @@
-"""Daemon threads that serve one call after another, made when none is idle."""
+"""A pool of daemon threads, started on demand."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from queue import SimpleQueue
 from resume_dl.threads import start_thread
 
 Failed = Callable[[Exception], None]
-"""Takes an exception, from any thread."""
+"""Called with an exception, from any thread."""
 _Call = tuple[Callable[[], None], Failed]
 
 
 class Pool:
-    """Runs calls in daemon threads: a process that must end waits neither for a hash nor for a connect.
+    """Runs calls in daemon threads, so that the process can exit during a hash or a connect.
 
-    Without ``most`` a call never waits for another: a thread that is stuck in a connect or a sync delays no other.
-    With it, calls beyond so many wait for their turn, in order.
+    Without ``most`` a call never waits for another: a thread stuck in a connect or a sync delays no other. With it, at
+    most so many calls run at once; the others wait, in order.
     """
 
     def __init__(self, name: str, most: int | None = None) -> None:
@@ -29,9 +29,9 @@ class Pool:
         self._idle = 0
 
     def submit(self, call: Callable[[], None], failed: Failed) -> None:
-        """Run ``call`` soon. ``failed`` hears of any exception of it, and where no thread could be started for it.
+        """Run ``call`` in a thread. ``failed`` gets its exception, or that of starting the thread.
 
-        It never raises: what waits for the call has one place to hear of its end.
+        Never raises, so every failure is reported in the same way.
         """
         with self._lock:
             number = self._threads
@@ -40,10 +40,10 @@ class Pool:
                 grow = False
             else:
                 grow = self._most is None or self._threads < self._most
-                self._threads += grow  # here: several threads may submit
+                self._threads += grow  # under the lock: several threads may submit
         if grow:
             try:
-                # Starting one takes a millisecond, as long as a small file: hence they are kept.
+                # Threads are reused: starting one takes a millisecond, as long as a small file.
                 start_thread(self._work, lambda _: None, name=f"{self._name}-{number}")
             except (RuntimeError, MemoryError) as error:
                 with self._lock:
@@ -53,7 +53,7 @@ class Pool:
         self._calls.put((call, failed))
 
     def close(self) -> None:
-        """Let each thread end once it has no call; nothing is submitted afterwards."""
+        """Let each thread end after the submitted calls; call ``submit`` no more."""
         for _ in range(self._threads):
             self._calls.put(None)
 
@@ -62,8 +62,8 @@ class Pool:
             call, failed = given
             try:
                 call()
-            except BaseException as error:  # noqa: BLE001 - what waits is told, and the thread serves the next call
+            except BaseException as error:  # noqa: BLE001 - it is reported, and the thread serves the next call
                 failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__} in a thread"))
-            del given, call, failed  # or an idle thread would keep what it worked on alive
+            del given, call, failed  # an idle thread must not keep the last call's objects alive
             with self._lock:
                 self._idle += 1

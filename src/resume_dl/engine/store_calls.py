@@ -1,15 +1,15 @@
-"""Calls on a part file that run in a pool, and the event that each of them ends as."""
+"""Calls of a part file that run in a pool; each returns the event to be posted."""
 
 from __future__ import annotations
 
 from resume_dl.core import events as ev
-from resume_dl.engine.running import Running
+from resume_dl.engine.running_job import RunningJob
 from resume_dl.errors import LockedError
 from resume_dl.ports import PartFile
 
 
-def prepare(running: Running, *, journaled: bool) -> ev.Event:
-    """Open the job's part file, with its lock. Raises what the store raises, except LockedError."""
+def prepare(running: RunningJob, *, journaled: bool) -> ev.Event:
+    """Lock and open the job's part file. Raises the store's errors, except LockedError."""
     job = running.job
     try:
         part = job.store.open(job.artifact, journaled=journaled)
@@ -23,13 +23,13 @@ def prepare(running: Running, *, journaled: bool) -> ev.Event:
 
 
 def advance(part: PartFile, upto: int) -> ev.DigestAdvanced:
-    """Hash up to byte ``upto``."""
+    """Hash the part file up to byte ``upto``."""
     progress = part.advance_digest(upto)
     return ev.DigestAdvanced(progress.position, progress.damaged)
 
 
-def check(running: Running, part: PartFile) -> ev.Event:
-    """Hash what is left and compare with the artifact's digest."""
+def check(running: RunningJob, part: PartFile) -> ev.Event:
+    """Hash the rest of the file and compare its digest with the artifact's."""
     expected = running.job.artifact.digest
     if expected is None:
         raise AssertionError("nothing to check against")
@@ -40,8 +40,8 @@ def check(running: Running, part: PartFile) -> ev.Event:
     return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
 
 
-def publish(running: Running, part: PartFile) -> ev.Event:
-    """Give the verified file its name, once every record is in the journal."""
+def publish(running: RunningJob, part: PartFile) -> ev.Event:
+    """Publish the verified file, once every record is in the journal."""
     running.recorded.wait()
     part.publish(running.job.destination)
     return ev.Published()

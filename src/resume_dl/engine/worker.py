@@ -1,4 +1,4 @@
-"""One connection: asks for a range, checks the answer, takes what comes; what becomes of the bytes is its kind's."""
+"""The worker of one connection: requests a range, checks the response, receives the body. Subclasses use the bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resume_dl.ports import Clock, Exchange, PartFile, Transport
 
 REPORT_BYTES = 1024 * 1024
 REPORT_SECONDS = 0.05
-"""Counts go to the core when one of them is reached: an event costs as much as reading and writing 64 KiB."""
+"""Counts are posted when one of these is reached: an event costs as much as reading and writing 64 KiB."""
 
 
 class Worker(ABC):
@@ -60,19 +60,19 @@ class Worker(ABC):
         self._answered = False
         self._reported = False
         self._at = order.start
-        """Where the stream stands: all below it was taken."""
+        """The position of the stream: all bytes below it were taken."""
         self._limit = NO_END if order.end is None else order.end
-        """Nothing is taken from here on."""
+        """The end of what is taken."""
         self._body_end = NO_END
         self._received = 0
 
     # ------------------------------------------------------------------ from the main thread
 
     def shut(self) -> None:
-        """Fence all further writes, wake the thread.
+        """Fence all further writes and wake the thread.
 
-        Before the head is here the thread may sit in a connect that nothing can wake: ConnectionClosed is posted on its
-        behalf.
+        Before the head arrives the thread may be in a connect that cannot be interrupted, so ConnectionClosed is posted
+        on its behalf.
         """
         with self._fence:
             self._closed.set()
@@ -81,7 +81,7 @@ class Worker(ABC):
         self._exchange.abort()
 
     def shorten(self, end: int) -> None:
-        """Take nothing from ``end`` on, or from where the stream is; says LeaseShortened unless it has ended."""
+        """Take nothing from ``end`` on, or from the current position if that is higher; posts LeaseShortened."""
         with self._fence:
             if self._reported or self._closed.is_set():
                 return
@@ -91,14 +91,14 @@ class Worker(ABC):
             if over and not self._answered:
                 self._closed.set()
                 self._say_closed()
-            wake = over and self._at != self._body_end  # there its thread does not wait for anything
+            wake = over and self._at != self._body_end  # at the body's end its thread waits for nothing
         if wake:
             self._exchange.abort()
 
     # ------------------------------------------------------------------ the thread
 
     def run(self) -> None:
-        """Fetch the lease; every end of this call has been reported as ConnectionClosed."""
+        """Fetch the lease. However this call ends, ConnectionClosed has been posted."""
         failure: Failure | None = None
         size: int | None = None
         try:
@@ -149,7 +149,7 @@ class Worker(ABC):
                 failure = self._receive(response.chunks())
             finally:
                 with self._fence:
-                    self._settle()
+                    self._end_body()
             if failure is not None or self._closed.is_set() or self._at >= self._limit:
                 return failure, None
             if verdict.end is None:
@@ -169,7 +169,7 @@ class Worker(ABC):
                 failure = check_magic(self._filename, chunk[:8])
                 if failure is not None:
                     return failure
-            failure = check_length(self._at + len(chunk), self._largest)  # of a body whose length nothing announced
+            failure = check_length(self._at + len(chunk), self._largest)  # the body may have no announced length
             if failure is not None:
                 return failure
             if not self._store(chunk):
@@ -183,48 +183,48 @@ class Worker(ABC):
         return None
 
     def _store(self, chunk: bytes) -> bool:
-        """Take what of ``chunk`` lies below the limit; False where nothing more is wanted of this body."""
+        """Take the bytes of ``chunk`` below the limit; whether to go on reading this body."""
         with self._fence:
             if self._closed.is_set():
                 return False
             at, limit = self._at, self._limit
             end = at + len(chunk)
             if end > self._body_end:
-                raise ContentError("more bytes came than were announced", retryable=True)
+                raise ContentError("received more bytes than announced", retryable=True)
             if end <= limit:
                 self._take(chunk, at, end)
                 self._at = end
             elif at < limit:
                 self._take(memoryview(chunk)[: limit - at], at, limit)
                 self._at = limit
-            # At the body's own end it is read on, to the end of the answer: its connection can be used again.
+            # At the body's own end, read on to the end of the response, so that its connection can be reused.
             return self._at < limit or self._at == self._body_end
 
-    # ------------------------------------------------------------------ what the kinds differ in
+    # ------------------------------------------------------------------ implemented by subclasses
 
     @property
     @abstractmethod
     def _position(self) -> int:
-        """What ConnectionClosed says."""
+        """The position that ConnectionClosed reports."""
 
     @abstractmethod
     def _take(self, data: bytes | memoryview, start: int, end: int) -> None:
-        """Bytes ``[start, end)`` came; under the fence."""
+        """Use bytes ``[start, end)``; called under the fence."""
 
     @abstractmethod
     def _report(self) -> Event:
-        """How far it is."""
+        """Return the event that reports progress."""
 
     @abstractmethod
-    def _settle(self) -> None:
-        """No more bytes come; under the fence, however the body ended."""
+    def _end_body(self) -> None:
+        """Finish after the last byte; called under the fence, however the body ended."""
 
-    def _finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
-        """The lease is here, and the connection is given back."""
+    def _finish(self) -> None:  # noqa: B027 - optional: most subclasses have nothing left to do
+        """Finish after the whole lease was received and the connection released."""
 
 
 def failure_of(error: SourceError) -> Failure:
-    """The core's value for a transport's exception."""
+    """Convert a transport's exception to the core's Failure."""
     if not error.retryable:
         kind = FailureKind.FATAL
     elif isinstance(error, StalledError):

@@ -1,4 +1,4 @@
-"""The usual kind of connection: what comes is written and recorded at once."""
+"""The worker of Mode.WRITE: writes and records bytes as they arrive."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from resume_dl.core.actions import OpenRange
 from resume_dl.core.events import BytesWritten
 from resume_dl.core.scheduling.leases import NO_END
-from resume_dl.engine.recording import Recorder
+from resume_dl.engine.recorder import Recorder
 from resume_dl.engine.worker import Worker
 
 
 class Writer(Worker):
-    """Mode.WRITE; ``label`` names the source in the journal. The other arguments are ``Worker``'s."""
+    """Writes what it receives; ``label`` names the source in the journal. Other arguments: see ``Worker``."""
 
     def __init__(self, order: OpenRange, *, label: str, **more: Any) -> None:
         super().__init__(order, **more)
         self._recorder = Recorder(self._part, label)
         self._gaps = deque((start, NO_END if stop is None else stop) for start, stop in order.gaps)
-        """What may be written of the stream that is still to come, in order."""
+        """The ranges still to come that may be written, in order."""
 
     @property
     def _position(self) -> int:
@@ -45,5 +45,5 @@ class Writer(Worker):
     def _report(self) -> BytesWritten:
         return BytesWritten(self._id, self._at, self._received)
 
-    def _settle(self) -> None:
+    def _end_body(self) -> None:
         self._recorder.flush()

@@ -20,7 +20,7 @@ from resume_dl.fs.regular import (
     write_file,
 )
 from resume_dl.fs.removal import remove
-from resume_dl.fs.system import WINDOWS, absolute, is_link, names_in
+from resume_dl.fs.system import WINDOWS, absolute, extended, is_link, names_in, roomy
 
 __all__ = [
     "WINDOWS",
@@ -28,6 +28,7 @@ __all__ = [
     "absolute",
     "check_private",
     "create_file",
+    "extended",
     "is_link",
     "is_others_link",
     "is_regular",
@@ -42,5 +43,6 @@ __all__ = [
     "remove",
     "replace",
     "replace_below",
+    "roomy",
     "write_file",
 ]

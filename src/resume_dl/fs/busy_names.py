@@ -44,6 +44,8 @@ def replace(source: Place, destination: Place, *, dir_fd: int | None = None) -> 
 
     ``dir_fd``: an open folder that both names are relative to.
     """
+    if dir_fd is None:
+        source, destination = system.native(source), system.native(destination)
     # No other process's handle is the cause where a folder is there: it cannot be replaced.
     may_clear = dir_fd is not None or not os.path.isdir(destination)
     patiently(
@@ -57,6 +59,7 @@ def move_folder(source: Place, destination: Place, *, last: Sequence[str] = ()) 
     A copy is not on the disk yet. The files ``last`` (relative, with ``/``) are copied after all others, in this order:
     by them a client tells a whole folder. Raises OSError; then nothing is left at ``destination``.
     """
+    source, destination = system.native(source), system.native(destination)
     try:
         replace(source, destination)
     except PermissionError:

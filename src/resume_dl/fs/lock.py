@@ -1,4 +1,4 @@
-"""The lock of an open file, which ends with it: a process that is killed holds none."""
+"""Locks on open files, which the system releases when the file is closed or its process ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resume_dl.fs.regular import open_regular
 from resume_dl.fs.system import Place
 
 BEHIND_THE_TEXT = 1 << 20
-"""Locks are mandatory on Windows: a byte far behind the text leaves it readable for others."""
+"""Locks are mandatory on Windows: locking a byte far beyond the text leaves the text readable for others."""
 LAST_BYTE = (1 << 31) - 2
 """The highest byte that Windows's C library locks."""
 _OPENED_WITHIN = 2.0
@@ -39,10 +39,10 @@ def granted(lock_range: Callable[[], object]) -> bool:
 
 
 def try_lock(fd: int, *, at: int = BEHIND_THE_TEXT) -> bool:
-    """Take an exclusive lock on an open file, without waiting; False where another process has it.
+    """Take an exclusive lock on an open file, without waiting; False if another process has it.
 
-    It falls when the handle is closed or the process ends, however it ends. ``at``: the byte that Windows locks, at
-    most ``LAST_BYTE``; the file's position is kept there. Raises OSError where the file system has no locks.
+    It is released when the handle is closed or the process ends. ``at``: the byte that Windows locks, at most
+    ``LAST_BYTE``; the file's position is restored there. Raises OSError if the file system has no locks.
     """
     if sys.platform == "win32":
         import msvcrt

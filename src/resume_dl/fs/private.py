@@ -1,4 +1,4 @@
-"""Private folders inside shared ones: for this user alone, or for the group that shares the place."""
+"""Private folders inside shared ones: for this user only, or for the group that shares the parent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from resume_dl.fs.system import FOLDER, WINDOWS, Place, is_link
+from resume_dl.fs.system import FOLDER, WINDOWS, Place, is_link, native
 
 
 class UntrustedFolderError(OSError):
@@ -25,12 +25,12 @@ class UntrustedFolderError(OSError):
 
 
 def make_private(folder: Place) -> None:
-    """Make a folder for this user alone (0700), and its parents; an existing one must be private already.
+    """Make a folder for this user only (0700), and its parents; an existing one must be private already.
 
-    Where the folder above is shared by a group (setgid, writable by it, not by others), it is shared too (2770).
+    If the parent is shared by a group (setgid, writable by the group and not by others), so is the folder (2770).
     Raises UntrustedFolderError or OSError.
     """
-    path = os.fspath(folder)
+    path = os.fspath(native(folder))
     parent = os.path.dirname(os.path.abspath(path))  # links above the folder are followed
     try:
         is_shared = not WINDOWS and _is_shared(os.stat(parent))
@@ -53,11 +53,11 @@ def make_private(folder: Place) -> None:
 def check_private(folder: Place, *, alone: bool = False) -> None:
     """Raise UntrustedFolderError unless only this user, root or the group that shares the place can write here.
 
-    With ``alone`` it must be this user's, writable by no group. Root may also use a folder of the parent's owner. A
-    folder that looks like one freshly made beside it is accepted: FAT, some network shares and virtual disks have one
-    owner and one mode for everything. Raises FileNotFoundError if it is missing, or another OSError.
+    With ``alone`` it must be this user's and not writable by a group. Root may also use a folder of the parent's owner.
+    A folder with the same owner and mode as one newly made next to it is accepted: FAT, some network shares and virtual
+    disks have one owner and one mode for everything. Raises FileNotFoundError if it is missing, or another OSError.
     """
-    found = os.lstat(folder)
+    found = os.lstat(native(folder))
     if is_link(found):
         why = "is a link: files written to it would land where the link leads"
         raise UntrustedFolderError(folder, why, "remove this link, or choose another folder")
@@ -73,13 +73,13 @@ def check_private(folder: Place, *, alone: bool = False) -> None:
     own = {user} if alone else {user, 0} if user else {0, above.st_uid}
     if found.st_uid not in own:
         why = f"belongs to another user, {_user(found.st_uid)}, who can put links and other files into it"
-        hint = "remove it, or choose another folder (a group can share one: chmod g+ws on the folder above it)"
+        hint = "remove it, or choose another folder (to share it in a group: chmod g+ws on its parent)"
     elif found.st_mode & stat.S_IWOTH:
         why = "can be written to by every user of this machine, who can put links and other files into it"
-        hint = "remove it, and it is made anew for you alone; or choose another folder"
+        hint = "remove it, and it is created again for you alone; or choose another folder"
     elif found.st_mode & stat.S_IWGRP and (alone or not _is_own_group(found, above)):
         why = f"can be written to by group {found.st_gid}, which can put links and other files into it"
-        hint = "remove it, and it is made anew for you alone (a group can share one: chmod g+ws on the folder above it)"
+        hint = "remove it, and it is created again for you alone (to share it in a group: chmod g+ws on its parent)"
     else:
         return
     if not _looks_as_all_do(parent, found):

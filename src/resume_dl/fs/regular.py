@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Iterator, NamedTuple
 
 from resume_dl.fs.busy_names import replace
-from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link
+from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link, native
 
 _AT_ONCE = 64 << 10
 _FILE = flags_of("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
@@ -19,7 +19,7 @@ _FILE = flags_of("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"
 def is_regular(path: Place, size: int | None = None) -> bool:
     """Whether ``path`` is a regular file, of this size if one is given, and not a link."""
     try:
-        found = os.lstat(path)
+        found = os.lstat(native(path))
     except (OSError, ValueError):
         return False
     return stat.S_ISREG(found.st_mode) and not is_link(found) and size in (None, found.st_size)
@@ -53,6 +53,7 @@ def open_regular(path: Place, flags: int = os.O_RDONLY, mode: int = 0o666, *, di
 
     ``O_TRUNC`` takes effect only after the file was checked.
     """
+    path = native(path)
     with suppress(FileNotFoundError):
         # before opening: opening some devices has side effects
         _check_regular(path, os.stat(path, dir_fd=dir_fd, follow_symlinks=False))
@@ -98,7 +99,7 @@ def create_file(path: Place, *, dir_fd: int | None = None) -> int:
     A link is removed, not its target. Raises FileExistsError if another process makes the file first.
     """
     with suppress(FileNotFoundError):
-        os.unlink(path, dir_fd=dir_fd)
+        os.unlink(native(path), dir_fd=dir_fd)
     return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=dir_fd)
 
 
@@ -148,7 +149,7 @@ class _Opened(NamedTuple):
     path: str
 
     def name(self, name: str) -> str:
-        return name if self.fd is not None else os.path.join(self.path, name)  # a str is needed
+        return name if self.fd is not None else os.fspath(native(os.path.join(self.path, name)))
 
 
 @contextmanager
@@ -156,7 +157,7 @@ def _folder(folder: Place, parts: tuple[str, ...]) -> Iterator[_Opened]:
     path = os.fspath(folder)
     if not BY_FD:
         for part in ("", *parts):
-            path = os.path.join(path, part) if part else path
+            path = os.fspath(native(os.path.join(path, part) if part else path))
             _check_folder(path, os.lstat(path))
         yield _Opened(None, path)
         return

@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 
-from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link
+from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, extended, flags_of, is_link
 
 _DEEPEST = 64
 """Most folders open at once while a tree is removed; deeper ones are moved up first."""
@@ -22,9 +22,16 @@ def remove(path: Place) -> None:
     if BY_FD:
         removal.entry(os.fspath(path), None, 0)
     else:
-        removal.by_path(os.fspath(path))
+        removal.by_path(_whole(os.fspath(path)))
     if removal.errors:
         raise removal.errors[0]
+
+
+def _whole(path: str) -> str:
+    """On Windows in the form that reaches names of any length and form; ``abspath`` takes trailing dots away."""
+    if WINDOWS:
+        return extended(path if os.path.isabs(path) else os.path.abspath(path), always=True)
+    return path
 
 
 class _Removal:
@@ -89,7 +96,7 @@ class _Removal:
 
 
 def _open_folder(name: str, dir_fd: int | None) -> int:
-    """Open a folder to be emptied; if it is ours, give it the mode that this takes."""
+    """Open a folder to be emptied; if it is ours, make it readable and writable first."""
     try:
         fd = os.open(name, FOLDER, dir_fd=dir_fd)
     except PermissionError:

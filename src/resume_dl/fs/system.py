@@ -3,17 +3,62 @@
 from __future__ import annotations
 
 import errno
+import ntpath
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Union
+from typing import Iterator, Union
 
 Place = Union[str, "os.PathLike[str]"]
 WINDOWS = sys.platform == "win32"
 BY_FD = not WINDOWS and {os.open, os.stat, os.unlink, os.rmdir, os.rename} <= os.supports_dir_fd
 _SURROGATE = 0x20000000
 """Name-surrogate bit of a reparse tag; cloud and deduplicated files lack it."""
+_SHORT = 240
+"""Letters of a path that every call of Windows takes: MAX_PATH is 260, and 12 less for the name of a folder."""
+
+
+def extended(path: str, *, always: bool = False) -> str:
+    r"""The ``\\?\`` form of an absolute Windows path that is too long for MAX_PATH, or of any with ``always``. Pure.
+
+    In that form a name may also be a device's or end in a dot or a blank, so what another program has made can be
+    removed. Relative paths stay as they are. Source: Microsoft, "Maximum Path Length Limitation".
+    """
+    if (len(path) < _SHORT and not always) or path.startswith(("\\\\?\\", "\\\\.\\")):
+        return path
+    path = ntpath.normpath(path)  # ``/`` and ``..`` mean nothing there; trailing dots and blanks stay
+    if path.startswith("\\\\"):
+        return "\\\\?\\UNC" + path[1:]
+    return "\\\\?\\" + path if path[1:3] == ":\\" else path
+
+
+def native(path: Place) -> Place:
+    """``path`` as the system's calls take it at any length."""
+    return extended(os.fspath(path)) if WINDOWS else path
+
+
+class AnyLength:
+    """Mixed into a class of paths: system calls get the extended form where it is needed, and people never see it."""
+
+    def __fspath__(self) -> str:
+        """What ``open``, ``os`` and ``shutil`` work with."""
+        return extended(str(self))
+
+
+if sys.platform == "win32":
+
+    class _LongPath(AnyLength, type(Path())):
+        def iterdir(self) -> Iterator[Path]:
+            for name in os.listdir(self):  # pathlib of Python 3.13 lists by the text of the path
+                yield self / name
+
+
+def roomy(path: Path) -> Path:
+    """``path`` as one below which names may be longer than 260 characters on Windows too."""
+    if sys.platform == "win32":
+        return _LongPath(path)
+    return path
 
 
 def flags_of(*names: str) -> int:
@@ -30,13 +75,13 @@ def is_link(found: os.stat_result) -> bool:
 
 
 def names_in(folder: Place) -> list[str]:
-    """The names in a folder, in no order: in half the time of ``Path.iterdir``. Raises OSError."""
+    """Return the names in a folder, unordered; takes half the time of ``Path.iterdir``. Raises OSError."""
     return os.listdir(folder)
 
 
 def absolute(path: Place) -> Path:
-    """``path`` from the root, without ``..``; links stay as they are, and loops of them raise nothing."""
-    return Path(os.path.abspath(str(path)))
+    """Return ``path`` as an absolute path without ``..``; links are not resolved, so loops of links do not raise."""
+    return roomy(Path(os.path.abspath(str(path))))
 
 
 def handles_block_names() -> bool:

@@ -1,1 +1,1 @@
-"""Finding artifacts by asking channels and package indexes: what they say, how old it is, and why it is believed."""
+"""Channel indexes and package indexes: download, kept copies, and the rule of trust."""

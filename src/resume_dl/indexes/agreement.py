@@ -1,7 +1,7 @@
-"""One index whose authority cannot be asked: carriers' copies, of which one leads and the others are its witnesses.
+"""Agreement of carriers on an index whose authority is unavailable: one copy leads, the others are its witnesses.
 
-A solve runs on the leading copy. Each record that it chooses counts only where a carrier of another operator states it
-alike (docs/indexes.md).
+A solve runs on the leading copy. A record that it chooses is accepted only if a carrier of another operator states the
+same (docs/indexes.md).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from resume_dl.resolve.repodata import find_record
 from resume_dl.resolve.request import RepodataFile
 
 TWO = 2
-"""So many operators must say the same."""
+"""The number of operators that must state the same."""
 
 
 class Agreement:
-    """The copies of one index that carriers gave so far. ``why``: what became of the authority, None if not asked."""
+    """The carriers' copies of one index so far. ``why``: the authority's error, None if it was not asked."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Agreement:
         self.carriers = tuple(carriers)
         self.why = why
         self.copies: dict[str, WholeIndex] = {}
-        """Mirror -> its answer, in the order in which they were asked."""
+        """Mirror -> its answer, in the order of the requests."""
         self._table = table
         self._sources = {source.mirror: source for source in carriers}
         self._operators = {source.mirror: operators_of(source, table) for source in carriers}
@@ -46,33 +46,33 @@ class Agreement:
         self._at = 0
         self._witnesses: dict[str, None] = {}
         self.is_used = False
-        """Whether the last solve has chosen a record of it."""
+        """Whether the last solve chose a record of this index."""
 
-    # ------------------------------------------------------------------ whom to ask
+    # ------------------------------------------------------------------ sources to ask
 
     def to_ask(self) -> list[Source]:
-        """The carriers to ask now; those after them are asked where these do not answer."""
+        """Return the carriers to ask now; further ones are asked if these do not answer."""
         return next_witnesses(self.carriers, self._operators, asked=self.copies, heard=self._heard(), need=self._need)
 
     def has_others(self, asked: Iterable[str]) -> bool:
-        """Whether a carrier is left besides ``asked``."""
+        """Whether there is a carrier that is not in ``asked``."""
         return bool({source.mirror for source in self.carriers} - self.copies.keys() - {*asked})
 
     @property
     def answered(self) -> list[str]:
-        """The mirrors that have answered, be it that they have no such index."""
+        """The mirrors that have answered, including those without such an index."""
         return [name for name, copy in self.copies.items() if copy.error is None]
 
     def _heard(self) -> list[Operators]:
         return [self._behind(name) for name in self.answered]
 
     def _behind(self, name: str) -> Operators:
-        """The operators whose word a mirror's copy is: its own, and that of the servers to which it has redirected."""
+        """Return the operators behind a mirror's copy: its own, and those of servers to which it redirected."""
         return operators_of(self._sources[name], self._table, self.copies[name].answered_by)
 
     @property
     def is_possible(self) -> bool:
-        """Whether two operators have answered, be it that they have no such index."""
+        """Whether two operators have answered, including those without such an index."""
         return independent(self._heard()) >= TWO
 
     # ------------------------------------------------------------------ the leading copy
@@ -83,29 +83,29 @@ class Agreement:
 
     @property
     def lead(self) -> RepodataFile | None:
-        """The copy to solve on; None where no carrier has this index."""
+        """The copy to solve on; None if no carrier has this index."""
         leads = self._leads
         path = self.copies[leads[self._at]].path if leads else None
         return None if path is None else RepodataFile(*self.wanted, path)
 
     def advance(self) -> bool:
-        """Let the next copy lead, if there is one."""
+        """Make the next copy the leading one; return whether there is one."""
         if self._at + 1 >= len(self._leads):
             return False
         self._at += 1
         return True
 
     def widen(self) -> None:
-        """Ask one operator more (``to_ask``), and begin with the first copy again: it may find a witness now."""
+        """Ask one more operator (``to_ask``), and restart with the first copy, which may have a witness then."""
         self._need = independent(self._heard()) + 1
         self._at = 0
 
-    # ------------------------------------------------------------------ what they agree on
+    # ------------------------------------------------------------------ agreement
 
     def unstated(self, artifacts: Iterable[Artifact]) -> list[Artifact]:
-        """Those of the leading copy that no other operator states.
+        """Return the artifacts of the leading copy that no other operator states.
 
-        Raises DigestMismatchError where another operator has another digest for a file.
+        Raises DigestMismatchError if another operator has a different digest for a file.
         """
         artifacts = list(artifacts)
         self.is_used = bool(artifacts)
@@ -118,13 +118,13 @@ class Agreement:
     def _is_stated(self, artifact: Artifact, lead: str, others: Sequence[str]) -> bool:
         channel, subdir = self.wanted
         if not artifact.url.reveal().startswith(f"{channel.canonical_base.reveal()}/{subdir}/"):
-            return False  # a base_url of the leading index: no witness has said where its files lie
+            return False  # the location is the leading index's base_url, which no witness has confirmed
         for name in others:
             path = self.copies[name].path
             try:
                 record = None if path is None else find_record(path, artifact.filename)
             except IntegrityError as error:
-                self._reporter.message(f"the index of {name} is no witness: {error.message}", level="debug")
+                self._reporter.message(f"the index of {name} cannot be compared: {error.message}", level="debug")
                 continue
             verdict = compare(artifact, record)
             if verdict is Stated.OTHERWISE and record is not None:
@@ -136,7 +136,7 @@ class Agreement:
 
     @property
     def agreed(self) -> tuple[str, ...]:
-        """The mirrors whose statements the last ``unstated`` relied on, the leading one first."""
+        """The mirrors on which the last ``unstated`` relied, the leading one first."""
         leads = self._leads
         return (*leads[self._at : self._at + 1], *self._witnesses)
 

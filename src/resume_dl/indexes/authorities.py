@@ -1,4 +1,4 @@
-"""Whole indexes of those that decide: the mirrors that the user named, then each channel's authority."""
+"""Whole indexes of authoritative sources: the mirrors of ``--index-from``, then each channel's authority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resume_dl.model.index_report import Vouched
 
 
 class Authorities:
-    """Asks the named mirrors in their order, then the authority. ``offline``: what is kept of theirs."""
+    """Asks the named mirrors in order, then the authority. ``offline``: only kept copies are used."""
 
     def __init__(self, sources: IndexSources, whole: WholeIndexes, notes: ChannelNotes, *, offline: bool) -> None:
         self._sources = sources
@@ -20,10 +20,10 @@ class Authorities:
         self._notes = notes
         self._offline = offline
         self._silent: set[Wanted] = set()
-        """Those whose authority was given up early, and was not asked again."""
+        """Indexes whose authority was given up early and not asked again."""
 
     def fetch(self, wanted: Sequence[Wanted]) -> tuple[dict[Wanted, WholeIndex], list[Wanted]]:
-        """What became of each, and those for which none that decides has answered. Raises Interrupted or StoreError."""
+        """Return the results, and the indexes without an authoritative answer. Raises Interrupted or StoreError."""
         results: dict[Wanted, WholeIndex] = {}
         for at in range(len(self._sources.named)):
             absent = [each for each in wanted if not _is_there(results, each)]
@@ -33,10 +33,10 @@ class Authorities:
         return results, [each for each in wanted if not self._is_settled(results.get(each))]
 
     def once_more(self, alone: Mapping[Wanted, str]) -> dict[Wanted, WholeIndex]:
-        """What became of those whose authority was given up early, and has answered now.
+        """Ask authorities that were given up early once more, with longer time limits; return the results.
 
-        Index -> the mirror that has answered ``alone``: so there is a network, and without the authority nothing can be
-        believed. It is asked once more, with more patience. Raises Interrupted or StoreError.
+        ``alone``: index -> the only mirror that has answered. So the network works, but nothing can be accepted without
+        the authority. Raises Interrupted or StoreError.
         """
         asked = [each for each in alone if each in self._silent]
         self._silent.difference_update(asked)
@@ -52,7 +52,7 @@ class Authorities:
     def _asked(
         self, wanted: Sequence[Wanted], choose: SourcesOf, vouched: Vouched, before: Mapping[Wanted, WholeIndex]
     ) -> dict[Wanted, WholeIndex]:
-        """What became of those that ``choose`` knows a source for."""
+        """Fetch the indexes for which ``choose`` returns a source."""
         asked = [each for each in wanted if choose(each, FORMATS[-1]) or self._sources.is_nowhere(each)]
         replaceable = {each for each in asked if self._sources.has_others(each, vouched)}
         answers = self._whole.fetch(asked, choose, replaceable=replaceable) if asked else {}
@@ -70,7 +70,7 @@ class Authorities:
         return results
 
     def _is_settled(self, result: WholeIndex | None) -> bool:
-        """Whether those who decide have answered, be it that there is none. Offline a missing copy is no answer."""
+        """Whether an authoritative source has answered, even negatively. A missing kept copy is no answer."""
         return result is not None and result.error is None and not (self._offline and result.path is None)
 
 

@@ -1,4 +1,4 @@
-"""Indexes whose authority cannot be asked: which carriers are asked for them, and what they agree on."""
+"""Indexes of carriers, for channels whose authority is unavailable: requests to carriers and their agreement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from resume_dl.resolve.request import RepodataFile
 
 
 class CarrierIndexes:
-    """The agreements of one command, by index. ``offline``: what is kept of carriers' copies."""
+    """The agreements of one command, by index. ``offline``: only kept copies are used."""
 
     def __init__(
         self, sources: IndexSources, whole: WholeIndexes, notes: ChannelNotes, reporter: Reporter, *, offline: bool
@@ -31,21 +31,21 @@ class CarrierIndexes:
         self._offline = offline
         self._agreements: dict[Wanted, Agreement] = {}
         self.alone: dict[Wanted, str] = {}
-        """The mirror that alone has answered, of indexes for which that is not enough."""
+        """Index -> the only mirror that has answered, where two operators are needed."""
 
     def __contains__(self, wanted: Wanted) -> bool:
-        """Whether carriers stand in for the authority of this index."""
+        """Whether this index comes from carriers instead of its authority."""
         return wanted in self._agreements
 
     def lead(self, wanted: Wanted) -> RepodataFile | None:
-        """The copy to solve on; None where no carrier has this index, or the authority has given it."""
+        """The copy to solve on; None if no carrier has this index, or the authority has answered."""
         agreement = self._agreements.get(wanted)
         return None if agreement is None else agreement.lead
 
     # ------------------------------------------------------------------ the first copies
 
     def begin(self, wanted: Sequence[Wanted], results: dict[Wanted, WholeIndex]) -> None:
-        """Ask carriers of two operators for each; those for which too few have answered keep an error in ``results``.
+        """Ask carriers of two operators for each; if too few answer, the index's entry in ``results`` gets an error.
 
         Raises Interrupted or StoreError.
         """
@@ -69,11 +69,11 @@ class CarrierIndexes:
                     self.alone[agreement.wanted] = agreement.answered[0]
 
     def leave(self, wanted: Wanted) -> None:
-        """Ask carriers no more for it: its authority has answered after all."""
+        """Stop using carriers for it, because its authority has answered."""
         self._agreements.pop(wanted, None)
 
     def _consult(self, agreements: Sequence[Agreement]) -> bool:
-        """Ask the carriers that ``agreements`` need; whether any had an index."""
+        """Ask the carriers that ``agreements`` need; return whether any had an index."""
         came = False
         while True:
             asked: dict[Asked, Agreement] = {}
@@ -86,14 +86,14 @@ class CarrierIndexes:
             replaceable = {each for each, agreement in asked.items() if agreement.has_others(names)}
             for each, result in self._whole.fetch(list(asked), self._sources.copy_of, replaceable=replaceable).items():
                 if self._offline and result.path is None:
-                    result.error = ChannelUnavailableError("no copy of it is kept")
+                    result.error = ChannelUnavailableError("there is no kept copy")
                 asked[each].copies[each[-1]] = result
                 came = came or result.path is not None
 
     # ------------------------------------------------------------------ further copies
 
     def next_lead(self, wanted: Wanted) -> RepodataFile | None:
-        """The next carrier's copy, in place of one that cannot be read; None where none is left."""
+        """Return the next carrier's copy, in place of an unreadable one; None if none is left."""
         agreement = self._agreements[wanted]
         if not agreement.advance():
             agreement.widen()
@@ -104,9 +104,9 @@ class CarrierIndexes:
     def other_leads(
         self, files: Sequence[RepodataFile], of: Iterable[Wanted] | None = None
     ) -> list[RepodataFile] | None:
-        """The same files, with the next carrier's copy leading in each index of ``of``; None where none is left.
+        """Return the files with the next carrier's copy for each index of ``of``; None if none is left.
 
-        ``of`` is every index of carriers where it is not given.
+        ``of`` defaults to every index of carriers.
         """
         agreements = [self._agreements[each] for each in (self._agreements if of is None else of)]
         advanced = [agreement for agreement in agreements if agreement.advance()]
@@ -117,13 +117,13 @@ class CarrierIndexes:
                 return None
         return [self.lead((file.channel, file.subdir)) or file for file in files]
 
-    # ------------------------------------------------------------------ what they agree on
+    # ------------------------------------------------------------------ agreement
 
     def unstated(self, files: Sequence[RepodataFile], artifacts: Iterable[Artifact]) -> dict[Wanted, list[Artifact]]:
-        """The records that a carrier alone states, by index.
+        """Return the records that only one carrier states, by index.
 
-        A record says its subdir itself: one that names another subdir of the channel must stand in that one's index.
-        Raises DigestMismatchError where carriers contradict each other, IntegrityError.
+        A record that names another subdir of the channel must be in that subdir's index. Raises DigestMismatchError if
+        carriers contradict each other, IntegrityError.
         """
         if not self._agreements:
             return {}
@@ -143,14 +143,14 @@ class CarrierIndexes:
         return {wanted: artifacts for wanted, artifacts in found.items() if artifacts}
 
     def unbelieved(self, records: Mapping[Wanted, Sequence[Artifact]]) -> ChannelUnavailableError:
-        """The error for the records that ``unstated`` gave, each of one mirror alone."""
+        """Return the error for the records that ``unstated`` returned."""
         first = next(iter(records))
         self.alone |= {wanted: self._agreements[wanted].agreed[0] for wanted in records}
         every = [artifact for artifacts in records.values() for artifact in artifacts]
         return unstated(every, self._agreements[first].agreed[0], self._sources.host_of(first[0]))
 
     def note(self) -> None:
-        """Report what is agreed on."""
+        """Report the agreements."""
         self._notes.agreed(self._agreements.values())
 
 

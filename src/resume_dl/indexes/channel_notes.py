@@ -1,4 +1,4 @@
-"""What a run reports of its channel indexes, and what it says of their sources while they come."""
+"""Reports on a run's channel indexes, and messages about their sources during download."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from resume_dl.ports import Reporter
 
 
 class ChannelNotes:
-    """The reports of one command's indexes; each line is said once."""
+    """The reports of one command's indexes; each message is shown once."""
 
     def __init__(self, sources: IndexSources, reporter: Reporter, *, offline: bool) -> None:
         self._sources = sources
@@ -29,11 +29,11 @@ class ChannelNotes:
 
     @property
     def reports(self) -> tuple[IndexReport, ...]:
-        """What became of each index so far."""
+        """The reports so far, one per index."""
         return tuple(self._reports.values())
 
     def whole(self, wanted: Wanted, result: WholeIndex, vouched: Vouched) -> None:
-        """Note a whole index of those that decide."""
+        """Record a whole index from an authoritative source."""
         form = "kept" if result.kept else "whole"
         channel, subdir = wanted
         host = self._sources.host_of(channel)
@@ -43,7 +43,7 @@ class ChannelNotes:
         )
 
     def sharded(self, used: Mapping[Wanted, OpenIndex]) -> None:
-        """Note the indexes of shards that are used."""
+        """Record the shard indexes in use."""
         for wanted, index in used.items():
             stand = self._sources.standing(wanted, SHARD_INDEX)
             vouched = Vouched.NAMED if stand.named else Vouched.AUTHORITY
@@ -56,11 +56,11 @@ class ChannelNotes:
             )
 
     def agreed(self, agreements: Iterable[Agreement]) -> None:
-        """Note the indexes whose chosen records carriers agree on; not those that no record was chosen from."""
+        """Record the indexes that carriers agree on; those without a chosen record are left out."""
         for agreement in agreements:
             known = self._reports.get(agreement.wanted)
             if known is not None and known.vouched is not Vouched.AGREEMENT:
-                del self._reports[agreement.wanted]  # it could not be read, and carriers were asked in its place
+                del self._reports[agreement.wanted]  # it was unreadable and carriers replaced it
                 known = None
             if agreement.lead is None or not agreement.is_used:
                 continue
@@ -75,23 +75,23 @@ class ChannelNotes:
             )
 
     def silent(self, channel: Channel, why: ResumeDLError | None) -> None:
-        """Say that carriers are asked in the authority's place; ``why``: what became of it, None if not asked."""
+        """Report that carriers replace the authority; ``why``: its error, None if it was not asked."""
         host = self._sources.host_of(channel)
         if self._offline:
             return
-        what = f"{host} cannot be reached" if why is not None else f"{host} may not be asked"
-        self._say(f"{what}: the index of {channel.name} counts as far as two mirrors agree on it", level="warning")
+        what = f"{host} cannot be reached" if why is not None else f"{host} is excluded"
+        self._say(f"{what}: of the index of {channel.name} only what two mirrors agree on is used", level="warning")
         if why is not None:
             self._reporter.message(f"{host}: {why.message}", level="debug")
 
     def once_more(self, channel: Channel, alone: str) -> None:
-        """Say that the authority is asked again, because the mirror ``alone`` is not enough."""
+        """Report that the authority is asked again, because the mirror ``alone`` is not enough."""
         host = self._sources.host_of(channel)
         text = f"{alone} alone is not enough for the index of {channel.name}: asking {host} once more"
         self._say(f"{text} (or name a mirror that you trust: --index-from)", level="warning")
 
     def _add(self, report: IndexReport, wanted: Wanted) -> None:
-        """Note it, and say what the user should know of its source."""
+        """Add a report, with a message if the source is notable."""
         self._reports[wanted] = report
         channel, host, vouched = wanted[0], report.authority, report.vouched
         names = " and ".join(report.carried_by) or "an earlier run"
@@ -101,13 +101,11 @@ class ChannelNotes:
         for source in self._sources.authorities(wanted):
             url = source.url.reveal()
             if url[:5].lower() == "http:" and not is_loopback(url) and not self._offline:
-                text = (
-                    f"the index of {channel.name} comes from {host} over plain http, where it can be altered on the way"
-                )
+                text = f"the index of {channel.name} comes from {host} over plain http, so it can be altered on the way"
                 self._say(text, level="warning")
 
     def _say(self, text: str, *, level: str = "info") -> None:
-        """Say it once a command."""
+        """Show a message once per command."""
         if text not in self._said:
             self._said.add(text)
             self._reporter.message(text, level=level)

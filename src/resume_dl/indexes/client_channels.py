@@ -1,4 +1,4 @@
-"""The channel indexes that a client is about to ask for, fetched ahead of it into its own cache."""
+"""Prefetch of the channel indexes that a client is about to request, into the client's own cache."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 class ClientIndex(MirroredIndex, Protocol):
-    """One index of a client's cache that the client is about to ask for."""
+    """An index in a client's cache that the client is about to request."""
 
     def forms(self) -> Sequence[str]:
-        """The names of its files below ``base``, in the order in which the client tries them."""
+        """Return the file names below ``base`` in the order in which the client tries them."""
 
     def validator(self) -> str | None:
-        """Of the copy in the cache, as the client would send it."""
+        """Return the cached copy's validator, as the client would send it."""
 
     def is_settled(self) -> bool:
         """Whether another process has refreshed the copy since this object was made."""
 
     def take(self, form: str, path: Path, said: CacheHeaders, largest: int | None) -> None:
-        """Put the file, as it was served, into the cache."""
+        """Add the file to the cache, as it was served."""
 
     def keep(self) -> None:
-        """Note that the server calls the copy unchanged."""
+        """Record that the server has confirmed the copy as unchanged."""
 
     def lacks(self, form: str) -> None:
-        """Note that the server refuses this form."""
+        """Record that the server refuses this form."""
 
     def instead(self) -> ClientIndex | None:
-        """What the client asks for where the server refuses every form; None if that is fresh, or nothing."""
+        """Return what the client requests if the server refuses every form; None if that is fresh, or nothing."""
 
 
 Asked = list[tuple[ClientIndex, Sequence[str]]]
-"""Indexes, and the forms that each may still be asked for in."""
+"""Index -> the forms in which it may still be requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What became of the indexes that the client's own servers did not give."""
+    """The outcome for indexes that the client's own servers did not supply."""
 
     missed: list[Missed]
     mirrored: list[Mirrored]
@@ -63,10 +63,10 @@ def fetch_indexes_ahead(
     cancelled: Callable[[], bool],
     names: Collection[str] = (),
 ) -> Brought:
-    """Bring ``indexes`` into the client's cache, all at once; a server's 404 is no failure.
+    """Fetch ``indexes`` into the client's cache in parallel; a 404 is not a failure.
 
-    Each comes from the client's own address, or from mirrors by the rule of docs/indexes.md; ``names`` are those of the
-    packages that the user asked for. Raises ConfigurationError, NotWritableError or OSError.
+    Each comes from the client's own URL, or from mirrors by the rule of docs/indexes.md; ``names`` are those of the
+    requested packages. Raises ConfigurationError, NotWritableError or OSError.
     """
     with engine_for(setup, reporter, cancelled) as engine:
         mirrors = MirroredAhead(engine, setup, reporter, names=names, cancelled=cancelled)
@@ -79,7 +79,7 @@ def fetch_indexes_ahead(
 
 
 class _Servers:
-    """The client's own servers; ``missed`` is what they did not give, by their or the network's fault."""
+    """The client's own servers; ``missed`` has the indexes lost to errors of a server or the network."""
 
     def __init__(
         self, engine: WatchedEngine, setup: Setup, cancelled: Callable[[], bool], mirrors: MirroredAhead
@@ -91,13 +91,13 @@ class _Servers:
         self.missed: list[Missed] = []
 
     def ask(self, indexes: Sequence[ClientIndex]) -> None:
-        """Bring the indexes."""
+        """Fetch the indexes, in further forms where the first is refused."""
         asked = [(index, index.forms()) for index in indexes]
         while asked and not self._cancelled():
             asked = self._ask(asked)
 
     def _ask(self, asked: Asked) -> Asked:
-        """Ask for the first form of each index; returns what is to be asked for instead of those that were refused."""
+        """Request the first form of each index; return what to request instead of the refused ones."""
         largest = self._setup.options.max_index_size
         files: list[ClientFile] = []
         of: dict[str, tuple[ClientIndex, Sequence[str]]] = {}
@@ -131,7 +131,7 @@ class _Servers:
         return rest
 
     def _file(self, index: ClientIndex, form: str) -> ClientFile | None:
-        """The file to ask for; None where the user's settings forbid its channel: the client says so itself."""
+        """Return the file to request; None if the user's settings forbid its channel, which the client reports."""
         access = self._setup.access(RedactedUrl(f"{index.base.reveal()}/{form}"))
         if not self._setup.rules.permit_file(access.url):
             return None

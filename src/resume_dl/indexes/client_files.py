@@ -1,7 +1,7 @@
-"""Index files as another client asks for them: each from the one address that this client would ask.
+"""Download of index files for another client, each from the one URL that this client would request.
 
-No mirror is asked here (``substitutes`` does that). One source and its validator bind the bytes (invariant 6), so a
-broken download goes on within and across runs.
+Mirrors are not used here (see ``substitutes``). One source and its validator bind the bytes (invariant 6), so a broken
+download is resumed within and across runs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from resume_dl.store.platform import make_folder
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 HANDOVER = 30.0
-"""Seconds to wait for another process that has the whole file and unpacks it for the client."""
+"""Seconds to wait for another process that has downloaded the file and unpacks it for the client."""
 _PAUSE = 0.05
 _REFUSALS = {FailureKind.LACKS.value, FailureKind.REFUSED.value}
 
 
 class Answer(Enum):
-    """What became of one file."""
+    """The outcome for one file."""
 
     NEW = "new"
-    UNCHANGED = "unchanged"  # 304: the client's copy is still the right one
-    ABSENT = "absent"  # 404 or 410: the client gets the same answer, and has its own words for it
-    REFUSED = "refused"  # another 4xx answer: the same, but it says nothing of what there is
-    ELSEWHERE = "elsewhere"  # another process has brought it, or is about to
+    UNCHANGED = "unchanged"  # 304: the client's copy is current
+    ABSENT = "absent"  # 404 or 410: the client will get and report the same answer
+    REFUSED = "refused"  # another 4xx answer: the same, but the file may exist
+    ELSEWHERE = "elsewhere"  # another process has fetched it, or is about to
     FAILED = "failed"
 
 
@@ -49,11 +49,11 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFile:
-    """One file that a client is about to ask for; ``url`` and ``headers`` are the client's own, login included.
+    """A file that a client is about to request; ``url`` and ``headers`` are the client's own, login included.
 
-    ``validator`` is that of the copy that the client has: an ETag or an HTTP date. ``is_settled`` tells whether another
-    process has brought the file meanwhile; it is asked once this file's lock is ours. ``replaceable``: mirrors may have
-    it, so a server that gives no byte is waited for no longer than ``Policy.authority_give_up``.
+    ``validator`` is that of the client's copy: an ETag or an HTTP date. ``is_settled`` returns whether another process
+    has fetched the file meanwhile; it is called once we hold the file's lock. ``replaceable``: mirrors may have the
+    file, so a server that sends no byte is given up after ``Policy.authority_give_up``.
     """
 
     url: RedactedUrl
@@ -67,7 +67,7 @@ class ClientFile:
 
     @property
     def artifact(self) -> Artifact:
-        """The file with the client's address as its only source."""
+        """The file, with the client's URL as its only source."""
         source = Source(self.url.host, self.url, headers=self.headers)
         return Artifact(
             kind="index",
@@ -81,10 +81,10 @@ class ClientFile:
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """How the request for one file ended.
+    """The result for one file.
 
-    For ``NEW``, ``path`` is the file as it was served, valid only during the call of ``take``, and ``said`` is what the
-    server said of these very bytes; less where they came in an earlier run.
+    For ``NEW``, ``path`` is the file as it was served, valid only during the call of ``take``, and ``said`` has the
+    cache headers of these bytes, which may be incomplete if they came in an earlier run.
     """
 
     answer: Answer
@@ -105,11 +105,10 @@ def fetch_client_files(
     largest: int | None = None,
     cancelled: Callable[[], bool] = _never,
 ) -> list[ClientAnswer]:
-    """Fetch ``files``, of different addresses; one answer each, in order. ``largest`` in bytes, of each file.
+    """Fetch ``files``, whose URLs differ; return one answer each, in order. ``largest`` is in bytes, per file.
 
-    ``take`` is called for each new or unchanged file as soon as it is there, in another thread, while no other process
-    of ours works on that file; what it raises becomes the answer's error. Raises OSError where ``folder`` cannot be
-    made.
+    ``take`` is called for each new or unchanged file as soon as it is available, in another thread and under the file's
+    lock; its exception becomes the answer's error. Raises OSError if ``folder`` cannot be created.
     """
     make_folder(folder)
     under_way = {file.artifact.key: _UnderWay(file, folder, cancelled) for file in files}
@@ -130,9 +129,9 @@ def fetch_client_files(
 
 
 class _UnderWay:
-    """One file and its lock, which is held from before its first byte until the client has the file.
+    """A file and its lock, which is held from before the first byte until the client has the file.
 
-    The part file's own lock ends when the file is published, a moment before the client has it.
+    The part file's own lock is not enough: it is released when the file is published, before the client has it.
     """
 
     def __init__(self, file: ClientFile, folder: Path, cancelled: Callable[[], bool]) -> None:
@@ -155,7 +154,7 @@ class _UnderWay:
         )
 
     def _is_elsewhere(self) -> bool:
-        """Whether there is nothing left for us to do; called once the part file's lock is ours."""
+        """Whether another process has done the work; called once we hold the part file's lock."""
         deadline = time.monotonic() + HANDOVER
         while not self._lock.held:
             with suppress(LockedError):
@@ -169,14 +168,14 @@ class _UnderWay:
         return self._elsewhere
 
     def finish(self, outcome: Outcome, take: Take) -> ClientAnswer:
-        """Give the file to the client and let go of it. Never raises."""
+        """Hand the file to the client, remove it and release the lock. Never raises."""
         answer = ClientAnswer(Answer.FAILED)
         try:
             with self._cleared():
                 answer = self._answer(outcome)
                 if answer.answer in {Answer.NEW, Answer.UNCHANGED}:
                     take(self._file, answer)
-        except Exception as error:  # noqa: BLE001 - a result that the caller reads
+        except Exception as error:  # noqa: BLE001 - the exception is returned to the caller
             return ClientAnswer(Answer.FAILED, error=error)
         return answer
 
@@ -195,7 +194,7 @@ class _UnderWay:
 
     @contextmanager
     def _cleared(self) -> Iterator[None]:
-        """Afterwards the served file is removed, and the lock is free."""
+        """Remove the served file and release the lock at the end of the block."""
         try:
             yield
         finally:

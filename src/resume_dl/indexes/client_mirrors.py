@@ -1,4 +1,4 @@
-"""A client's channel indexes from mirrors, where the client's own address gives none (docs/indexes.md)."""
+"""A client's channel indexes from mirrors, if the client's own URL is unavailable (docs/indexes.md)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 class MirroredIndex(Protocol):
-    """One index of a client's cache."""
+    """An index in a client's cache."""
 
     @property
     def channel(self) -> str:
-        """For people; shows no login."""
+        """The channel's name for messages, without a login."""
 
     @property
     def filename(self) -> str:
-        """The whole file that the client reads."""
+        """The name of the whole file that the client reads."""
 
     @property
     def subdir(self) -> str:
-        """The platform, or noarch."""
+        """The platform or ``noarch``."""
 
     @property
     def base(self) -> RedactedUrl:
-        """``<channel>/<subdir>`` as the client asks for it, login included."""
+        """The URL ``<channel>/<subdir>`` as the client requests it, login included."""
 
     def take_from_mirrors(self, path: Path) -> None:
-        """Put an index of mirrors into the cache, so that the client asks its own server the next time."""
+        """Add an index of mirrors to the cache, in such a way that the client asks its own server next time."""
 
 
 Index = TypeVar("Index", bound=MirroredIndex)
@@ -51,7 +51,7 @@ Index = TypeVar("Index", bound=MirroredIndex)
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """An index that the client has to ask for by itself; ``note``: why no mirrors stand in for its server."""
+    """An index that the client has to request itself; ``note``: why mirrors do not replace its server."""
 
     index: MirroredIndex
     error: Exception
@@ -60,7 +60,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """An index of ``channel`` that mirrors gave. ``host``: whose index it stands in for."""
+    """An index of ``channel`` that mirrors supplied. ``host``: the server that it replaces."""
 
     channel: str
     host: str
@@ -70,9 +70,9 @@ class Mirrored:
 
 
 class MirroredAhead:
-    """What mirrors can give in one command; ``mirrored`` is what they gave.
+    """Supplies indexes of mirrors for one command; ``mirrored`` lists them.
 
-    ``names``: of the packages that the user asked for, as far as they are known.
+    ``names``: the requested packages, as far as they are known.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class MirroredAhead:
         self.mirrored: list[Mirrored] = []
 
     def can_replace(self, index: MirroredIndex) -> bool:
-        """Whether mirrors may have it in its server's place."""
+        """Whether mirrors may supply it instead of its server."""
         wanted = self._wanted(index)
         return wanted is not None and self._substitutes.can_replace(wanted, index.filename)
 
     def others(self, index: MirroredIndex, filename: str) -> tuple[Source, ...]:
-        """Where else a file beside the index may be, for bytes whose digest is known; nowhere for a channel with login.
+        """Return further sources of a file beside the index, for bytes of known digest; none for a channel with login.
 
         Raises ConfigurationError.
         """
@@ -119,7 +119,7 @@ class MirroredAhead:
         return (*stand.named, *stand.authority, *stand.carriers)
 
     def take_named(self, indexes: Sequence[Index]) -> list[Index]:
-        """Have the mirrors that the user named give what they have; returns the others. Raises Interrupted."""
+        """Take indexes from the mirrors of ``--index-from``; return those that they lack. Raises Interrupted."""
         if not self._named:
             return [*indexes]
         missed = [Missed(index, ConfigurationError("not asked")) for index in indexes]
@@ -127,7 +127,7 @@ class MirroredAhead:
         return [index for index in indexes if index in left]
 
     def take_instead(self, missed: Sequence[Missed]) -> list[Missed]:
-        """Have mirrors stand in for servers that cannot be reached; returns what stays missed. Raises Interrupted."""
+        """Take indexes of unreachable servers from mirrors; return those that are still missing. Raises Interrupted."""
         able = [each for each in missed if _is_unreachable(each.error)]
         rest = [each for each in missed if each not in able]
         return rest + self._take(able, agreed=True)
@@ -146,12 +146,12 @@ class MirroredAhead:
                 left += self._take_of(filename, those, agreed=agreed)
             except Interrupted:
                 raise
-            except (ResumeDLError, OSError) as error:  # this machine's
+            except (ResumeDLError, OSError) as error:  # a local failure
                 left += [Missed(each.index, each.error, str(error)) for each in those.values()]
         return left
 
     def _take_of(self, filename: str, of: dict[Wanted, Missed], *, agreed: bool) -> list[Missed]:
-        """Indexes of one file name; mirrors without ``current_repodata.json`` give the whole index in its place."""
+        """Take indexes of one file name; ``current_repodata.json`` may be replaced by a mirror's whole index."""
         left = dict(of)
         notes: dict[Wanted, str] = {}
         failed: list[Missed] = []
@@ -160,7 +160,7 @@ class MirroredAhead:
             each = left.pop(wanted)
             try:
                 each.index.take_from_mirrors(carried.path)
-            except Exception as error:  # noqa: BLE001 - the client's own; each index by itself
+            except Exception as error:  # noqa: BLE001 - raised by the client's code; the other indexes go on
                 failed.append(Missed(each.index, error))
                 return
             names, host = carried.carried_by, each.index.base.host
@@ -175,7 +175,7 @@ class MirroredAhead:
         return [*failed, *(Missed(each.index, each.error, notes.get(wanted, "")) for wanted, each in left.items())]
 
     def _wanted(self, index: MirroredIndex) -> Wanted | None:
-        """The channel and subdir; None for what has one place only: a login's, and what is no channel's address."""
+        """Return the channel and subdir; None for a channel with login, or a URL that is not a channel's."""
         address = index.base
         try:
             if self._setup.access(RedactedUrl(f"{address.reveal()}/{index.filename}")).private:
@@ -186,7 +186,7 @@ class MirroredAhead:
         return channel, index.subdir
 
     def _standing(self, wanted: Asked, name: str) -> Standing:
-        """As for ``fetch``, without the client's own address, and without mirrors that were named after it."""
+        """Return the sources as for ``fetch``, without the client's own URL and without mirrors named after it."""
         channel, subdir = wanted[:2]
         url = channel.file_url(subdir, name)
         stand = standing(self._places.of(url), authority_of(channel, self._setup.table), url, self._named)
@@ -201,7 +201,7 @@ class MirroredAhead:
 
 
 class Whispering:
-    """A reporter whose messages are ones of ``--verbose``: the client's user is told one line in the end."""
+    """A reporter that lowers messages to ``--verbose``; the client's user gets one summary line at the end."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -211,11 +211,11 @@ class Whispering:
         self.close = reporter.close
 
     def message(self, text: str, *, level: str = "info") -> None:
-        """The line."""
+        """Report ``text`` at the lowered level."""
         del level
         self._reporter.message(text, level="debug")
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether the server gave no index, by its own fault or the network's; not this machine's, nor the user's stop."""
+    """Whether the server or the network failed, rather than this machine or an interruption by the user."""
     return isinstance(error, (TransferError, IntegrityError))

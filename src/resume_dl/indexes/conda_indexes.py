@@ -1,4 +1,4 @@
-"""Channel indexes for a solve: from wherever they come, believed by the rule of trust (docs/indexes.md)."""
+"""Channel indexes for a solve, from all sources, by the rule of trust (docs/indexes.md)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Solve = Callable[[Sequence[RepodataFile]], Solution]
 
 
 class CondaIndexes:
-    """The indexes of one command. ``offline`` uses what is kept and makes no request.
+    """The indexes of one command. ``offline``: only kept copies are used.
 
-    ``index_from`` are the mirrors that the user named as ones to be believed; ``alone``: authorities only, no carriers.
-    ``shards`` brings the parts of indexes that a solve can come to, where authorities have them; None: whole ones.
+    ``index_from`` are the mirrors that the user trusts as authorities; ``alone``: authorities only, no carriers.
+    ``shards`` fetches only the parts of indexes that a solve can reach, if the authority has shards; None: whole ones.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class CondaIndexes:
         self._offline = offline
         self._shards = shards
         self._asked_for: tuple[Sequence[Wanted], Collection[str] | None] = (), None
-        """What ``fetch`` was asked for last: with shards all of it may have to be asked for again."""
+        """The last arguments of ``fetch``: with shards, everything may have to be fetched again."""
         self._followed: set[Path] = set()
-        """The whole indexes whose names shards were fetched for."""
+        """The whole indexes whose dependencies were followed into shards."""
         self._whole = whole = WholeIndexes(
             engine, places, folder, reporter, offline=offline, largest=largest, freshness=freshness
         )
@@ -66,23 +66,22 @@ class CondaIndexes:
 
     @property
     def downloaded(self) -> int:
-        """Body bytes of indexes that came over the line so far."""
+        """Body bytes of indexes that were downloaded so far."""
         return self._whole.downloaded + (0 if self._shards is None else self._shards.downloaded)
 
     @property
     def report(self) -> tuple[IndexReport, ...]:
-        """What became of each index so far."""
+        """The reports so far, one per index."""
         return self._notes.reports
 
-    # ------------------------------------------------------------------ the way in
+    # ------------------------------------------------------------------ public interface
 
     def fetch(self, wanted: Sequence[Wanted], names: Collection[str] | None = None) -> list[RepodataFile]:
-        """The index of every channel and subdir that exists; a channel may lack some subdirs, but not all.
+        """Return the index of every channel and subdir that exists; a channel may lack some subdirs, but not all.
 
-        ``names``: of the packages that a solve begins with (specs, installed, pins), where an index need hold no more
-        than these and what they depend on; None for all. Where only carriers have an index, what is chosen from it has
-        to be agreed on: ``solved`` does that. Raises ChannelNotFoundError, ChannelUnavailableError, CaptivePortalError,
-        Interrupted or StoreError.
+        ``names``: the packages that a solve starts from (specs, installed, pins), if only these and their dependencies
+        are needed; None for all. Records chosen from carriers' indexes must be agreed on, which ``solved`` checks.
+        Raises ChannelNotFoundError, ChannelUnavailableError, CaptivePortalError, Interrupted or StoreError.
         """
         self._asked_for = wanted, names
         if not self._offline:
@@ -95,7 +94,7 @@ class CondaIndexes:
                 return sorted(subsets, key=lambda file: order[file.channel, file.subdir])
 
     def _whole_ones(self, wanted: Sequence[Wanted], sharded: Collection[Wanted]) -> list[RepodataFile]:
-        """The whole indexes of those that are not among ``sharded``."""
+        """Return the whole indexes of those that are not in ``sharded``."""
         rest = [each for each in wanted if each not in sharded and each not in self._carriers]
         results, rest = self._authorities.fetch(rest)
         self._carriers.begin(rest, results)
@@ -103,11 +102,11 @@ class CondaIndexes:
         return self._present(wanted, sharded, results)
 
     def solved(self, files: Sequence[RepodataFile], solve: Solve) -> Solution:
-        """What ``solve`` gives for indexes that ``fetch`` gave, once every record that it chooses is vouched for.
+        """Call ``solve`` with indexes of ``fetch`` until every record of its solution is vouched for; return that.
 
-        Where it finds no candidate, an index cannot be read or a record is stated by one carrier alone, it is called
-        again with what the next source says, if there is one. Raises what ``solve`` raised first, DigestMismatchError
-        for carriers that contradict each other, ChannelUnavailableError for records that one carrier alone states.
+        If it finds no candidate, an index is unreadable or only one carrier states a record, it is called again with
+        the next source's indexes, if there are any. Raises the first exception of ``solve``, DigestMismatchError for
+        carriers that contradict each other, ChannelUnavailableError for records that only one carrier states.
         """
         first: ResumeDLError | None = None
         while True:
@@ -136,22 +135,22 @@ class CondaIndexes:
             files = newer
 
     def fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str] | None = None) -> list[RepodataFile]:
-        """The same files, as those who vouch for them have them now, caches on the way passed over.
+        """Fetch the files again from the sources that vouch for them, bypassing caches.
 
-        A mirror or a cache that is behind serves an old index: asked for when a spec has no candidate, when an archive
-        is missing everywhere, or when sources agree on bytes that the index denies (``disputes``: the digest in the
-        index -> the digest that the bytes have).
+        A mirror or cache may serve an old index. So this is called if a spec has no candidate, if an archive is missing
+        everywhere, or if sources agree on bytes that contradict the index (``disputes``: the index's digest -> the
+        digest of the bytes).
         """
         return self._fresher(files, disputes or {})[0]
 
     def record(self, file: RepodataFile, filename: str) -> dict[str, Any] | None:
-        """The record of one package file, if it is vouched for. Raises IntegrityError."""
+        """Return the record of one package file, if it is vouched for. Raises IntegrityError."""
         return None if (file.channel, file.subdir) in self._carriers else find_record(file.path, filename)
 
     # ------------------------------------------------------------------ shards
 
     def _with_shards(self, wanted: Sequence[Wanted], names: Collection[str] | None) -> list[Wanted]:
-        """Those with shards at the mirrors that the user named, or at the authority where none was named."""
+        """Return the indexes that have shards at the named mirrors, or at the authority if none was named."""
         self._followed.clear()
         if self._shards is None or names is None:
             return []
@@ -165,7 +164,7 @@ class CondaIndexes:
         return self._shards.begin(sources, names)
 
     def _with_subsets(self, whole: Sequence[RepodataFile]) -> list[RepodataFile] | None:
-        """``whole`` indexes and the subsets of those that have shards; None where one of these has to begin again."""
+        """Return ``whole`` and the subsets of indexes with shards; None if one of these has to start again."""
         subsets = {} if self._shards is None else self._shards.complete(whole)
         if self._shards is None or subsets is None:
             return list(whole) if subsets is not None else None
@@ -174,7 +173,7 @@ class CondaIndexes:
         return [*whole, *subsets.values()]
 
     def _followed_up(self, files: Sequence[RepodataFile]) -> Sequence[RepodataFile]:
-        """The same files, where a whole index that took another's place mentions names whose shards are missing."""
+        """Return the files with further shards, if a replacement whole index mentions names without them."""
         used = {} if self._shards is None else self._shards.used
         whole = [file for file in files if (file.channel, file.subdir) not in used]
         if not used or {file.path for file in whole} <= self._followed:
@@ -182,26 +181,26 @@ class CondaIndexes:
         found = self._with_subsets(whole)
         return self.fetch(*self._asked_for) if found is None else found
 
-    # ------------------------------------------------------------------ what to try next
+    # ------------------------------------------------------------------ next attempts
 
     def _after_nothing(self, files: Sequence[RepodataFile], *, may_be_old: bool) -> list[RepodataFile] | None:
-        """Other indexes after a solve without a result; None if no other source is left."""
+        """Return other indexes after a failed solve; None if no other source is left."""
         newer, changed = self._fresher(files, {}) if may_be_old else (list(files), False)
         return newer if changed else self._carriers.other_leads(files)
 
     def _fresher(self, files: Sequence[RepodataFile], disputes: Mapping[str, str]) -> tuple[list[RepodataFile], bool]:
-        """The files, and whether any of them is another one now."""
+        """Return the renewed files, and whether any has changed."""
         if not self._offline and self._shards is not None and self._shards.has_newer():
             return self.fetch(*self._asked_for), True
         sharded = () if self._shards is None else self._shards.used
         return self._replacements.newer(files, disputes, without=sharded)
 
     def _after_rubbish(self, files: Sequence[RepodataFile], error: IntegrityError) -> list[RepodataFile] | None:
-        """The files with another source's copy of one that cannot be read; None where there is none.
+        """Return the files with another source's copy of an unreadable one; None if there is none.
 
-        Where the error does not know which, each may be meant, carriers' first. A carrier's index must not weaken what
-        is believed of another one: no authority is passed over for an error that may be a carrier's, be it because the
-        channel is not known, or because a record says that it is of another subdir of its channel.
+        If the error does not state which index is unreadable, each is tried, carriers' first. A carrier's index must
+        not weaken the trust in another index: no authority is replaced for an error that a carrier may have caused,
+        either because the channel is unknown, or because a record claims another subdir of its channel.
         """
         named = {(file.channel, file.subdir) for file in files if (file.channel.name, file.subdir) == error.index}
         channels = {channel for channel, _ in named}
@@ -214,7 +213,7 @@ class CondaIndexes:
         if self._shards is not None:
             sharded = {(each.channel, each.subdir) for each in suspects} & {*self._shards.used}
             if sharded:
-                self._reporter.message(f"{error.message}; the whole index is fetched", level="warning")
+                self._reporter.message(f"{error.message}; fetching the whole index", level="warning")
                 self._shards.leave(sharded)
                 return self.fetch(*self._asked_for)
         is_of_carriers = any((file.channel, file.subdir) in self._carriers for file in suspects)
@@ -222,12 +221,12 @@ class CondaIndexes:
         for file in sorted(suspects, key=lambda file: (file.channel, file.subdir) not in self._carriers):
             other = self._replacements.of_unreadable(file, is_sure=is_sure)
             if other is not None:
-                self._reporter.message(f"{error.message}; another source is tried", level="warning")
+                self._reporter.message(f"{error.message}; trying another source", level="warning")
                 return [other if each is file else each for each in files]
         return None
 
     def _from_authorities(self, files: Sequence[RepodataFile]) -> list[RepodataFile] | None:
-        """The files with those of authorities that have answered after all; None where none has."""
+        """Return the files with those of authorities that have answered late; None if none has."""
         found = self._authorities.once_more(self._carriers.alone)
         answers = {each: RepodataFile(*each, result.path) if result.path else None for each, result in found.items()}
         for each in answers:
@@ -240,7 +239,7 @@ class CondaIndexes:
     def _present(
         self, wanted: Sequence[Wanted], others: Collection[Wanted], results: Mapping[Wanted, WholeIndex]
     ) -> list[RepodataFile]:
-        """The files that there are, beside ``others``. Raises for what cannot be had, for a channel that is nowhere."""
+        """Return the existing files and ``others``. Raises for unavailable indexes and for channels not found."""
         files: dict[Wanted, RepodataFile] = {}
         for each in wanted:
             lead, result = self._carriers.lead(each), results.get(each)

@@ -1,7 +1,7 @@
-"""Kept copies of channel indexes, and what their servers said of the version that each holds.
+"""Kept copies of channel indexes, each with a note of its server's cache headers.
 
 A copy and its note are two files. The copy is synced before its note is written, and the note is removed before the
-copy is replaced: a note of another version would never be corrected, as the server calls that version unchanged.
+copy is replaced: a note that belongs to another version would never be corrected, as the server would answer 304.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from resume_dl.store.part import PartStore
 from resume_dl.store.platform import make_folder, remove_durably, replace_durably, write_durably
 
 SERVER_MOST = 3600.0
-"""Seconds; a server that calls its index fresh for longer is asked again all the same: packages come every hour."""
+"""Upper limit in seconds for a server's max-age, because new packages appear every hour."""
 ABSENT_MOST = 7 * 24 * 3600.0
-"""Seconds for which a server's word that it has no such index is remembered; conda asks every seven days too."""
+"""Seconds for which a missing index is remembered; conda also asks again after seven days."""
 _LONGEST_HOSTS = 1 << 16
-"""Bytes; a run meets a handful of hosts."""
+"""Bytes; a run uses only a few hosts."""
 _LOCK_SECONDS = 10.0
-"""Another run holds a copy's lock while it renames two files."""
+"""Seconds to wait for the lock, which another run holds while it renames two files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the address ``source`` (redacted) said of the kept copy; for other sources it means nothing.
+    """The cache headers that the URL ``source`` (redacted) sent for the kept copy; they apply to no other source.
 
-    ``checked``: when it said so last, in seconds since 1970.
+    ``checked``: the time of its last confirmation, in seconds since 1970.
     """
 
     source: str
     said: CacheHeaders
     checked: float
     answered_by: tuple[str, ...] = ()
-    """The hosts that the copy came from, redirects followed; empty where earlier versions kept it."""
+    """The hosts that the copy came from, after redirects; empty if an earlier version wrote it."""
 
     def age(self, now: float) -> float:
-        """Seconds since then; 0 where the clock has been put back."""
+        """Return the seconds since the last confirmation; 0 if the clock was set back."""
         return max(0.0, now - self.checked)
 
     def confirmed(self, said: CacheHeaders, now: float, answered_by: Iterable[str] = ()) -> Note:
-        """The note once its source has called the copy unchanged; ``said``: what goes with that answer.
+        """Return the note after its source has confirmed the copy as unchanged; ``said``: that answer's cache headers.
 
-        The copy still comes from where it came from; ``answered_by`` are the hosts that vouch for it now.
+        The copy's origin stays the same; ``answered_by`` are the hosts that confirmed it.
         """
         hosts = tuple(sorted({*self.answered_by, *answered_by}))
         return Note(self.source, self.said.confirmed(said), now, hosts)
 
     def fields(self) -> dict[str, object]:
-        """As JSON values, for ``read_note``."""
+        """Return the fields as JSON values, for ``read_note``."""
         said = self.said
         validators = {"validator": said.validator, "etag": said.etag, "last_modified": said.last_modified}
         times = {"max_age": said.max_age, "checked": self.checked}
@@ -69,21 +69,21 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How old a kept index may be that is used without a request.
+    """The age up to which a kept index is used without a request.
 
-    ``max_age`` in seconds; None: as long as its server said, at most ``SERVER_MOST``. ``refresh``: none is used so.
+    ``max_age`` in seconds; None: the server's value, at most ``SERVER_MOST``. ``refresh``: always send a request.
     """
 
     refresh: bool = False
     max_age: float | None = None
 
     def allows(self, note: Note, now: float) -> bool:
-        """Whether the copy of this note may be used; not one from the future, whose age is unknown."""
+        """Whether the copy of this note may be used; a date in the future is of unknown age and does not count."""
         most = min(note.said.max_age or 0.0, SERVER_MOST) if self.max_age is None else self.max_age
         return self._is_within(note, most, now)
 
     def allows_absence(self, note: Note, now: float) -> bool:
-        """Whether to believe without a request that there is no such index, as ``note`` says of its source."""
+        """Whether to rely without a request on ``note``, which records that its source has no such index."""
         return self._is_within(note, ABSENT_MOST if self.max_age is None else min(self.max_age, ABSENT_MOST), now)
 
     def _is_within(self, note: Note, most: float, now: float) -> bool:
@@ -94,7 +94,7 @@ AS_SERVERS_SAY = Freshness()
 
 
 class KeptCopies:
-    """One copy of each index, unpacked, in ``folder``; an index whose unpacked size exceeds ``largest`` is refused."""
+    """An unpacked copy of each index in ``folder``; an index with an unpacked size above ``largest`` is refused."""
 
     def __init__(self, folder: Path, *, largest: int | None = None) -> None:
         self._folder = folder
@@ -102,19 +102,19 @@ class KeptCopies:
 
     @property
     def parts(self) -> PartStore:
-        """The part files of indexes on their way."""
+        """The part files of index downloads."""
         return PartStore(self._folder / "parts")
 
     def path(self, index: Artifact) -> Path:
-        """Where the copy lies."""
+        """Return the copy's path."""
         return self._folder / f"{index.key}.json"
 
     def arriving(self, index: Artifact) -> Path:
-        """Where an index lies between its last byte and ``keep``."""
+        """Return the path of a downloaded index before ``keep``."""
         return self._folder / f"{index.key}-{index.filename}.new"
 
     def make_folder(self) -> None:
-        """Make the folder, and see that it can be written, before anything is asked for.
+        """Create the folder and check that it is writable, before any request.
 
         Raises OutOfSpaceError or NotWritableError.
         """
@@ -126,7 +126,7 @@ class KeptCopies:
             raise self.unwritable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
     def keep(self, index: Artifact, note: Note) -> None:
-        """Unpack what has arrived where it is packed, and let it take the kept copy's place if it is an index.
+        """Unpack a downloaded index if necessary, check it, and replace the kept copy.
 
         Raises IntegrityError, OutOfSpaceError, NotWritableError.
         """
@@ -145,17 +145,17 @@ class KeptCopies:
                 new.unlink()
                 raise
             with self._locked(target):
-                remove_durably(_note_of(target))  # never a validator beside another copy
+                remove_durably(_note_of(target))  # a validator must never be beside another copy
                 replace_durably(new, target)
-                # only now: an index that a power cut spoilt would stay for ever, as the server calls it unchanged
+                # synced first: a copy damaged by a power cut would stay for ever, as the server answers 304
                 self._write(index, note, target)
         except OSError as error:
             raise self.unwritable(error) from error
 
     def confirm(self, index: Artifact, note: Note, confirmed: Note) -> None:
-        """Note that the source of ``note`` calls the kept copy unchanged.
+        """Record that the source of ``note`` has confirmed the kept copy as unchanged.
 
-        Not where another process has put another copy there meanwhile.
+        Does nothing if another process has replaced the copy meanwhile.
         """
         target = self.path(index)
         try:
@@ -166,9 +166,9 @@ class KeptCopies:
             raise self.unwritable(error) from error
 
     def note(self, index: Artifact) -> Note | None:
-        """What was said of the kept copy; None where there is no copy.
+        """Return the kept copy's note; None if there is no copy.
 
-        Without a readable note the copy is as old as its file, and no source is known.
+        If the note is unreadable, the file's time counts and the source is unknown.
         """
         target = self.path(index)
         try:
@@ -180,10 +180,10 @@ class KeptCopies:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Note("", CacheHeaders(), written)
 
-    # ------------------------------------------------------------------ whose bytes a part file has
+    # ------------------------------------------------------------------ hosts of part files
 
     def hosts_of_part(self, index: Artifact) -> frozenset[str] | None:
-        """The hosts that gave what lies in the part file of an index; None where this is not known."""
+        """Return the hosts that supplied the bytes of an index's part file; None if unknown."""
         try:
             data = fs.read_regular(self._part_hosts(index), _LONGEST_HOSTS)
             found = json.loads(data)
@@ -192,7 +192,7 @@ class KeptCopies:
         return frozenset(found) if isinstance(found, list) and all(isinstance(each, str) for each in found) else None
 
     def note_hosts_of_part(self, index: Artifact, hosts: Iterable[str]) -> None:
-        """Keep them for the run that goes on; none: the part file has become a copy, or has been removed."""
+        """Store the hosts for the run that resumes; empty if the part file was published or removed."""
         try:
             if names := sorted(hosts):
                 write_durably(self._part_hosts(index), json.dumps(names).encode())
@@ -210,7 +210,7 @@ class KeptCopies:
 
     @contextmanager
     def _locked(self, target: Path) -> Iterator[None]:
-        """Keep other processes from this copy and its note, which must not be of two versions."""
+        """Lock this copy and its note against other processes, so that both are of one version."""
         lock = FileLock(target.with_suffix(".lock"))
         lock.acquire_within(_LOCK_SECONDS)
         try:
@@ -219,17 +219,17 @@ class KeptCopies:
             lock.release(remove=True)
 
     def unwritable(self, error: OSError) -> ResumeDLError:
-        """What the user is told where the folder cannot be written."""
+        """Return the error for a folder that cannot be written."""
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return OutOfSpaceError(
                 f"no space left in {self._folder}, where channel indexes are kept",
                 needed=0,
                 free=0,
-                hint="free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR",
+                hint="free some space there, or set RESUME_DL_CACHE_DIR to another folder",
             )
         return NotWritableError(
             f"{self._folder}, where channel indexes are kept, cannot be written: {error.strerror or error}",
-            hint="name a folder that can be written with the variable RESUME_DL_CACHE_DIR",
+            hint="set RESUME_DL_CACHE_DIR to a writable folder",
         )
 
 
@@ -238,17 +238,17 @@ def _note_of(copy: Path) -> Path:
 
 
 def read_note(fields: dict[str, object], written: float) -> Note:
-    """A note's fields; ``written``: when its copy was written. Raises KeyError or TypeError."""
+    """Parse a note's fields; ``written``: the copy's modification time. Raises KeyError or TypeError."""
     source, checked, max_age = fields["source"], fields.get("checked", written), fields.get("max_age")
     if "etag" in fields:
         said = CacheHeaders(_header(fields["etag"]), _header(fields["last_modified"]), _seconds(max_age))
-    else:  # as earlier versions wrote it
+    else:  # written by an earlier version
         said = by_validator(_header(fields["validator"]) or None)
     return Note(str(source), said, _seconds(checked) or 0.0, _texts(fields.get("answered_by")))
 
 
 def _header(value: object) -> str:
-    """What may go into a request's header as it is."""
+    """Return the value if it is safe in a request header, else an empty string."""
     return value if isinstance(value, str) and value.isascii() and value.isprintable() else ""
 
 

@@ -1,4 +1,4 @@
-"""A small file whose SHA-256 is known: an answer that breaks off is continued by the next one, of any source."""
+"""Download of a small file with a known SHA-256; an interrupted transfer is resumed from any source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from resume_dl.ports import Response
 
 
 class HashedFile:
-    """What has come of one file, at most ``largest`` bytes; ``core.file_prefix`` decides. Used from any thread."""
+    """The bytes of one file so far, at most ``largest``; ``core.file_prefix`` decides. Thread-safe."""
 
     def __init__(self, sha256: str, largest: int) -> None:
         self._sha256 = sha256
@@ -27,16 +27,16 @@ class HashedFile:
         self._lock = threading.Lock()
         self._prefix = FilePrefix()
         self.received = 0
-        """Body bytes that came over the line so far."""
+        """Body bytes that were downloaded so far."""
 
     def read(self, exchanges: Exchanges, source: Source) -> bytes | Refused[bytes]:
-        """One request for what is missing; the whole file, verified. Raises SourceError, Interrupted."""
+        """Request the missing bytes; return the whole file, verified. Raises SourceError, Interrupted."""
         with self._lock:
             begun = self._prefix.beginning(str(source.url))
         start = len(begun.data)
         request = RangeRequest(source.url, start, whole=not start, headers=source.headers)
         with exchanges.opened(request) as (response, head):
-            if start and head.status == 200:  # it ignores ranges, and these are the file's first bytes
+            if start and head.status == 200:  # the server ignores ranges and sends the file from its start
                 request, begun = replace(request, start=0, whole=True), begun.from_zero()
             verdict = check_head(request, head, None)
             if isinstance(verdict, Failure):
@@ -74,7 +74,7 @@ class HashedFile:
             return data
         exchanges.check()  # a body that was stopped ends as if it were whole
         return self._wrong(
-            begun, Failure(FailureKind.CONTENT, f"gave other bytes than those of the hash {self._sha256}")
+            begun, Failure(FailureKind.CONTENT, f"served bytes that do not match the digest {self._sha256}")
         )
 
     def _broke(self, begun: Beginning, data: bytes) -> bool:

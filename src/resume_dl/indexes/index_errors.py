@@ -1,4 +1,4 @@
-"""The errors for channel indexes that cannot be had, or that too few sources vouch for."""
+"""Errors for channel indexes that are unavailable, or that too few sources vouch for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from resume_dl.model.channel import Channel
 
 
 def of_all(errors: Sequence[ResumeDLError], tried: tuple[str, ...]) -> ResumeDLError:
-    """One error for an index that no source gave."""
+    """Return one error for an index that no source supplied."""
     if len(errors) == 1:
         return errors[0]
     for error in errors:
@@ -40,26 +40,23 @@ def of_all(errors: Sequence[ResumeDLError], tried: tuple[str, ...]) -> ResumeDLE
 
 
 def too_few(agreement: Agreement, host: str, tried: tuple[str, ...]) -> ResumeDLError:
-    """Why an index that fewer than two operators gave is not believed, or could not be had at all.
-
-    ``host``: of the authority.
-    """
+    """Return the error for an index that fewer than two operators supplied. ``host``: the authority's."""
     channel, subdir = agreement.wanted
     gave = agreement.answered
     errors = [error for error in (agreement.why, *(copy.error for copy in agreement.copies.values())) if error]
     if not gave and errors:
         return of_all(errors, tried)
-    where = f"{host} cannot be reached" if agreement.why is not None else f"{host} may not be asked (see --mirror)"
-    one = f"{gave[0]} alone has answered, which is not enough" if gave else "no mirror has answered"
+    where = f"{host} cannot be reached" if agreement.why is not None else f"{host} is excluded (see --mirror)"
+    one = f"only {gave[0]} has answered, which is not enough" if gave else "no mirror has answered"
     return ChannelUnavailableError(
-        f"the index of {channel.name}/{subdir} cannot be believed: {where}, and {one}",
+        f"the index of {channel.name}/{subdir} cannot be trusted: {where}, and {one}",
         tried=tried,
         hint=without_witness(host),
     )
 
 
 def unstated(artifacts: Iterable[Artifact], lead: str, host: str) -> ChannelUnavailableError:
-    """For records that the mirror ``lead`` alone states; ``host``: of the authority."""
+    """Return the error for records that only the mirror ``lead`` states; ``host``: the authority's."""
     names = sorted({artifact.filename for artifact in artifacts})
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ChannelUnavailableError(
@@ -70,18 +67,18 @@ def unstated(artifacts: Iterable[Artifact], lead: str, host: str) -> ChannelUnav
 
 
 def not_found(channel: Channel, tried: Sequence[str], *, offline: bool) -> ChannelNotFoundError:
-    """For a channel of which no subdir is anywhere."""
+    """Return the error for a channel of which no subdir was found."""
     what = "has not been fetched before" if offline else "has no repodata anywhere"
     return ChannelNotFoundError(
-        f"the channel {channel.name} {what} (tried {', '.join(tried) or 'no address: no mirror has it'})",
+        f"the channel {channel.name} {what} (tried {', '.join(tried) or 'no URL: no mirror has it'})",
         tried=tuple(tried),
         hint="check its name, or run without --offline" if offline else "check the channel's name",
     )
 
 
 def too_little_kept(channel: Channel, subdir: str) -> ChannelNotFoundError:
-    """For shards of other packages than an offline run needs."""
+    """Return the error for an offline run that needs shards of packages other than the kept ones."""
     return ChannelNotFoundError(
-        f"of the index of {channel.name}/{subdir} other packages were fetched before than this needs",
+        f"the kept shards of the index of {channel.name}/{subdir} lack packages that this request needs",
         hint="run it without --offline",
     )

@@ -1,4 +1,4 @@
-"""How large channels' indexes are, learnt before anything is fetched: one byte of each is asked for."""
+"""Sizes of channel indexes, found by requesting one byte of each before anything is fetched."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def index_sizes(
     within: float,
     cancelled: Callable[[], bool],
 ) -> dict[Wanted, int]:
-    """Bytes on the wire of each index (packed, where the channel has it so) that is new.
+    """Return the transfer size in bytes of each new index (packed, if the channel has that form).
 
-    Left out are those whose server has not said it ``within`` seconds, and those whose kept copy is as good: young
-    enough to be used without a request, or unchanged, which is noted. All are asked at once, and each authority once;
-    no other source, as none may give the index. Raises Interrupted.
+    Left out are those whose server does not answer ``within`` seconds, and those whose kept copy will be used: fresh
+    enough, or unchanged, which is recorded. All authorities are asked in parallel, once each; other sources are not, as
+    only the authority may supply the index. Raises Interrupted.
     """
     from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
-    network = load_network(setup.env, setup.conda)
-    transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport will say it
+    network = load_network(setup.env, setup.conda, setup.named)
+    transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport shows the warnings
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:
@@ -66,14 +66,14 @@ def index_sizes(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An index in one form, and what its authority said of the kept copy."""
+    """An index in one form, and the authority's note on the kept copy."""
 
     index: Artifact
     note: Note | None
 
 
 def _to_ask(wanted: Wanted, setup: Setup, copies: KeptCopies, freshness: Freshness) -> list[_Asked]:
-    """The forms of an index, the kept one first; empty where the kept copy of one may be used without a request."""
+    """Return the forms of an index, the kept one first; empty if a kept copy may be used without a request."""
     forms = []
     for name in FORMATS:
         url = wanted[0].file_url(wanted[1], name)
@@ -84,11 +84,11 @@ def _to_ask(wanted: Wanted, setup: Setup, copies: KeptCopies, freshness: Freshne
         if known is not None and freshness.allows(known, time.time()):
             return []
         forms.append(_Asked(index, known))
-    return sorted(forms, key=lambda each: each.note is None)  # a kept form may be unchanged, which settles it
+    return sorted(forms, key=lambda each: each.note is None)  # if the kept form is unchanged, no other is needed
 
 
 def _size(reader: Reader, copies: KeptCopies, formats: Sequence[_Asked]) -> int | str:
-    """The size of the first format that there is, else why it is not needed or not known."""
+    """Return the size of the first available format, else why it is not needed or not known."""
     for each in formats:
         try:
             return reader.size(each.index.sources, {} if each.note is None else each.note.said.conditions())
@@ -102,6 +102,6 @@ def _size(reader: Reader, copies: KeptCopies, formats: Sequence[_Asked]) -> int 
                 return "the kept copy is unchanged"
             if unanswered.kinds - {FailureKind.LACKS}:
                 return str(unanswered)
-        except ResumeDLError as error:  # stopped, or settings that cannot be used
+        except ResumeDLError as error:  # cancelled, or unusable settings
             return error.message
-    return "there is none" if formats else "the kept copy is young enough"
+    return "it does not exist" if formats else "the kept copy is fresh enough"

@@ -1,7 +1,7 @@
-"""One index of what mirrors of different operators state alike, for a client that solves on a whole file.
+"""Merged index of the records on which mirrors of different operators agree, for clients that solve on a whole file.
 
-``agreement`` looks up each record that a solve has chosen. A client that solves by itself chooses later, out of sight:
-its file may hold no record that one operator alone states.
+In our own solves, ``agreement`` checks the records that were chosen. A client chooses later and on its own, so its file
+must not contain any record that only one operator states.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _SECTIONS = ("packages", "packages.conda")
 _NOWHERE = RedactedUrl("")
 _DIGESTS = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}")}
 _INTEGERS = ("build_number", "size", "timestamp")
-"""What clients read as integers: a file with another type there is unreadable for some."""
+"""Keys that clients read as integers; some clients cannot read a file with another type there."""
 _ArchiveName = Annotated[str, msgspec.Meta(pattern=r"^$|\.(conda|tar\.bz2)$", max_length=255)]
 _MOST_OBJECTS = 2_000_000
-"""In one section: its records, and objects within them; the largest real one has 700,000."""
+"""Limit per section for records and the objects in them; the largest real section has 700,000."""
 _FEW_OBJECTS = 10_000
 _SMALLEST_RECORD = 100
-"""Bytes. One with a name, a version, a build, a digest and its file's name has more: smaller ones are junk, of which a
-small file could hold enough to fill the memory."""
+"""Smallest valid record in bytes: name, version, build, digest and file name need more. Without this limit a small file
+could contain enough tiny records to exhaust memory."""
 _LARGEST_RECORD = 1 << 20
 _PIECE = 1 << 20
 _ASK_EVERY = 1000
-"""Records; so many are compared in a hundredth of a second."""
+"""Records between two checks for cancellation; comparing them takes about 10 ms."""
 _LINKED = ("noarch", "python_site_packages_path", "size", "subdir")
 _SOLVED = ("constrains", "depends", "features", "track_features")
 _EXACT = (*_LINKED, *_SOLVED)
-"""What decides a solve and is compared loosely, or not at all, by ``compare``."""
+"""Keys that affect a solve but that ``compare`` compares loosely or not at all."""
 
 
 class _Sections(msgspec.Struct, rename={"conda": "packages.conda"}):
@@ -54,11 +54,11 @@ class _Sections(msgspec.Struct, rename={"conda": "packages.conda"}):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """Any object, of which nothing is kept."""
+    """Any object; its members are skipped."""
 
 
 class _Identity(msgspec.Struct):
-    """What every record must have in its right type."""
+    """The members that every record must have, with their types."""
 
     name: str
     version: str
@@ -88,7 +88,7 @@ class MirrorCopy:
 
 
 class UnreadableCopyError(IntegrityError):
-    """The index of the mirror ``mirror`` cannot be read; those of others may be."""
+    """The index of ``mirror`` is unreadable; those of other mirrors may be fine."""
 
     def __init__(self, mirror: str, why: object) -> None:
         super().__init__(f"the index of {mirror} cannot be read: {why}", hint="run it again")
@@ -97,21 +97,21 @@ class UnreadableCopyError(IntegrityError):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merged index holds."""
+    """The content of a merged index."""
 
     records: int
     unstated: int
-    """Records that no second operator states alike."""
+    """The number of records that no second operator confirms."""
     contradicted: tuple[str, ...]
-    """Files for which two mirrors state different digests."""
+    """The number of files for which two mirrors state different digests."""
     alone: frozenset[str]
-    """Names of packages of which a mirror has records and the merged index has none."""
+    """Names of packages that have records at a mirror but none in the merged index."""
     depends: Mapping[str, Collection[str]]
-    """For each name of the merged index, those that its records depend on."""
+    """Name in the merged index -> the names that its records depend on."""
 
 
 def lacking(merged: Collection[Merged], names: Iterable[str]) -> frozenset[str]:
-    """Of ``names``, and of all that they lead to in indexes that are used together, those that one operator has."""
+    """Return those of ``names`` and their transitive dependencies that only one operator has."""
     stated = frozenset(name for each in merged for name in each.depends)
     closure = Closure()
     found: set[str] = set()
@@ -132,12 +132,12 @@ def write_merged(
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Merged:
-    """Write to ``target`` (written over) the records of ``copies`` that two operators state alike.
+    """Write the records of ``copies`` on which two operators agree to ``target``, which is overwritten.
 
-    A file for which any two of the mirrors state different digests is left out. What only one side says of a record
-    (a licence, a timestamp) is left out of it, and so is the place where files lie (``base_url``): they lie below the
-    channel's own address. Memory: the keys and positions of all records; copies are mapped, not read. ``cancelled`` is
-    asked now and then. Raises Interrupted, UnreadableCopyError, OSError where ``target`` cannot be written.
+    A file for which any two mirrors state different digests is left out. Members that only one side states (a licence,
+    a timestamp) are left out of a record, as is ``base_url``: files are below the channel's own URL. Memory is needed
+    for the keys and positions of all records; copies are memory-mapped. ``cancelled`` is called regularly. Raises
+    Interrupted, UnreadableCopyError, or OSError if ``target`` cannot be written.
     """
     tables = [_tables(copy) for copy in copies]
     pairs = {(a, b) for a, b in combinations(range(len(copies)), 2) if not copies[a].operators & copies[b].operators}
@@ -155,7 +155,7 @@ def write_merged(
 
 @dataclass(slots=True)
 class _Count:
-    """What is counted while sections are written; ``seen`` are the names that have records in any copy."""
+    """Counters while sections are written; ``seen`` are the names with records in any copy."""
 
     records: int = 0
     unstated: int = 0
@@ -163,15 +163,15 @@ class _Count:
     seen: set[str] = field(default_factory=set)
     depends: dict[str, set[str]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
-    """Spec -> its name: most records share theirs."""
+    """Spec -> its name; a cache, as most specs occur in many records."""
 
     def add(self, names: Iterable[str], record: bytes) -> None:
-        """Count a record that is written, of packages of these names."""
+        """Count a written record of packages with these names."""
         self.records += 1
         try:
             specs = _as_dependent(record).depends
         except msgspec.MsgspecError:
-            specs = []  # no client can read it
+            specs = []  # clients cannot read them either
         mentioned = {self._names.setdefault(spec, "") or self._named(spec) for spec in specs}
         for name in names:
             self.depends.setdefault(name.lower(), set()).update(mentioned)
@@ -183,14 +183,14 @@ class _Count:
 
 _Table = Mapping[str, msgspec.Raw]
 _Pairs = Collection[tuple[int, int]]
-"""Copies of different operators, by their numbers."""
+"""Pairs of copies of different operators, by number."""
 
 
 def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
-    """The records of both sections by file name, each as it stands in the file."""
+    """Return the undecoded records of both sections, by file name."""
     try:
         with copy.path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that is in it
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last record that refers to it
         sections = msgspec.json.decode(data, type=_Sections)
         return _records(sections.packages), _records(sections.conda)
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -198,10 +198,10 @@ def _tables(copy: MirrorCopy) -> tuple[_Table, _Table]:
 
 
 def _records(section: msgspec.Raw) -> _Table:
-    """The records of a section. Raises ValueError or MsgspecError.
+    """Return the records of a section. Raises ValueError or MsgspecError.
 
-    Memory is bounded before it is spent: an object begins with a brace, so there are no more records than braces, and
-    decoding ends at the first value that is no object.
+    Memory is bounded before it is allocated: there are at most as many records as braces, and decoding stops at the
+    first value that is not an object.
     """
     text = memoryview(section)
     objects = sum(bytes(text[at : at + _PIECE]).count(b"{") for at in range(0, len(text), _PIECE))
@@ -219,7 +219,7 @@ def _write_section(
     first = True
     for done, filename in enumerate(_filenames(tables)):
         if done % _ASK_EVERY == 0 and cancelled():
-            raise Interrupted("stopped while indexes of mirrors were compared")
+            raise Interrupted("stopped while comparing indexes of mirrors")
         found = [(number, _text(table[filename])) for number, table in enumerate(tables) if filename in table]
         names, verdict, record = _stated(found, pairs)
         count.seen.update(name.lower() for name in names)
@@ -234,12 +234,12 @@ def _write_section(
 
 
 def _text(record: msgspec.Raw) -> bytes:
-    """The record as it stands in the file; one that is too large has no text, and so no identity."""
+    """Return the undecoded record; empty if it is too large, so that it has no identity."""
     return bytes(record) if len(memoryview(record)) <= _LARGEST_RECORD else b""
 
 
 def _filenames(tables: Sequence[_Table]) -> Iterator[str]:
-    """Every file name of the tables, once."""
+    """Yield the file names of all tables, without duplicates."""
     for number, table in enumerate(tables):
         earlier = tables[:number]
         for filename in table:
@@ -248,7 +248,7 @@ def _filenames(tables: Sequence[_Table]) -> Iterator[str]:
 
 
 def _stated(found: Sequence[tuple[int, bytes]], pairs: _Pairs) -> tuple[frozenset[str], Stated, bytes]:
-    """What mirrors, by number, state of one file: the packages that it is of, the verdict, and what is stated alike."""
+    """Compare the mirrors' records of one file; return its package names, the verdict, and the common record."""
     known = {text: _identity(text) for _, text in found}
     names = frozenset(identity.name for identity in known.values() if identity is not None)
     stated, record = Stated.ABSENT, b""
@@ -264,7 +264,7 @@ def _stated(found: Sequence[tuple[int, bytes]], pairs: _Pairs) -> tuple[frozense
 
 
 def _identity(text: bytes) -> _Identity | None:
-    """What a record says of itself; None where it has no digest, or is of a wrong type."""
+    """Return a record's identity; None if it has no digest or a member has the wrong type."""
     try:
         identity = _as_identity(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -273,9 +273,9 @@ def _identity(text: bytes) -> _Identity | None:
 
 
 def _compared(own: bytes, theirs: bytes) -> tuple[Stated, bytes]:
-    """Two mirrors' records of one file, and what both of them say."""
+    """Compare two mirrors' records of one file; return the verdict and the common record."""
     try:
-        if own == theirs:  # as mirrors have nearly every record
+        if own == theirs:  # true for nearly every record
             return _stated_alike(_lowered(msgspec.json.decode(own)))
         return _compared_values(_lowered(msgspec.json.decode(own)), _lowered(msgspec.json.decode(theirs)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -293,7 +293,7 @@ def _compared_values(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[State
 
 
 def _stated_alike(both: dict[str, Any]) -> tuple[Stated, bytes]:
-    """What of a record that two mirrors state is given to clients, which expect the right types."""
+    """Return the part of a common record that clients get, which expect the right types."""
     for key in _INTEGERS:
         if key in both and type(both[key]) is not int:
             if key == "build_number":
@@ -306,12 +306,12 @@ def _stated_alike(both: dict[str, Any]) -> tuple[Stated, bytes]:
 
 
 def _is_same(own: object, theirs: object) -> bool:
-    """Of the same value and type, at any depth: ``False == 0 == 0.0`` elsewhere."""
+    """Whether values and types are equal at any depth; Python has ``False == 0 == 0.0``."""
     return msgspec.json.encode(own, order="sorted") == msgspec.json.encode(theirs, order="sorted")
 
 
 def _lowered(record: dict[str, Any]) -> dict[str, Any]:
-    """With its digests in lower case."""
+    """Return the record with digests in lower case."""
     return {**record, **{key: value.lower() for key in _DIGESTS if isinstance(value := record.get(key), str)}}
 
 

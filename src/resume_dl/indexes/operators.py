@@ -1,7 +1,8 @@
-"""Which mirrors one operator runs: they are one witness, however many they are. Pure.
+"""Operators of mirrors: all mirrors of one operator count as one witness. Pure.
 
-Two mirrors have one operator where anything says so: the key ``operator`` of mirrors.toml, or the site of their homes
-or addresses. A wrong guess that joins two costs exit code 6; one that parts them lets an operator vouch for itself.
+Two mirrors have the same operator if anything indicates it: the key ``operator`` of mirrors.toml, or the registered
+domain of their home pages or URLs. Wrongly joining two operators costs exit code 6; wrongly separating mirrors of one
+would let an operator vouch for itself.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import is_loopback
 
 Operators = frozenset[str]
-"""Those behind one answer: more than one where a mirror's server redirects to another operator's."""
+"""The operators behind one answer: more than one if a mirror redirects to another operator's server."""
 
 _CATEGORIES = frozenset(
     ("ac", "co", "com", "edu", "go", "gob", "gov", "gr", "k12", "mil", "ne", "net", "nom", "or", "org", "re", "sch")
 )
-"""Second-level labels that many countries register names below: ``x.edu.cn``, ``x.ac.uk``."""
+"""Second-level labels below which many countries register names: ``x.edu.cn``, ``x.ac.uk``."""
 _SHARED = (
     "amazonaws.com", "aliyuncs.com", "appspot.com", "azureedge.net", "b-cdn.net", "backblazeb2.com", "cloudfront.net",
     "digitaloceanspaces.com", "fastly.net", "firebaseapp.com", "fly.dev", "gitee.io", "github.io", "gitlab.io",
     "googleapis.com", "herokuapp.com", "myqcloud.com", "netlify.app", "onrender.com", "pages.dev", "r2.dev",
     "readthedocs.io", "vercel.app", "web.app", "windows.net", "workers.dev",
 )  # fmt: skip
-"""Domains below which a provider gives each of its customers a name."""
+"""Domains below which a provider gives each customer a name."""
 _BY_PATH = frozenset(
     {"gitee.com", "github.com", "gitlab.com", "huggingface.co", "raw.githubusercontent.com", "storage.googleapis.com"}
 )
@@ -38,20 +39,20 @@ _THIS_MACHINE = "this machine"
 
 
 def operators_of(source: Source, table: MirrorTable, answered_by: Iterable[str] = ()) -> Operators:
-    """The operators behind a source; ``answered_by``: the hosts (``host[:port]``) that gave its answers."""
+    """Return the operators behind a source; ``answered_by``: the hosts (``host[:port]``) that sent its answers."""
     mirror = next((each for each in table.mirrors if each.name == source.mirror), None)
     marks = _marks(mirror) if mirror is not None else _places(source.url.reveal(), keyed=False)
-    marks = marks or {source.mirror}  # a folder of this machine
+    marks = marks or {source.mirror}  # a local folder
     for host in answered_by:
         marks |= _places(f"https://{host}", keyed=True)
-        if host in _BY_PATH:  # whose of its customers is not known
+        if host in _BY_PATH:  # the customer is unknown
             marks |= {mark for each in table.mirrors for mark in _marks(each) if mark.startswith(f"{host}/")}
     classes = _classes(table)
     return frozenset(classes.get(mark, mark) for mark in marks)
 
 
 def independent(answers: Iterable[Operators]) -> int:
-    """How many of these answers, at most, come from operators that have nothing in common."""
+    """Return the size of the largest set of answers whose operators are pairwise disjoint."""
     distinct = [*dict.fromkeys(answers)]
     most = 0
     for start in range(len(distinct)):
@@ -73,9 +74,9 @@ def next_witnesses(
     heard: Collection[Operators],
     need: int,
 ) -> list[Source]:
-    """The carriers to ask so that ``need`` operators will have answered; fewer where there are no more.
+    """Return the carriers to ask so that ``need`` operators will have answered; fewer if there are no more.
 
-    ``operators``: of each mirror; ``asked``: mirrors; ``heard``: the operators behind each answer.
+    ``operators``: those of each mirror; ``asked``: mirrors; ``heard``: the operators behind each answer.
     """
     chosen: list[Source] = []
     known: Operators = frozenset().union(*heard)
@@ -85,7 +86,7 @@ def next_witnesses(
         if count + len(chosen) < need and source.mirror not in asked and not own & known:
             chosen.append(source)
             known |= own
-    if count + len(chosen) < need:  # an answer that redirects to many operators' servers must not silence them
+    if count + len(chosen) < need:  # an answer redirected to many operators' servers must not exclude them
         apart: list[Source] = []
         known = frozenset()
         for source in carriers:
@@ -99,7 +100,7 @@ def next_witnesses(
 
 @lru_cache(maxsize=8)
 def _classes(table: MirrorTable) -> Mapping[str, str]:
-    """Mark -> one mark for all of its operator: mirrors that share any mark, directly or through others, share all."""
+    """Return mark -> its operator's representative mark; mirrors that share a mark, even indirectly, are joined."""
     found: dict[str, str] = {}
     for mirror in table.mirrors:
         marks = _marks(mirror)
@@ -111,7 +112,7 @@ def _classes(table: MirrorTable) -> Mapping[str, str]:
 
 
 def _marks(mirror: Mirror) -> set[str]:
-    """What tells its operator: the key, and the sites of its home and its addresses."""
+    """Return the marks of a mirror's operator: the key, and the domains of its home page and URLs."""
     key = mirror.operator.casefold()
     marks = {key} if key else set[str]()
     for url in (mirror.home, *mirror.carries.values()):
@@ -120,10 +121,9 @@ def _marks(mirror: Mirror) -> set[str]:
 
 
 def _places(url: str, *, keyed: bool) -> set[str]:
-    """The site of an address.
+    """Return the domain of a URL.
 
-    On this machine tunnels may lead anywhere: its ports are places of their own where a key names the operator, and
-    else one place.
+    Ports of this machine may be tunnels to anywhere: they are distinct if the key ``operator`` is set, else one place.
     """
     try:
         parts = urlsplit(url)
@@ -141,7 +141,7 @@ def _places(url: str, *, keyed: bool) -> set[str]:
 
 
 def _one_spelling(host: str) -> str:
-    """An address as its digits, IPv4 as such; a name in ASCII, as servers know it (RFC 5891)."""
+    """Return a canonical spelling: an IP address in digits, mapped IPv4 as IPv4; a name in ASCII (RFC 5891)."""
     with suppress(ValueError):
         address = ipaddress.ip_address(host)
         return str(getattr(address, "ipv4_mapped", None) or address)
@@ -151,10 +151,10 @@ def _one_spelling(host: str) -> str:
 
 
 def site(host: str) -> str:
-    """The part of a host name that its operator has registered, as far as the name tells.
+    """Return the registered part of a host name, as far as the name tells.
 
-    ``mirrors.x.edu.cn`` and ``x.edu.cn`` are one site; the customers of a hosting provider are one each. There is no
-    complete list of such domains here: an unknown one makes its customers one operator.
+    ``mirrors.x.edu.cn`` and ``x.edu.cn`` are one site; each customer of a known hosting provider is a site. The list of
+    such domains is not complete: customers of an unknown provider count as one operator.
     """
     labels = host.lower().split(".")
     if ":" in host or labels[-1].isdigit() or any(host.endswith(f".{domain}") for domain in _SHARED):

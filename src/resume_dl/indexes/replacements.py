@@ -1,4 +1,4 @@
-"""Another copy of an index that did not serve: a newer one, past caches, or the next source's or form's."""
+"""Replacement of unusable indexes: by a newer copy, bypassing caches, or by that of the next source or form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from resume_dl.resolve.request import RepodataFile
 
 
 class Replacements:
-    """Within what the rule of trust allows: no source is asked that could not have been asked at first."""
+    """Finds replacements within the rule of trust: only sources that ``fetch`` could have used."""
 
     def __init__(
         self,
@@ -37,16 +37,16 @@ class Replacements:
         self._reporter = reporter
         self._offline = offline
         self._refreshed: set[tuple[Wanted, str]] = set()
-        """What was asked past caches already, and of which source."""
+        """What was already requested bypassing caches, and from which source."""
         self._forms: dict[Wanted, str] = {}
-        """The forms of authorities that turned out to be unreadable."""
+        """Forms of authorities' indexes that were unreadable."""
 
     def newer(
         self, files: Sequence[RepodataFile], disputes: Mapping[str, str], *, without: Container[Wanted] = ()
     ) -> tuple[list[RepodataFile], bool]:
-        """The files as those who decide have them now, caches passed over; and whether any of them is another one.
+        """Fetch the files again from authoritative sources, bypassing caches; return them and whether any has changed.
 
-        ``without``: those that are left as they are. Raises Interrupted or StoreError.
+        ``without``: files to leave unchanged. Raises Interrupted or StoreError.
         """
         if self._offline:
             return list(files), False
@@ -73,10 +73,10 @@ class Replacements:
                     continue
                 if _digest(result.path) == digest:
                     continue
-                if result.path != newer[each].path:  # of several named mirrors
+                if result.path != newer[each].path:  # from another of several named mirrors
                     if disputes and _rank(result.path, disputes) <= rank:
                         continue
-                    self._reporter.message(f"{copy[-1]} has another index of {each[0].name}", level="info")
+                    self._reporter.message(f"{copy[-1]} has a different index of {each[0].name}", level="info")
                 newer[each] = RepodataFile(*each, result.path)
                 vouched = Vouched.NAMED if copy[-1] in self._sources.named else Vouched.AUTHORITY
                 self._notes.whole(each, result, vouched)
@@ -84,9 +84,9 @@ class Replacements:
         return list(newer.values()), bool(changed)
 
     def of_unreadable(self, file: RepodataFile, *, is_sure: bool) -> RepodataFile | None:
-        """The next source's or form's copy of an index that cannot be read; ``is_sure``: it is this one.
+        """Return the next source's or form's copy of an unreadable index; ``is_sure``: it is known to be this one.
 
-        None where there is none. Raises Interrupted or StoreError.
+        None if there is none. Raises Interrupted or StoreError.
         """
         wanted = file.channel, file.subdir
         if wanted in self._carriers:
@@ -101,7 +101,7 @@ class Replacements:
                 if result.path is not None and _digest(result.path) != _digest(file.path):
                     self._notes.whole(wanted, result, Vouched.NAMED)
                     return RepodataFile(*wanted, result.path)
-        result = WholeIndex(error=ChannelUnavailableError("its index cannot be read"))
+        result = WholeIndex(error=ChannelUnavailableError("its index is unreadable"))
         authorities = self._sources.authorities
         if self._forms.get(wanted) is None and authorities(wanted):
             self._forms[wanted] = FORMATS[-1]
@@ -110,7 +110,7 @@ class Replacements:
             if result.path is not None:
                 self._notes.whole(wanted, result, Vouched.AUTHORITY)
                 return RepodataFile(*wanted, result.path)
-            result.error = result.error or ChannelUnavailableError("its index cannot be read")
+            result.error = result.error or ChannelUnavailableError("its index is unreadable")
         if not is_sure:
             return None
         self._carriers.begin([wanted], {wanted: result})
@@ -118,7 +118,7 @@ class Replacements:
 
 
 def _digest(path: Path) -> bytes:
-    """Of a whole file; empty where it cannot be read."""
+    """Return the digest of a whole file; empty if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -130,7 +130,7 @@ def _digest(path: Path) -> bytes:
 
 
 def _rank(path: Path, disputes: Mapping[str, str]) -> tuple[int, int]:
-    """How good a copy is where bytes are disputed: it knows those that there are, it does not insist on others."""
+    """Rank a copy by disputed digests: the more of the actual digests and the fewer of the old ones, the better."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             knows = sum(data.find(actual.encode()) >= 0 for actual in disputes.values())

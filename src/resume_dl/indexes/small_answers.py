@@ -1,4 +1,4 @@
-"""What a small request gives: a body, a part of a file, a refusal, or no answer."""
+"""Results of small requests: a body, a part of a file, a refusal, or no answer."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A whole answer. ``url`` is where it came from in the end, which relative links in it start from."""
+    """A complete answer. ``url`` is its URL after redirects, to which its relative links refer."""
 
     data: bytes
     content_type: str
     url: RedactedUrl
     source: Source
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of the answer, their names in lower case."""
+    """The answer's headers, names in lower case."""
     received: int = 0
-    """Bytes of the body as they came, packed or not."""
+    """Size of the body as transferred, compressed or not."""
     unchanged: bool = False
-    """The server says that the copy which the caller has is still the right one (304); ``data`` is empty."""
+    """Whether the server has confirmed the caller's copy (304); ``data`` is then empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some bytes of a file, its whole size, and what binds further ones to the same version."""
+    """A range of a file, the file's size, and the validator that binds further ranges to the same version."""
 
     data: bytes
     size: int
     validator: str | None
     answered_by: str = ""
-    """The host that gave them, redirects followed."""
+    """The host that sent the bytes, after redirects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused(Generic[T]):
-    """What an attempt gives where the source answered, but not with what was wanted."""
+    """The result of an attempt whose answer was unusable."""
 
     failure: Failure
     progressed: bool = False
-    """Bytes of it are kept: the failures before are not counted any more."""
+    """Whether bytes of it were kept, so that earlier failures no longer count."""
 
 
-class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an error of, with words for people
-    """No source gave it; ``failures`` are the last of each source."""
+class Unanswered(Exception):  # noqa: N818 - a result, from which the caller makes a user-facing error
+    """No source supplied it; ``failures`` has the last failure of each source."""
 
     def __init__(self, failures: Sequence[tuple[Source, Failure]]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Unanswered(Exception):  # noqa: N818 - a result that the caller makes an e
 
     @property
     def kinds(self) -> frozenset[FailureKind]:
-        """What went wrong, of all sources."""
+        """The failure kinds of all sources."""
         return frozenset(failure.kind for _, failure in self.failures)
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
-"""Attempts at small requests: one source after another, two at once where the first is slow, in threads of their own.
+"""Attempts at small requests, in threads of their own: source by source, or two in parallel if the first is slow.
 
-``core.small_requests`` decides which source is asked, when another one as well, and when it is over.
+``core.small_requests`` decides which source is asked, when a second one is asked in parallel, and when to give up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASSED = object()
 
 
 class Attempts:
-    """Asks sources in turn, from any number of threads; no host is asked by more of them at once than is polite."""
+    """Asks sources in turn, from any number of threads, within a limit of requests per host."""
 
     def __init__(self, exchanges: Exchanges, policy: Policy, network: Reachability, clock: Clock | None) -> None:
         self._clock = AwakeClock(clock, policy.longest_step)
@@ -50,7 +50,7 @@ class Attempts:
         self._pool = Pool("read")
 
     def stop(self) -> None:
-        """End every request, now and from now on. Never raises."""
+        """End every request, including future ones. Never raises."""
         self._exchanges.stop()
         with self._lock:
             waiting = [*self._answers]
@@ -98,7 +98,7 @@ class Attempts:
         while True:
             self._exchanges.check()
             now = self._clock.now()
-            if self._clock.slept > slept:  # nothing could have answered in a sleep: all patience anew
+            if self._clock.slept > slept:  # nothing can answer while the machine sleeps: restart all time limits
                 ends, slept = now + patience, self._clock.slept
             requests = [one.request for one in under_way]
             usable = {state.host for state in states if state.usable}
@@ -134,11 +134,13 @@ class Attempts:
                 except queue.Empty:
                     continue
                 if first is None or first not in under_way:
-                    continue  # stopped, or an answer that is wanted no more
+                    continue  # cancelled, or an answer that is no longer needed
                 one = first
                 if found is _BEGUN:
                     if len(under_way) == 1:
-                        ends += self._clock.now() - one.request.asked_at  # waiting for a turn is no source's silence
+                        ends += (
+                            self._clock.now() - one.request.asked_at
+                        )  # time spent waiting for a slot does not count against the source
                     one.request.begin(self._clock.now())
                     continue
             under_way.remove(one)
@@ -156,10 +158,10 @@ class Attempts:
             self._lost(one, states[one.request.source], found)
 
     def _start(self, one: Attempt, attempt: Callable[[Source], Any], answers: _Answers) -> None:
-        """Make one attempt in another thread: however it ends, ``answers`` gets it."""
+        """Start an attempt in another thread, which puts any outcome into ``answers``."""
         self._pool.submit(
             lambda: answers.put((one, self._attempted(one, attempt, answers))),
-            lambda error: answers.put((one, error)),  # raised where the answer is waited for
+            lambda error: answers.put((one, error)),  # raised in the waiting thread
         )
 
     def _attempted(self, one: Attempt, attempt: Callable[[Source], Any], answers: _Answers) -> Any:
@@ -169,12 +171,12 @@ class Attempts:
             self._exchanges.attempt = one
             self._exchanges.check()
             if not one.alone and self._illness.get(host, 0) > known:
-                return _PASSED  # others have found out, while we waited for our turn, that it does not answer
+                return _PASSED  # while we waited for a slot, other requests found that it does not answer
             answers.put((one, _BEGUN))
             return attempt(one.source)
 
     def _lost(self, one: Attempt, state: SourceState, refused: Refused[Any]) -> None:
-        """Note a failure, of its source and of its host."""
+        """Record a failure of the source and its host."""
         failure = refused.failure
         if refused.progressed:
             state.progressed()
@@ -182,7 +184,7 @@ class Attempts:
         state.failed(failure, self._clock.now(), self._policy, random.random, whole=True)
 
     def _won(self, one: Attempt, others: Sequence[Attempt]) -> None:
-        """Note how fast the answer came, and the hosts that it had to be doubled for: they come later next time."""
+        """Record the answer's speed, and the slow hosts that needed a second request, which come later next time."""
         self._heard(one.source.url.host, well=True)
         for other in others:
             if other.request.lags and other.request.began_at is not None:

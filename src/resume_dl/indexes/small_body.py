@@ -1,4 +1,4 @@
-"""Bodies that are held in memory: counted, unpacked, and never longer than such a file can be."""
+"""Response bodies in memory: counted, decompressed, and limited in size."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 MOST = 64 * 1024 * 1024
-"""Bytes of one page or metadata file; the largest that are known have a tenth. What is longer is no such thing."""
+"""Limit in bytes for a page or metadata file; the largest known ones have a tenth of it."""
 
 
 class ByteCount:
-    """How many bytes have passed."""
+    """A counter of bytes."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
     def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks, counted."""
+        """Yield the chunks and count their bytes."""
         for chunk in chunks:
             self.bytes += len(chunk)
             yield chunk
 
 
 def joined(chunks: Iterable[bytes], *, packed: bool) -> bytes | None:
-    """The body, unpacked; None for one that is damaged, or longer than ``MOST``."""
-    unpack = zlib.decompressobj(wbits=31)  # 31: with gzip's header
+    """Return the decompressed body; None if it is damaged or longer than ``MOST``."""
+    unpack = zlib.decompressobj(wbits=31)  # 31: gzip format
     parts: list[bytes] = []
     length = 0
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Requests under way of any number of threads, each of which can be ended from another one."""
+"""Active requests of any number of threads, which can be cancelled from other threads."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from resume_dl.ports import Exchange, Response, Transport
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt at one source; ``cancel`` works from any thread, and nothing that it gives is wanted after it."""
+    """One attempt at one source; after ``cancel``, which is thread-safe, its result is ignored."""
 
     request: SmallRequest
     source: Source
     alone: bool
-    """It is the only source."""
+    """Whether it is the only source."""
     doubles: bool
-    """It is asked beside another one, and takes no turn from other pages."""
+    """Whether it runs beside another attempt, outside the limit per host."""
     exchange: Exchange | None = None
     cancelled: bool = False
 
     def cancel(self) -> None:
-        """End its request. Never raises."""
+        """Cancel its request. Never raises."""
         self.cancelled = True
         if self.exchange is not None:
             self.exchange.abort()
@@ -39,7 +39,7 @@ class _Here(threading.local):
 
 
 class Exchanges:
-    """Opens requests over ``transport``; a thread that sets ``attempt`` makes its requests for that one."""
+    """Opens requests over ``transport``, on behalf of the calling thread's ``attempt``."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -50,7 +50,7 @@ class Exchanges:
 
     @property
     def attempt(self) -> Attempt | None:
-        """The attempt that this thread makes."""
+        """The attempt of this thread."""
         return self._here.attempt
 
     @attempt.setter
@@ -58,7 +58,7 @@ class Exchanges:
         self._here.attempt = attempt
 
     def stop(self) -> None:
-        """End every request, now and from now on. Never raises."""
+        """End every request, including future ones. Never raises."""
         self._stop.set()
         with self._lock:
             exchanges = [*self._open]
@@ -66,14 +66,14 @@ class Exchanges:
             exchange.abort()
 
     def check(self) -> None:
-        """Raise Interrupted after ``stop``, or if this thread's attempt was cancelled."""
+        """Raise Interrupted if ``stop`` was called or this thread's attempt was cancelled."""
         one = self.attempt
         if self._stop.is_set() or (one is not None and one.cancelled):
             raise Interrupted("stopped")
 
     @contextmanager
     def opened(self, request: RangeRequest) -> Iterator[tuple[Response, ResponseHead]]:
-        """The answer to ``request``, which is closed at the end of the block. Raises SourceError, Interrupted."""
+        """Provide the answer to ``request``, closed at the end of the block. Raises SourceError, Interrupted."""
         one = self.attempt
         patience = None if one is None else one.request.patience
         exchange = self._transport.exchange(replace(request, patience=patience))
@@ -82,7 +82,7 @@ class Exchanges:
         try:
             if one is not None:
                 one.exchange = exchange
-            self.check()  # after it was added: a stop that came in between has seen it
+            self.check()  # after adding it, so that a concurrent ``stop`` cannot miss it
             response = exchange.open()
             try:
                 yield response, response.head
@@ -93,7 +93,7 @@ class Exchanges:
                 self._open.discard(exchange)
 
     def chunks(self, response: Response) -> Iterator[bytes]:
-        """The body, counted for this thread's attempt."""
+        """Yield the body, counted for this thread's attempt."""
         one = self.attempt
         for chunk in response.chunks():
             if one is not None:

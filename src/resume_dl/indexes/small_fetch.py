@@ -1,4 +1,4 @@
-"""Small things from the network as a whole or in parts: index pages, metadata. No part file."""
+"""Download of small files without a part file: index pages, metadata, shards; whole or in ranges."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """Asks sources in turn, from any number of threads; no host is asked by more of them at once than is polite."""
+    """Asks sources in turn, from any number of threads, within a limit of requests per host."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Reader:
         clock: Clock | None = None,
     ) -> None:
         self.policy = policy
-        """The numbers that it decides by."""
+        """The policy with its time limits and numbers of attempts."""
         self.network = network or Reachability()
-        """What the run knows of the network."""
+        """The run's knowledge of reachable hosts."""
         self._exchanges = Exchanges(transport)
         self._attempts = Attempts(self._exchanges, policy, self.network, clock)
 
     def stop(self) -> None:
-        """End every request, now and from now on: a caller that waits for one gets Interrupted. Never raises."""
+        """End every request, including future ones; waiting callers get Interrupted. Never raises."""
         self._attempts.stop()
 
     def ask(
@@ -57,12 +57,12 @@ class Reader:
         hedged: bool = True,
         within: float | None = None,
     ) -> T:
-        """What ``attempt`` gives for the first source that it works with; each has so many ``tries``.
+        """Return the result of ``attempt`` for the first source with which it succeeds; each gets ``tries`` attempts.
 
-        It may raise SourceError, which says the same as ``Refused``. It runs in threads of its own; with ``hedged`` in
-        two at once, for two sources, where the first is slow. Once the policy's ``give_up_after`` is over, or
-        ``within`` seconds if these are fewer, no source is asked again; an answer that is coming may still come.
-        Raises Unanswered, Interrupted.
+        ``attempt`` may raise SourceError, equivalent to ``Refused``. It runs in separate threads; with ``hedged``, for
+        two sources in parallel if the first is slow. After the policy's ``give_up_after`` or ``within`` seconds,
+        whichever is less, no new request is sent; an answer in progress may still arrive. Raises Unanswered,
+        Interrupted.
         """
         return self._attempts.ask(sources, attempt, tries=tries, hedged=hedged, within=within)
 
@@ -74,7 +74,7 @@ class Reader:
         check: Callable[[Body], Failure | None] = lambda _: None,
         tries: int = TRIES,
     ) -> Body:
-        """The file, whole, in memory; ``check`` refuses what is something else. Raises Unanswered, Interrupted."""
+        """Fetch a whole file into memory; ``check`` may refuse its content. Raises Unanswered, Interrupted."""
 
         def attempt(source: Source) -> Body | Refused[Body]:
             found = self.get(source, accept=accept)
@@ -86,8 +86,8 @@ class Reader:
         return self.ask(sources, attempt, tries=tries)
 
     def get(self, source: Source, *, accept: str = "*/*", headers: Mapping[str, str] = NO_HEADERS) -> Body | Failure:
-        """One request for the whole file, with further ``headers`` (conditional ones). Raises SourceError."""
-        # In gzip a page of links shrinks to an eighth.
+        """Send one request for the whole file; ``headers`` may make it conditional. Raises SourceError."""
+        # gzip shrinks a page of links to an eighth.
         request = RangeRequest(source.url, whole=True, headers={"accept": accept, **headers}, packed=True)
         with self._exchanges.opened(request) as (response, head):
             if head.status != 200:
@@ -97,23 +97,21 @@ class Reader:
                 return failure
             encoding = head.headers.get("content-encoding", "").strip().lower()
             if encoding not in {"", "identity", "gzip"}:
-                return Failure(
-                    FailureKind.CONTENT, f"the body is encoded in a way that was not asked for: {encoding[:20]}"
-                )
+                return Failure(FailureKind.CONTENT, f"the body has an encoding that was not requested: {encoding[:20]}")
             received = ByteCount()
             data = joined(received.of(self._exchanges.chunks(response)), packed=encoding == "gzip")
             self._exchanges.check()  # a body that was stopped ends as if it were whole
             if data is None:
-                return Failure(FailureKind.CONTENT, "the body is far longer than such a file, or cannot be unpacked")
+                return Failure(FailureKind.CONTENT, "the body is too long, or cannot be decompressed")
             kind, url = head.headers.get("content-type", ""), head.final_url or source.url
             return Body(data, kind, url, source, head.headers, received.bytes)
 
     def file(
         self, source: Source, *, headers: Mapping[str, str] = NO_HEADERS, largest: int = MOST
     ) -> tuple[bytes, ResponseHead] | Failure:
-        """One request for the whole file as it lies there, at most ``largest`` bytes; and the answer's head.
+        """Send one request for the whole file, at most ``largest`` bytes; return it with the response's head.
 
-        Where ``headers`` ask for it only if it changed, an unchanged one is a failure of that kind. Raises SourceError.
+        With conditional ``headers``, an unchanged file is a failure of that kind. Raises SourceError.
         """
         request = RangeRequest(source.url, whole=True, headers={**source.headers, **headers})
         with self._exchanges.opened(request) as (response, head):
@@ -132,13 +130,13 @@ class Reader:
             return failure or (b"".join(parts), head)
 
     def hashed(self, source: Source, file: HashedFile) -> bytes | Refused[bytes]:
-        """One request for what is missing of ``file``; all of it, verified. Raises SourceError."""
+        """Send one request for the missing bytes of ``file``; return all of it, verified. Raises SourceError."""
         return file.read(self._exchanges, source)
 
     def size(self, sources: Sequence[Source], headers: Mapping[str, str] = NO_HEADERS) -> int:
-        """The length of a file in bytes; a source that does not answer is not asked again.
+        """Return the length of a file in bytes; a source that does not answer is not asked again.
 
-        With conditional ``headers`` an unchanged file is a failure of that kind. Raises Unanswered, Interrupted.
+        With conditional ``headers``, an unchanged file is a failure of that kind. Raises Unanswered, Interrupted.
         """
 
         def attempt(source: Source) -> int | Refused[int]:
@@ -148,13 +146,13 @@ class Reader:
             if isinstance(verdict, Failure):
                 return Refused(verdict)
             if verdict.size is None:
-                return Refused(Failure(FailureKind.CONTENT, "does not say how long the file is"))
+                return Refused(Failure(FailureKind.CONTENT, "does not state the size of the file"))
             return verdict.size
 
         return self.ask(sources, attempt, tries=1)
 
     def copy(self, source: Source, target: IO[bytes]) -> Failure | None:
-        """One request for the whole file, into ``target``. Raises SourceError."""
+        """Send one request for the whole file and write it to ``target``. Raises SourceError."""
         request = RangeRequest(source.url, whole=True)
         with self._exchanges.opened(request) as (response, head):
             verdict = check_head(request, head, None)
@@ -166,12 +164,12 @@ class Reader:
             return None
 
     def part(self, url: RedactedUrl, start: int, end: int, *, if_range: str | None = None) -> Part | Failure:
-        """Bytes ``[start, end)`` of a file, fewer where it is shorter. Raises SourceError."""
+        """Fetch bytes ``[start, end)`` of a file, fewer if it is shorter. Raises SourceError."""
         request = RangeRequest(url, start, end, if_range=if_range)
         with self._exchanges.opened(request) as (response, head):
             verdict = check_head(request, head, None)
             if isinstance(verdict, Failure):
-                changed = verdict.kind is FailureKind.CHANGED  # it was replaced while we read: begin again
+                changed = verdict.kind is FailureKind.CHANGED  # the file was replaced during the read: start again
                 return Failure(FailureKind.BROKEN, verdict.message) if changed else verdict
             data = b"".join(self._exchanges.chunks(response))
             self._exchanges.check()
@@ -184,4 +182,4 @@ def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:
     verdict = check_head(request, head, None)
     if isinstance(verdict, Failure):
         return replace(verdict, answered_by=head.final_host)
-    return Failure(FailureKind.CONTENT, f"an answer that was not asked for (status {head.status})")
+    return Failure(FailureKind.CONTENT, f"unexpected response (status {head.status})")

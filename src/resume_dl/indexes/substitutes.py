@@ -1,7 +1,7 @@
-"""Indexes from mirrors for a client whose own address of a channel gives none (docs/indexes.md, the rule of trust).
+"""Substitute indexes from mirrors, for a client whose own URL of a channel is unavailable (docs/indexes.md).
 
-The client solves on the whole file, so what it is given is a merged index of what mirrors of two operators state alike,
-or the index of a mirror that the user named.
+The client solves on a whole file, so it gets a merged index of the records on which mirrors of two operators agree, or
+the index of a mirror of ``--index-from``.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from resume_dl.model.index_report import Vouched
 from resume_dl.model.mirror import MirrorTable
 
 TWO = 2
-"""So many operators must state a record."""
+"""The number of operators that must state a record."""
 ROUNDS = 2
-"""So often carriers are asked where others have not answered: the client can still ask by itself, and waits for us."""
+"""Rounds of requests to further carriers if others do not answer; few, as the client waits for us."""
 FURTHER = 3
-"""So often further operators are asked for what the others do not agree on; each gives whole indexes."""
+"""Rounds of requests to further operators for records without agreement; each downloads whole indexes."""
 NOARCH = "noarch"
 
 StandingOf = Callable[[Asked, str], Standing]
-"""The sources of the file of this name beside an index, by what they count for."""
+"""Returns the sources of the file of this name beside an index, by their standing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubstituteIndex:
-    """An index for the client; ``path`` is ours, and valid only during the call that it is given to."""
+    """An index for the client; ``path`` is ours and valid only during the call that receives it."""
 
     path: Path
     vouched: Vouched
     carried_by: tuple[str, ...]
-    """The mirror that the user named, or those that were compared."""
+    """The named mirror, or those that were compared."""
     contradicted: tuple[str, ...] = ()
-    """Files that are left out because mirrors state different digests."""
+    """The number of files left out because mirrors state different digests."""
 
 
 Give = Callable[[Wanted, SubstituteIndex], None]
@@ -51,8 +51,8 @@ Give = Callable[[Wanted, SubstituteIndex], None]
 class SubstituteIndexes:
     """Whole indexes of mirrors; merged ones are written to ``folder`` and removed once the client has them.
 
-    ``names``: of the packages that the user asked for. Further operators are asked where the first two do not agree on
-    any record of one of them, or of a package that they depend on.
+    ``names``: the requested packages. Further operators are asked if the first two do not agree on any record of one of
+    these or of their dependencies.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class SubstituteIndexes:
         self._names = names
 
     def can_replace(self, wanted: Wanted, form: str) -> bool:
-        """Whether mirrors may have it in the place of the client's own address, should they agree or be named."""
+        """Whether mirrors may supply it instead of the client's own URL, if they agree or are named."""
         stand = self._standing_of(wanted, form)
         operators = independent(operators_of(source, self._table) for source in stand.carriers)
         return bool(stand.named or stand.authority) or operators >= TWO
 
     def give_named(self, wanted: Sequence[Wanted], forms: Sequence[str], give: Give) -> None:
-        """Give the index of the first mirror that the user named and that has one.
+        """Supply the index of the first named mirror that has one.
 
         Raises Interrupted or StoreError, and what ``give`` raises.
         """
@@ -93,9 +93,9 @@ class SubstituteIndexes:
             left = self._give_of(left, forms, nth, Vouched.NAMED, give)
 
     def give_origin(self, wanted: Sequence[Wanted], forms: Sequence[str], give: Give) -> None:
-        """Give what the channel's authority has, where that is not the client's own address. Raises as ``give_named``.
+        """Supply the authority's index, if its URL is not the client's own. Raises what ``give_named`` raises.
 
-        It is another one where the client names a mirror that is retired, or an origin that mirrors.toml has moved.
+        The URLs differ if the client uses a retired mirror, or an origin that mirrors.toml has moved.
         """
         self._give_of(
             wanted, forms, lambda asked, name: self._standing_of(asked, name).authority, Vouched.AUTHORITY, give
@@ -104,7 +104,7 @@ class SubstituteIndexes:
     def _give_of(
         self, wanted: Sequence[Wanted], forms: Sequence[str], choose: SourcesOf, vouched: Vouched, give: Give
     ) -> list[Wanted]:
-        """Give the index of the sources of ``choose``; returns those that have none."""
+        """Supply indexes from the sources of ``choose``; return those that are missing there."""
         asked = [each for each in wanted if choose(each, forms[-1])]
         results = self._whole.fetch(asked, choose, forms=forms, replaceable=asked)
         for each in asked:
@@ -115,9 +115,9 @@ class SubstituteIndexes:
     def give_agreed(
         self, wanted: Sequence[Wanted], forms: Sequence[str], give: Give, *, empty: bool
     ) -> dict[Wanted, str]:
-        """Give what carriers agree on; of the others, why there is nothing to believe.
+        """Supply what carriers agree on; return, for the others, the reason why nothing can be accepted.
 
-        ``empty``: give an index without records where carriers of two operators have none, except for ``noarch``, which
+        ``empty``: supply an index without records if carriers of two operators lack it, except for ``noarch``, which
         every channel has. Raises Interrupted or StoreError, and what ``give`` raises.
         """
         witnesses = {each: _Witnesses(self._standing_of(each, forms[-1]).carriers, self._table) for each in wanted}
@@ -135,7 +135,7 @@ class SubstituteIndexes:
         return whys
 
     def _consult(self, witnesses: Mapping[Wanted, _Witnesses], forms: Sequence[str]) -> bool:
-        """Ask as many carriers as are needed now; whether any was asked."""
+        """Ask the carriers that are needed now; return whether any was asked."""
         asked: dict[Asked, Wanted] = {}
         for each, those in witnesses.items():
             for source in those.to_ask():
@@ -154,7 +154,7 @@ class SubstituteIndexes:
     def _merge(
         self, witnesses: Mapping[Wanted, _Witnesses], forms: Sequence[str], give: Give, whys: dict[Wanted, str]
     ) -> None:
-        """Merge what came for each, and give it; where too little is agreed on, with a further operator's first."""
+        """Merge the copies of each index and supply it; if too few records agree, ask a further operator first."""
         self._folder.mkdir(parents=True, exist_ok=True)
         targets = {each: self._folder / f"merged-{secrets.token_hex(8)}.json" for each in witnesses}
         merged: dict[Wanted, Merged] = {}
@@ -179,14 +179,14 @@ class SubstituteIndexes:
     def _merge_one(
         self, wanted: Wanted, those: _Witnesses, target: Path, merged: dict[Wanted, Merged], whys: dict[Wanted, str]
     ) -> None:
-        """Write ``target``, without copies that cannot be read; where too few are left it stays as it was."""
+        """Write ``target`` from the readable copies; leave it unchanged if too few are left."""
         new = target.with_suffix(".new")
         try:
-            while those.are_two or (those.say_absent and wanted not in whys):  # what was refused is not absent
+            while those.are_two or (those.say_absent and wanted not in whys):  # a refused index is not an absent one
                 try:
                     merged[wanted] = write_merged(those.copies, new, wanted[1], cancelled=self._cancelled)
                 except UnreadableCopyError as error:
-                    those.answers[error.mirror] = WholeIndex(error=error)  # its mirror's failure, not the others'
+                    those.answers[error.mirror] = WholeIndex(error=error)  # only this mirror has failed
                     whys[wanted] = error.message
                 else:
                     fs.replace(new, target)
@@ -199,7 +199,7 @@ class SubstituteIndexes:
 
 @dataclass(slots=True)
 class _Witnesses:
-    """The carriers of one index and what they answered, by mirror."""
+    """The carriers of one index and their answers, by mirror."""
 
     carriers: Sequence[Source]
     table: MirrorTable
@@ -208,7 +208,7 @@ class _Witnesses:
 
     @property
     def copies(self) -> list[MirrorCopy]:
-        """The indexes that came, in the order in which their mirrors were asked."""
+        """Return the indexes that arrived, in the order of the requests."""
         return [
             MirrorCopy(name, self._behind(name), answer.path)
             for name, answer in self.answers.items()
@@ -217,37 +217,37 @@ class _Witnesses:
 
     @property
     def may_agree(self) -> bool:
-        """Whether there are two operators at all."""
+        """Whether there are carriers of two operators."""
         return independent(self._operators().values()) >= TWO
 
     @property
     def are_two(self) -> bool:
-        """Whether two operators have given an index."""
+        """Whether two operators have supplied an index."""
         return independent(copy.operators for copy in self.copies) >= TWO
 
     @property
     def say_absent(self) -> bool:
-        """Whether two operators have answered that there is no such index, and none has given one."""
+        """Whether two operators have answered that there is no such index, and none has supplied one."""
         absent = [name for name, each in self.answers.items() if each.path is None and each.error is None]
         return not self.copies and independent(map(self._behind, absent)) >= TWO
 
     @property
     def why(self) -> str:
-        """Why there is nothing to believe."""
+        """Return the reason why nothing can be accepted."""
         gave = [copy.mirror for copy in self.copies]
         if gave:
-            return f"of its mirrors {' and '.join(gave)} alone has given an index, which is not enough"
-        return "no mirror has given an index" if self.answers else ""
+            return f"only {' and '.join(gave)} of its mirrors has supplied an index, which is not enough"
+        return "no mirror has supplied an index" if self.answers else ""
 
     def to_ask(self) -> list[Source]:
-        """The carriers to ask now."""
+        """Return the carriers to ask now."""
         if self.say_absent:
             return []
         heard = [copy.operators for copy in self.copies]
         return next_witnesses(self.carriers, self._operators(), asked=self.answers, heard=heard, need=self.need)
 
     def widen(self) -> bool:
-        """Want one operator more; whether there is one that was not asked."""
+        """Require one more operator; return whether there is one that was not asked."""
         self.need = independent(copy.operators for copy in self.copies) + 1
         return bool(self.to_ask())
 
@@ -260,6 +260,6 @@ class _Witnesses:
         return {source.mirror: operators_of(source, self.table) for source in self.carriers}
 
     def _behind(self, name: str) -> Operators:
-        """The operators whose word an answer is: the mirror's own, and those to whose servers it has redirected."""
+        """Return the operators behind an answer: the mirror's own, and those of servers to which it redirected."""
         source = next(source for source in self.carriers if source.mirror == name)
         return operators_of(source, self.table, self.answers[name].answered_by)

@@ -1,8 +1,8 @@
-"""Which sources of an index are believed, and why. Pure.
+"""The rule of trust: which sources of an index are authoritative. Pure.
 
-The *authority* of a channel is the place that the user's own settings resolve to. Every other place that has the same
-files is a *carrier*: what it says counts only where carriers of different operators agree, or where the user has named
-it (``--index-from``). docs/indexes.md has the whole rule.
+The *authority* of a channel is the URL to which the user's own settings resolve. Every other source of the same files
+is a *carrier*: it is trusted only where carriers of different operators agree, or if the user has named it
+(``--index-from``). docs/indexes.md has the whole rule.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from resume_dl.model.url import RedactedUrl
 
 
 class Stated(Enum):
-    """What an index says of a record of another index."""
+    """How an index relates to a record of another index."""
 
     ALIKE = "alike"
     ABSENT = "absent"
-    """It has no such file, or nothing that could be compared."""
+    """It has no such file, or nothing comparable."""
     OTHERWISE = "otherwise"
-    """Another digest for a file of this name."""
+    """It has a different digest for a file of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The sources of one file by what they count for, each in its order."""
+    """The sources of one file by their standing, each group in its order."""
 
     named: tuple[Source, ...]
-    """Those that the user named: they decide before the authority."""
+    """The mirrors that the user named, which take precedence over the authority."""
     authority: tuple[Source, ...]
-    """The one that decides; empty where it may not be asked."""
+    """The authority; empty if it is excluded."""
     carriers: tuple[Source, ...]
     """All others."""
 
 
 def without_witness(host: str) -> str:
-    """The hint where one mirror alone has answered for the authority ``host``.
+    """Return the hint for when only one mirror has answered in place of the authority ``host``.
 
-    It does not name that mirror: the only one that states something may be the one that lies.
+    It does not name that mirror, because the only one with a statement may be a malicious one.
     """
     return (
         f"try again later or from another network, where {host} or a mirror of another operator answers; or use the "
@@ -52,15 +52,15 @@ def without_witness(host: str) -> str:
 
 
 def among(sides: Iterable[str]) -> str:
-    """The hint where these mirrors contradict each other."""
+    """Return the hint for mirrors that contradict each other."""
     ways = " or ".join(f"--index-from {side}" for side in dict.fromkeys(sides))
     return f"run it again where the index's own server can be reached; or, if you know which one is right, add {ways}"
 
 
 def authority_of(channel: Channel, table: MirrorTable) -> str:
-    """The name of the source that is the channel's authority: a mirror's, or ``upstream``.
+    """Return the name of the channel's authority: a mirror's, or ``upstream``.
 
-    A retired mirror in the user's settings, and an address that the table replaces, stand for the canonical origin.
+    A retired mirror in the user's settings, or a URL that the table replaces, stands for the canonical origin.
     """
     if channel.origin is None:
         return UPSTREAM
@@ -69,13 +69,13 @@ def authority_of(channel: Channel, table: MirrorTable) -> str:
 
 
 def standing(sources: Sequence[Source], authority: str, canonical: RedactedUrl, named: Sequence[str] = ()) -> Standing:
-    """``sources`` of the file at ``canonical``, by what they count for; ``named`` are mirrors as of ``--index-from``.
+    """Group ``sources`` of the file at ``canonical`` by their standing; ``named`` are mirrors of ``--index-from``.
 
-    A source that alone knows the file is its authority, whatever it is called.
+    The only source of a file is its authority, whatever its name.
     """
     trusted = tuple(source for name in named for source in sources if source.mirror == name)
     others = [source for source in sources if source not in trusted]
-    # a mirror whose base is the origin's own address goes by the mirror's name
+    # a mirror whose base is the origin's own URL has the mirror's name
     own = [
         source for source in others if source.mirror == authority or (authority == UPSTREAM and source.url == canonical)
     ][:1]
@@ -83,10 +83,10 @@ def standing(sources: Sequence[Source], authority: str, canonical: RedactedUrl, 
 
 
 def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
-    """What ``record``, another index's for the same file name, says of ``artifact``.
+    """Compare ``artifact`` with ``record``, another index's record of the same file name.
 
-    Alike: every digest of ``artifact`` is stated there, and so is all that a solver or an installer acts on. A digest
-    that the witness lacks would be the leading index's word alone, and it may be the one that is verified.
+    They agree if the record states every digest of ``artifact`` and everything that a solver or installer acts on. A
+    digest that the witness lacks would be unconfirmed, and it may be the one that is verified.
     """
     if record is None:
         return Stated.ABSENT
@@ -96,17 +96,17 @@ def compare(artifact: Artifact, record: Mapping[str, Any] | None) -> Stated:
     if any(theirs[kind] and theirs[kind].lower() != value for kind, value in stated.items()):
         return Stated.OTHERWISE
     same = all(record.get(key) == getattr(artifact, key) for key in ("name", "version", "build"))
-    same = same and (artifact.size is None or artifact.size == record.get("size"))  # which may be of any type
+    same = same and (artifact.size is None or artifact.size == record.get("size"))  # may be of any type
     same = same and all(_acted_on(artifact.record, key) == _acted_on(record, key) for key in _ACTED_ON)
     return Stated.ALIKE if stated and same and all(theirs[kind] for kind in stated) else Stated.ABSENT
 
 
 _ACTED_ON = ("depends", "constrains", "noarch", "subdir", "track_features", "python_site_packages_path")
-"""What of a record decides which other packages come, and where files are linked."""
+"""The members of a record that determine further packages and where files are linked."""
 
 
 def _acted_on(record: Mapping[str, Any], key: str) -> Any:
     value = record.get(key)
     if key == "depends" and isinstance(value, list):
-        return [each for each in value if each != "pip"]  # which conda's own setting adds to python
+        return [each for each in value if each != "pip"]  # conda's add_pip_as_python_dependency adds it to python
     return value or None

@@ -1,6 +1,6 @@
-"""Whole channel indexes of given sources, over our own transport: resumable, kept, asked for again only if changed.
+"""Download of whole channel indexes from given sources: resumable, kept, and fetched again only if changed.
 
-Which sources are believed is decided above (``conda_indexes``, ``trust``).
+Callers decide which sources are trusted (``conda_indexes``, ``trust``).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from resume_dl.transfer.source_places import Places
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 FORMATS = ("repodata.json.zst", "repodata.json")
-"""Asked for in this order; the packed one is an eighth of the other."""
+"""The file names to try, in order; the packed form has an eighth of the size."""
 
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
-"""Ask the server itself, not a cache on the way (RFC 9111 5.2.1.4, 5.4)."""
+"""Headers that bypass caches (RFC 9111 5.2.1.4, 5.4)."""
 
 _GIVEN_UP = frozenset({"exhausted", "unreachable", "no network"})
 """Reasons of the core (``actions.Fail``)."""
@@ -43,41 +43,41 @@ _GIVEN_UP = frozenset({"exhausted", "unreachable", "no network"})
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
 Asked = Wanted | tuple[Channel, str, str]
-"""What is fetched at once, each once: an index, or the copy of it that the mirror of this name has."""
+"""The key of a download: an index, or the copy of it at the mirror of this name."""
 SourcesOf = Callable[[Asked, str], tuple[Source, ...]]
-"""The sources to ask for the file of this name, in their order."""
+"""Returns the sources of the file of this name, in order."""
 
 
 @dataclass(slots=True)
 class WholeIndex:
-    """What became of one index. Without a path and an error: every source answered that it has none."""
+    """The result for one index. Without path and error, every source has answered that it has none."""
 
     path: Path | None = None
     """The uncompressed copy."""
     error: ResumeDLError | None = None
-    """Why it cannot be had, though a source may have it (ChannelUnavailableError, CaptivePortalError)."""
+    """Why it is unavailable, although a source may have it (ChannelUnavailableError, CaptivePortalError)."""
     tried: tuple[str, ...] = ()
-    """Addresses, redacted."""
+    """The URLs that were tried, redacted."""
     carried_by: tuple[str, ...] = ()
-    """The mirrors whose bytes it is made of, in this run or the one that kept it."""
+    """The mirrors that supplied its bytes, in this run or the one that kept it."""
     answered_by: tuple[str, ...] = ()
-    """The hosts that gave these bytes: another operator's where a mirror's server redirects."""
+    """The hosts that supplied its bytes; another operator's if a mirror redirected."""
     downloaded: int = 0
-    """Bytes that came in this run."""
+    """Bytes downloaded in this run."""
     kept: bool = False
-    """No body came in this run: it is unchanged, young enough, or this is ``offline``."""
+    """Whether the kept copy is used: it is unchanged or fresh enough, or the run is offline."""
     silent: bool = False
-    """Its sources were given up before a byte came, because others can answer in their place."""
+    """Whether its sources were given up early, without a byte, because others can replace them."""
     asked: bool = True
-    """Whether a server was to be asked for it in this run."""
+    """Whether a server was asked for it in this run."""
     age: float | None = None
-    """Seconds since its source last said that this is its version; None without a path."""
+    """Seconds since its source last confirmed this version; None without a path."""
 
 
 class WholeIndexes:
-    """Keeps one copy of each index and source in ``folder``; ``offline`` uses what is there and makes no request.
+    """Fetches indexes and keeps one copy per index and source in ``folder``; ``offline``: only kept copies are used.
 
-    ``clock`` gives seconds since 1970.
+    ``clock`` returns seconds since 1970.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class WholeIndexes:
         self._freshness = freshness
         self._clock = clock
         self.downloaded = 0
-        """Body bytes of indexes that came over the line so far, those of refused ones included."""
+        """Body bytes of indexes that were downloaded so far, including refused ones."""
         self._refused: dict[Asked, list[str]] = {}
-        """What was wrong with indexes that came, each with its source."""
+        """The reasons why downloaded indexes were refused, each with its source."""
 
     def check_folder(self) -> None:
-        """Make the folder of the kept copies, and see that it can be written. Raises StoreError."""
+        """Create the folder of the kept copies and check that it is writable. Raises StoreError."""
         self._copies.make_folder()
 
     def fetch(
@@ -118,12 +118,12 @@ class WholeIndexes:
         last_chance: bool = False,
         forms: Sequence[str] = FORMATS,
     ) -> dict[Asked, WholeIndex]:
-        """What became of each index; the packed form is asked for first.
+        """Return the result for each index; the packed form is tried first.
 
-        A kept copy that is young enough is used without a request, whatever its form. ``past_caches``: servers are
-        asked in any case, and not caches on the way. ``replaceable``: those that other sources can give where these do
-        not answer soon. ``last_chance``: those others could not, and these are asked once more, with more patience.
-        Raises Interrupted or StoreError.
+        A kept copy of any form that is fresh enough is used without a request. ``past_caches``: always ask the servers,
+        bypassing caches. ``replaceable``: indexes that other sources can supply if these do not answer soon.
+        ``last_chance``: the other sources failed, so these are asked once more with longer time limits. Raises
+        Interrupted or StoreError.
         """
         results = {each: WholeIndex() for each in wanted}
         self._refused.clear()
@@ -152,7 +152,7 @@ class WholeIndexes:
         replaceable: Container[Asked],
         last_chance: bool,
     ) -> None:
-        """As ``_get``, each address once: a mirror may serve several channels from one place, as a bundle does."""
+        """As ``_get``, but each URL once: several channels may share a location, as in a bundle."""
         first: dict[str, Asked] = {}
         for each, index in indexes.items():
             first.setdefault(index.key, each)
@@ -175,7 +175,7 @@ class WholeIndexes:
         replaceable: Container[Asked],
         last_chance: bool,
     ) -> None:
-        """Put into ``results`` what came, and what cannot be had; what no source has stays as it is."""
+        """Add downloads and errors to ``results``; leave entries that no source has unchanged."""
         if indexes:
             self._copies.make_folder()
         while indexes:
@@ -207,7 +207,7 @@ class WholeIndexes:
                     continue
                 if _is_refused(outcome):
                     self._refuse(each, index, f"{outcome.error}")
-                    with suppress(ResumeDLError, OSError):  # what came of it, which nothing can continue
+                    with suppress(ResumeDLError, OSError):  # the part file, which cannot be resumed
                         self._copies.parts.remove(index.key)
                     continue
                 if outcome.error is not None and outcome.reason != "unchanged":
@@ -219,8 +219,8 @@ class WholeIndexes:
                 except IntegrityError as error:
                     served = {report.mirror for report in outcome.sources if report.bytes}
                     others = tuple(source for source in index.sources if source.mirror not in served)
-                    who = " and ".join(sorted(served)) or "an earlier run"
-                    self._refuse(each, index, f"{index.title} of {who}: {error.message}")
+                    origin = " and ".join(sorted(served)) or "an earlier run"
+                    self._refuse(each, index, f"{index.title} of {origin}: {error.message}")
                     if others and served:
                         again[each] = replace(index, sources=others)
                     continue
@@ -228,9 +228,9 @@ class WholeIndexes:
             indexes = again
 
     def _hosts_before(self, index: Artifact) -> frozenset[str]:
-        """The hosts that gave what earlier runs have of an index whose word is that of its operators.
+        """Return the hosts that supplied an earlier run's bytes of an index that counts as its operators' statement.
 
-        Where a killed run has left this unknown, the index is begun anew: a redirect would be forgotten.
+        If a killed run did not record them, the download starts again, as a redirect would otherwise be forgotten.
         """
         hosts = self._copies.hosts_of_part(index)
         if hosts is None:
@@ -239,9 +239,9 @@ class WholeIndexes:
         return hosts or frozenset()
 
     def _taken(self, index: Artifact, outcome: Outcome, note: Note | None, hosts: Iterable[str]) -> Note:
-        """Keep what came, or the copy of ``note`` that its source calls unchanged; what is noted of it from now on.
+        """Keep a download, or confirm the unchanged copy of ``note``; return the new note.
 
-        ``hosts``: those that gave it, or called it unchanged. Raises IntegrityError or StoreError.
+        ``hosts``: those that supplied or confirmed it. Raises IntegrityError or StoreError.
         """
         now = self._clock()
         if outcome.reason == "unchanged" and note is not None:
@@ -256,7 +256,7 @@ class WholeIndexes:
         return note
 
     def _use_kept(self, result: WholeIndex, forms: Sequence[Artifact]) -> None:
-        """Settle ``result`` with the youngest kept copy of its sources that may be used without a request."""
+        """Set ``result`` to the newest kept copy of its sources that may be used without a request."""
         now = self._clock()
         for index in forms:
             note = self._copies.note(index)
@@ -268,41 +268,41 @@ class WholeIndexes:
                 result.asked = False
 
     def _tell_ages(self, results: Mapping[Asked, WholeIndex]) -> None:
-        """One line a channel whose index is used as it is kept, with the age of its oldest."""
+        """Report the age of kept indexes in use, one line per channel with the age of the oldest."""
         ages: dict[str, float] = {}
         for (channel, *_), result in results.items():
-            if result.age is not None and result.age >= 1.0:  # else its server has confirmed it a moment ago
+            if result.age is not None and result.age >= 1.0:  # else its server has just confirmed it
                 ages[channel.name] = max(result.age, ages.get(channel.name, 0.0))
         for name, age in ages.items():
             why = "" if self._offline else "; --refresh asks for a newer one"
             self._reporter.message(f"index of {name}, {show_age(age)} old{why}", level="info")
 
     def _settle(self, result: WholeIndex, index: Artifact, note: Note, *, kept: bool) -> None:
-        """Say where the copy of ``index`` is, how old, and which source gave it."""
+        """Fill ``result`` with path, age and source of the copy of ``index``."""
         source = source_of(note, index)
         result.path, result.kept, result.age = self._copies.path(index), kept, note.age(self._clock())
         result.carried_by = () if source is None else (source.mirror,)
         result.answered_by = note.answered_by
 
     def _refuse(self, of: Asked, index: Artifact, why: str) -> None:
-        """An index came that cannot be used: that is its source's failure, and the next one is asked."""
+        """Record an unusable index as a failure of its source; the next one is tried."""
         self._refused.setdefault(of, []).append(why)
-        self._reporter.message(f"{why}; another source or form of {index.title} is tried", level="warning")
+        self._reporter.message(f"{why}; trying another source or form of {index.title}", level="warning")
 
     def _unusable(self, of: Asked, tried: tuple[str, ...]) -> ChannelUnavailableError:
         channel, subdir = of[:2]
         whys = "; ".join(dict.fromkeys(self._refused[of]))
         return ChannelUnavailableError(
-            f"the index of {channel.name}/{subdir} cannot be had: {whys}",
+            f"the index of {channel.name}/{subdir} is unavailable: {whys}",
             tried=tried,
-            hint="try another mirror with --mirror, or later; an index that is really so large: --max-index-size",
+            hint="try another mirror with --mirror, or later; if the index is really so large: --max-index-size",
         )
 
     def _job(self, index: Artifact, note: Note | None, *, past_caches: bool) -> Job:
         source = None if note is None else source_of(note, index)
         known: dict[RedactedUrl, CacheHeaders] = {}
         if note is not None and source is not None and note.said.validator is not None:
-            known[source.url] = note.said  # for the others it means nothing: this one is asked first
+            known[source.url] = note.said  # validators of one source do not apply to others: this one is asked first
         headers = _PAST_CACHES if past_caches or self._freshness.refresh else {}
         copies = self._copies
         return Job(index, copies.parts, copies.arriving(index), known=known, headers=headers, largest=copies.largest)
@@ -314,8 +314,8 @@ class WholeIndexes:
         if isinstance(error, CaptivePortalError):
             return error
         kept = self._copies.path(outcome.artifact).is_file()
-        hint = "check the line and the proxy settings, then run it again: what came is kept"
-        said = f"an index cannot be had: {error.message}"
+        hint = "check the network connection and proxy settings, then run it again: downloaded bytes are kept"
+        said = f"an index is unavailable: {error.message}"
         if isinstance(error, NoNetworkError):
             said, hint = error.message, error.hint
         if self._places.left_out and not outcome.artifact.sources:
@@ -323,39 +323,39 @@ class WholeIndexes:
         unavailable = ChannelUnavailableError(
             said,
             tried=tuple(str(source.url) for source in outcome.artifact.sources),
-            hint=f"{hint}; or use the copy that is here with --offline" if kept else hint,
+            hint=f"{hint}; or use the kept copy with --offline" if kept else hint,
         )
         unavailable.__cause__ = error
         return unavailable
 
 
 def index_file(of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
-    """The index ``of`` in the form ``name``, as ``sources`` have it."""
+    """Return the artifact of the index ``of`` in the form ``name``, with ``sources``."""
     channel, subdir = of[:2]
-    # kept by the first source's address: what one source says is never taken for what another one says
+    # kept under the first source's URL, so that statements of different sources are never mixed up
     url = sources[0].url if sources else channel.file_url(subdir, name)
     return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
 
 
 def source_of(note: Note, index: Artifact) -> Source | None:
-    """The source that the kept copy came from, where it is one of this index's."""
+    """Return the source of the kept copy, if it is among this index's sources."""
     return next((source for source in index.sources if str(source.url) == note.source), None)
 
 
 def _was_silent(outcome: Outcome) -> bool:
-    """Whether no byte came, for no other reason than that no source answered well in its time."""
+    """Whether no byte arrived, only because no source answered in time."""
     kinds = {kind for report in outcome.sources for kind in report.failures}
     came = outcome.downloaded + outcome.wasted
     return outcome.reason in _GIVEN_UP and not came and kinds <= {kind.value for kind in OF_THE_HOST}
 
 
 def _is_of_one(asked: Asked) -> bool:
-    """Whether it is one mirror's copy, which counts as its operators' word."""
+    """Whether it is one mirror's copy, which counts as its operators' statement."""
     return len(asked) > 2
 
 
 def _is_refused(outcome: Outcome) -> bool:
-    """Whether each source answered, and none of them with a file that may be taken for an index."""
+    """Whether every source answered, but none with a file that may be an index."""
     kinds = {kind for report in outcome.sources for kind in report.failures}
     answers = {FailureKind.CONTENT.value, FailureKind.LACKS.value}
     return outcome.reason == "exhausted" and FailureKind.CONTENT.value in kinds and kinds <= answers

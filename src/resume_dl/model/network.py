@@ -31,6 +31,8 @@ class NetworkSettings:
     client_cert_key: Path | None = None
     netrc_path: Path | None = None
     """The file with logins, or None."""
+    shares: frozenset[str] = frozenset()
+    """Hosts of Windows shares that the user's settings name (``model.url.share_hosts``); no others are asked."""
     connect_timeout: float = 5.0
     first_byte_timeout: float = 60.0
     """Not shorter than the core's longest wait, which depends on what is known of the source."""
@@ -59,7 +61,7 @@ class NetworkSettings:
             f"trusted_hosts={self.trusted_hosts!r}, "
             f"system_store={self.system_store!r}, client_cert={self.client_cert!r}, netrc_path={self.netrc_path!r}, "
             f"connect_timeout={self.connect_timeout!r}, first_byte_timeout={self.first_byte_timeout!r}, "
-            f"read_timeout={self.read_timeout!r}, user_agent={self.user_agent!r})"
+            f"read_timeout={self.read_timeout!r}, shares={sorted(self.shares)!r}, user_agent={self.user_agent!r})"
         )
 
 

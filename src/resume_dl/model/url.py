@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -24,6 +26,7 @@ _LOOSE = re.compile(
 _IN_PATH = re.compile(r"(?<=/)[^\s/@:]+:[^\s/@:]+@")
 _PASSWORD = re.compile(r"(?:^|/)[^\s/@:]*:([^\s/@][^\s@]*)@")
 _DRIVE = re.compile(r"/[A-Za-z][:|](?=/|$)")
+_SHARE = re.compile(r"(file:[^\s'\",]*)|(?:(?<![^\s=,'\"])((?:\\\\|//)[^\s'\",]+))", re.IGNORECASE)
 _UNREADABLE = "<unreadable address>"
 _HIDDEN = "***"
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
@@ -140,6 +143,28 @@ class RedactedUrl:
 
     def __repr__(self) -> str:
         return f"RedactedUrl({redact(self._raw)!r})"
+
+
+def share_hosts(texts: Iterable[str]) -> frozenset[str]:
+    """The hosts, in lower case, of every Windows share in ``texts``, as a ``file:`` URL or as a UNC path.
+
+    A request to one of them sends the user's login (NTLM), so only those that the user's own settings and command line
+    name are asked.
+    """
+    hosts = set()
+    for found in (match for text in texts for match in _SHARE.finditer(text)):
+        with suppress(ValueError):
+            hosts.add(unc_host(path_from_url(f"{found[1]}/", windows=True) if found[1] else found[2]))
+    return frozenset(hosts - {"", "?", "."})
+
+
+def unc_host(path: str) -> str:
+    """The host of a Windows path that leads to another machine, in lower case; ``?`` or ``.`` for a device path.
+
+    Empty for a path on a drive.
+    """
+    slashed = path.replace("\\", "/")
+    return slashed.lstrip("/").partition("/")[0].lower() if slashed.startswith("//") else ""
 
 
 def path_from_url(url: str, *, windows: bool) -> str:

@@ -18,11 +18,6 @@ from typing import Iterator
 
 from resume_dl import fs
 
-TOOLS = ("install", "join", "probe", "unpack", "verify")
-NAMES = tuple(f"{tool}.py" for tool in TOOLS)
-"""File names of the archives."""
-INSIDE = "--inside"
-"""The argument that makes an archive of any name inspect the packages listed on stdin, in the given folder."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 _HEAD = b"""\
 # one of resume-dl's offline tools: a zip archive of Python source. To read it: python -I -m zipfile -e THIS-FILE FOLDER
@@ -36,7 +31,7 @@ _ALSO = {"install": ("verify",)}
 
 
 def write_archive(tool: str) -> bytes:
-    """The archive of one of ``TOOLS``, the same bytes on any machine. Raises OSError."""
+    """The archive of one of ``tool_names.TOOLS``, the same bytes on any machine. Raises OSError."""
     members = {"__main__.py": _read("offline_tools/__main__.py")}
     members.update(sorted(_modules_of(tool).items()))
     file = io.BytesIO()

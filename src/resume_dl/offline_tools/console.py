@@ -1,5 +1,6 @@
 """Output to people: lines on stderr without control characters, sizes and names."""
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -9,6 +10,17 @@ from typing import Callable
 def shown(text: str) -> str:
     """Replace characters that control a terminal or cannot be printed."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def show_unencodable_by_number() -> None:
+    r"""Write a character that the encoding of stdout or stderr lacks by its number, as ``\xf8``, instead of raising.
+
+    Redirected output has the code page of the system, where many names of files cannot be written.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            with suppress(OSError, ValueError):  # closed, or its descriptor was replaced by another kind of file
+                stream.reconfigure(errors="backslashreplace")
 
 
 def settle() -> None:

@@ -24,9 +24,11 @@ def start(words: list[str]) -> int:
         hint = f"copy {ascii(script.name)[1:-1]} and SHA256SUMS again"
         _complain(script, "is not the file that SHA256SUMS lists; nothing was started", hint)
         return 4
-    from resume_dl.offline_tools.archive import INSIDE, TOOLS  # noqa: PLC0415 - only after the archive was checked
-    from resume_dl.offline_tools.console import settle  # noqa: PLC0415 - as above
+    # after the archive was checked:
+    from resume_dl.offline_tools.console import settle, show_unencodable_by_number  # noqa: PLC0415 - see above
+    from resume_dl.offline_tools.tool_names import INSIDE, TOOLS  # noqa: PLC0415 - see above
 
+    show_unencodable_by_number()
     arguments = words[1:]
     tools = [tool for tool in TOOLS if find_spec(f"resume_dl.offline_tools.commands.{tool}") is not None]
     tool = next((tool for tool in tools if script.name.lower().startswith(tool)), "")

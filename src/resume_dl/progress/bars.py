@@ -110,8 +110,7 @@ class BarReporter:
         if words == self._drawn_words and now - self._drawn_at < DRAW_EVERY and not last:
             return
         self._drawn_at, self._drawn_words = now, words
-        # With a legacy encoding, the terminal may use two columns for a bar's characters.
-        look = Look(size.columns, (self._console.encoding or "").lower().startswith("utf"))
+        look = Look(size.columns, self._console.draws_blocks())
         self._live.show(lay_out(rows, look, longest=self._widest), size.columns)
 
     def _rows(self, most: int) -> list[Row]:

@@ -17,7 +17,9 @@ _CONTROL = re.compile(
 
 
 class Console:
-    """A stream for lines and drawings. Broken streams are abandoned silently, unencodable characters replaced.
+    r"""A stream for lines and drawings. Broken streams are abandoned silently.
+
+    A character that the encoding lacks is written by its number, as ``\xf8``.
 
     ``level`` is the lowest that ``message`` shows: ``debug``, ``info``, ``warning`` or ``error``.
     """
@@ -50,7 +52,7 @@ class Console:
             self._stream.write(text)
         except UnicodeEncodeError:
             encoding = self._stream.encoding or "ascii"
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
         """Flush the stream. Never raises."""
@@ -60,13 +62,9 @@ class Console:
             except (OSError, ValueError):
                 self._broken = True
 
-    def can_show(self, text: str) -> bool:
-        """Whether the stream's encoding has these characters."""
-        try:
-            text.encode(self._stream.encoding or "ascii")
-        except (UnicodeEncodeError, LookupError):
-            return False
-        return True
+    def draws_blocks(self) -> bool:
+        """Whether block characters are shown, one column wide each."""
+        return draws_blocks(self._stream.encoding or "", _output_code_page())
 
     def __getattr__(self, name: str) -> Any:
         # encoding, isatty and fileno, which give the screen's size.
@@ -85,6 +83,23 @@ def presentable(text: str) -> str:
     URLs). They are made without secrets already; this is the second safeguard.
     """
     return scrub(_CONTROL.sub("�", text))
+
+
+def draws_blocks(encoding: str, code_page: int) -> bool:
+    """Whether a terminal with this encoding draws block characters in one column each.
+
+    With a legacy encoding it may lack them or use two columns. Python writes Unicode to every Windows console, where
+    the font and the widths follow ``code_page`` (0: not a Windows console): Japanese, Chinese and Korean ones use two.
+    """
+    return encoding.lower().startswith("utf") and code_page not in {932, 936, 949, 950}
+
+
+def _output_code_page() -> int:
+    if sys.platform == "win32":
+        import ctypes
+
+        return int(ctypes.windll.kernel32.GetConsoleOutputCP())
+    return 0
 
 
 def can_be_drawn_on(stream: TextIO) -> bool:

@@ -1,1 +1,1 @@
-"""Every py-rattler call, in a child process; ``__main__`` describes the protocol."""
+"""The child process that makes every py-rattler call; ``__main__`` describes the protocol."""

@@ -1,9 +1,9 @@
-"""The child process: one JSON object a line in on stdin, one out on stdout for each.
+"""Entry point of the child process: JSON lines in on stdin, one JSON line out on stdout for each.
 
 Request ``{"id": n, "op": name, "args": {...}}``; answer ``{"id": n, "ok": true, "result": ...}`` or ``{"id": n,
-"ok": false, "error": {"type": <class of resume_dl.errors>, "message", "hint", "data": {...}}}``. Requests are worked on
-one after the other. At the end of stdin the process ends at once, even during a request (see ``lifeline``), so it never
-outlives its parent. Output of libraries goes to stderr.
+"ok": false, "error": {"type": <class of resume_dl.errors>, "message", "hint", "data": {...}}}``. Requests are handled
+in order, one at a time. The process exits as soon as stdin is closed, even during a request (see ``lifeline``), so it
+never outlives its parent. Output of libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from resume_dl.threads import start_thread
 
 Operation = Callable[[Mapping[str, Any]], Any]
 _SHOWN = ("part", "nearest", "needed", "free", "index")
-"""Attributes of errors that are sent to the parent."""
+"""Error attributes that are sent to the parent."""
 
 
 def main() -> None:
@@ -33,10 +33,10 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    # Without stdin no request can come, and the parent waits for an answer or our end.
+    # Without stdin no request can arrive; exit, because the parent waits for an answer or for our exit.
     start_thread(lambda: _read(sys.stdin.buffer, requests), lambda _: os._exit(1), name="requests")
     with suppress(ConfigurationError):
-        _operations()  # load early; the answer to the first request reports errors
+        _operations()  # load early; a failure is reported by the first request
     while True:
         line = requests.get()
         answer = json.dumps(_answer(json.loads(line))) + "\n"
@@ -58,7 +58,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         result = _operation(request["op"])(request["args"])
     except ResumeDLError as error:
         return {"id": request["id"], "ok": False, "error": _describe(error)}
-    except BaseException as error:  # noqa: BLE001 - a panic in Rust is a BaseException; the parent gets every error
+    except BaseException as error:  # noqa: BLE001 - a Rust panic is a BaseException; every error goes to the parent
         text = f"{type(error).__name__}: {error}".strip()
         return {"id": request["id"], "ok": False, "error": {"type": "bug", "message": text, "hint": "", "data": {}}}
     return {"id": request["id"], "ok": True, "result": result}
@@ -70,7 +70,7 @@ def _describe(error: ResumeDLError) -> dict[str, Any]:
 
 
 def _operations() -> Mapping[str, Operation]:
-    """Import the operations late: py-rattler takes 0.1 s to load, and may be missing or broken."""
+    """Import the operations lazily: py-rattler takes 0.1 s to load, and may be missing or broken."""
     try:
         from resume_dl.rattler_worker.operations import OPERATIONS
     except ImportError as error:
@@ -83,7 +83,7 @@ def _operations() -> Mapping[str, Operation]:
 def _operation(name: str) -> Operation:
     operations = _operations()
     if name not in operations:
-        raise ConfigurationError(f"the worker knows no operation {name!r}")
+        raise ConfigurationError(f"the worker has no operation {name!r}")
     return operations[name]
 
 

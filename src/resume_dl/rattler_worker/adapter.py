@@ -1,8 +1,8 @@
-"""One interface to py-rattler 0.23 to 0.28, with all differences between its versions.
+"""Adapter for py-rattler 0.23 to 0.28, which hides the differences between its versions.
 
-Differences found: channel priority *flexible* and ``add_pip_as_python_dependency`` came with 0.26, ``MultiSource`` with
-0.27, ``Platform`` became ``Subdir`` in 0.27, and a virtual package's build a ``BuildString`` in 0.28. Features are
-looked for, versions are not compared. (0.23, 0.24, 0.25, 0.26, 0.27.1 and 0.28 pass the same tests.)
+Channel priority *flexible* and ``add_pip_as_python_dependency`` were added in 0.26, ``MultiSource`` in 0.27;
+``Platform`` became ``Subdir`` in 0.27, and a virtual package's build became a ``BuildString`` in 0.28. Features are
+detected; versions are not compared. (0.23, 0.24, 0.25, 0.26, 0.27.1 and 0.28 pass the same tests.)
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ _BuildString: Any = getattr(rattler, "BuildString", str)
 
 
 def match_spec(text: str, *, strict: bool = True) -> Any:
-    """A MatchSpec; raises InvalidMatchSpecError."""
+    """Parse a MatchSpec. Raises InvalidMatchSpecError."""
     return MatchSpec(text, strict)
 
 
 def load_repodata(base: str, subdir: str, path: Path) -> Any:
-    """A repodata.json on disk, read lazily; raises OSError where it is missing or not repodata."""
+    """Open a repodata.json, which is read lazily. Raises OSError if it is missing or is not repodata."""
     return SparseRepoData(Channel(base), subdir, str(path))
 
 
 def read_prefix_record(path: Path) -> Any:
-    """A record of ``conda-meta``; raises OSError or ValueError."""
+    """Read a record of ``conda-meta``. Raises OSError or ValueError."""
     return PrefixRecord.from_path(path)
 
 
 def read_index_json(path: Path) -> dict[str, Any]:
-    """An archive's ``info/index.json``, in the form of a repodata record; raises rattler's errors."""
+    """Read an archive's ``info/index.json`` as the fields of a repodata record. Raises rattler's errors."""
     index = IndexJson.from_package_archive(path)
     noarch, when = index.noarch, index.timestamp
     found = {
@@ -96,19 +96,19 @@ def read_index_json(path: Path) -> dict[str, Any]:
 
 
 def selection(*, only_tar_bz2: bool) -> Any:
-    """The archive formats to use: conda prefers .conda unless ``use_only_tar_bz2``."""
+    """Return the archive formats to use: conda prefers .conda unless ``use_only_tar_bz2``."""
     return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
 
 
 def host_subdir() -> str:
-    """This machine's conda platform, ``linux-64``."""
-    # The old name still exists in newer versions, and warns.
+    """Return this machine's conda platform, such as ``linux-64``."""
+    # Newer versions keep the old name, with a deprecation warning.
     platform: Any = rattler.Subdir if "Subdir" in vars(rattler) else rattler.Platform
     return str(platform.current())
 
 
 def detect_virtual_packages() -> list[list[str]]:
-    """This machine's virtual packages as ``[name, version, build]``, without any override."""
+    """Return this machine's virtual packages as ``[name, version, build]``, without any override."""
     found = []
     for package in VirtualPackage.detect():
         name, version, build = str(package.into_generic()).split("=", 2)
@@ -132,10 +132,10 @@ def solve(
     add_pip: bool = True,
     only_tar_bz2: bool = False,
 ) -> list[Any]:
-    """One solve; raises SolverError with rattler's explanation.
+    """Run the solver once. Raises SolverError with rattler's explanation.
 
-    ``repodata`` is in the order of priority, each with the name of the multichannel that it belongs to or ``""``.
-    ``flexible`` is rattler's own if it has that, else strict and then disabled.
+    ``repodata`` is in order of priority, each with its multichannel's name or ``""``. ``flexible`` is rattler's own
+    if this version has it, else strict and then disabled.
     """
     options: dict[str, Any] = {
         "constraints": list(constraints),
@@ -183,6 +183,6 @@ def _grouped(repodata: Sequence[tuple[str, Any]]) -> list[Any]:
 
 
 def describe(record: Any) -> dict[str, Any]:
-    """A record's fields in rattler's form, as JSON values, for records that were not found."""
+    """Return a record's fields in rattler's form, as JSON values, if the repodata file lacks the record."""
     fields: Mapping[str, Any] = json.loads(record.to_json())
     return {name: value for name, value in fields.items() if name not in {"fn", "url", "channel"}}

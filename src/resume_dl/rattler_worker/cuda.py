@@ -1,9 +1,9 @@
-"""``--cuda`` for packages that do not know ``__cuda``: a constraint on the package that carries the CUDA libraries.
+"""``--cuda`` for packages that do not depend on ``__cuda``: a constraint on the package with the CUDA libraries.
 
-Packages of 2021 depend on ``cudatoolkit`` (those of the pytorch channel since 1.13 on ``pytorch-cuda``) and never on
-``__cuda``, so every driver gave the build for the newest CUDA. Here each minor version from the newest that the driver
-can run downwards is tried as a constraint. A solution counts only if something in it uses the toolkit: without that
-test the CPU build would satisfy any version.
+Packages of 2021 depend on ``cudatoolkit`` (those of the pytorch channel since 1.13 on ``pytorch-cuda``) and not on
+``__cuda``, so the solver would choose the build for the newest CUDA with any driver. Each minor version is tried as a
+constraint, starting with the newest that the driver supports. A solution is accepted only if a package in it depends
+on the toolkit: otherwise the CPU build would satisfy every constraint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A chosen constraint, its text for ``conda``, and a note for the user."""
+    """The solution, the constraints that were applied, as text for ``conda``, and notes for the user."""
 
     records: list[Any]
     constraints: tuple[str, ...] = ()
@@ -29,10 +29,10 @@ class Choice:
 
 
 def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError, cuda: str) -> Choice | None:
-    """The best solution for a driver of CUDA ``cuda`` (``11.0``), or ``none``; None: the toolkit does not matter here.
+    """Return the best solution for a driver of CUDA ``cuda`` (``11.0``) or ``none``; None if no toolkit is involved.
 
-    ``free`` is the result without such a constraint: records, or the error. Only for a new environment: an existing one
-    has its toolkit already.
+    ``free`` is the result of the unconstrained solve: records or the error. Only for new environments: an existing one
+    already has its toolkit.
     """
     toolkits = [name for name in TOOLKITS if _matters(problem, name, free)]
     if not toolkits:
@@ -40,7 +40,7 @@ def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError
     if cuda == NONE:
         return _without(problem, specs, toolkits, free)
     present = {} if isinstance(free, SolverError) else {str(r.name.normalized): str(r.version) for r in free}
-    # A toolkit in the free solution is the one that this version of the packages uses.
+    # Prefer a toolkit of the unconstrained solution: these package versions depend on it.
     for toolkit in [name for name in toolkits if name in present] or toolkits:
         found = _newest(problem, specs, toolkit, cuda)
         if found is not None:
@@ -53,7 +53,7 @@ def choose(problem: Problem, specs: Sequence[Any], free: list[Any] | SolverError
 
 
 def _matters(problem: Problem, toolkit: str, free: list[Any] | SolverError) -> bool:
-    """Whether the free solution has the toolkit, or a requested package could have it."""
+    """Whether the unconstrained solution has the toolkit, or a requested package may depend on it."""
     if not problem.candidates(toolkit):
         return False
     if not isinstance(free, SolverError) and any(record.name.normalized == toolkit for record in free):
@@ -80,7 +80,7 @@ def _without(
         if isinstance(free, SolverError):
             return None
         names = " and ".join(toolkits)
-        return Choice(free, notes=(f"there is no solution without {names}: --cuda none changed nothing",))
+        return Choice(free, notes=(f"there is no solution without {names}: --cuda none has no effect",))
     return Choice(records, constraints)
 
 
@@ -98,12 +98,14 @@ def _newest(problem: Problem, specs: Sequence[Any], toolkit: str, cuda: str) -> 
             tried.append(version)
             continue
         newer = f" (no build for {', '.join(tried)})" if tried else ""
-        return Choice(records, (constraint,), (f"--cuda {cuda}: {toolkit} {version} is the newest that fits{newer}",))
+        return Choice(
+            records, (constraint,), (f"--cuda {cuda}: {toolkit} {version} is the newest compatible version{newer}",)
+        )
     return None
 
 
 def _minor_versions(problem: Problem, toolkit: str, cuda: str) -> list[str]:
-    """``major.minor`` of every candidate not newer than the driver's, newest first."""
+    """Return ``major.minor`` of every candidate not newer than the driver's, newest first."""
     limit = _numbers(cuda)
     found = {_numbers(str(record.version)) for record in problem.candidates(toolkit)}
     return [f"{major}.{minor}" for major, minor in sorted(found, reverse=True) if (major, minor) <= limit]

@@ -1,10 +1,10 @@
-"""The end of this process with its parent, even while a library holds Python's global lock.
+"""Termination of this process when its parent ends, even while a library holds Python's global interpreter lock.
 
-rattler's extraction holds that lock from start to end, so the thread that reads stdin cannot act on its end. On Linux
-the kernel can: a signal for "something happened to this pipe" (``O_ASYNC``), whose default action ends the process
-without any Python. The parent sends nothing while a request is worked on, so what can happen is that its end is closed.
-Elsewhere the process finishes its archive first, and then ends. Not ``PR_SET_PDEATHSIG``: that one follows the thread
-that started the process, not the parent.
+rattler holds the GIL for a whole extraction, so the thread that reads stdin cannot react when stdin is closed. On Linux
+the kernel can: with ``O_ASYNC`` it signals activity on the pipe, and the signal's default action ends the process
+without running any Python. The parent sends nothing during a request, so the only possible event is that the pipe is
+closed. Elsewhere the process finishes its archive first, then exits. ``PR_SET_PDEATHSIG`` does not serve: it follows
+the thread that started the process, not the parent process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STDIN = 0
 
 @contextmanager
 def ends_with_parent() -> Iterator[None]:
-    """End this process if its stdin is closed during one request."""
+    """End this process if its stdin is closed inside the block."""
     if sys.platform != "linux":
         yield
         return
@@ -34,7 +34,7 @@ def ends_with_parent() -> Iterator[None]:
     try:
         hung_up = select.poll()
         hung_up.register(_STDIN, 0)
-        if hung_up.poll(0):  # it was closed before the signal was set up
+        if hung_up.poll(0):  # closed before the signal was set up
             os._exit(0)
         yield
     finally:

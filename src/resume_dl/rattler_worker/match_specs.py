@@ -1,8 +1,8 @@
-"""Specs, parsed as conda does, with the refused part of malformed ones.
+"""Parser of specs as conda understands them, which reports the invalid part of a malformed one.
 
-rattler's strict parser refuses some forms that conda's command line has always taken (``pytorch=1.7.*``,
-``numpy 1.19``, ``pytorch=1.7.1=py3.8_cpu_0``), and its lenient one takes anything (``a b c d``). So what strict refuses
-is taken only if the lenient reading has a version and a build that look like ones.
+rattler's strict parser rejects some forms that conda's command line has always accepted (``pytorch=1.7.*``,
+``numpy 1.19``, ``pytorch=1.7.1=py3.8_cpu_0``), and its lenient one accepts anything (``a b c d``). A spec that the
+strict parser rejects is accepted only if the lenient parser finds a well-formed version and build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECOND = re.compile(r"\s(?P<spec>[A-Za-z_][\w.-]*\s*[=<>!~].*)")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One spec, as given and as parsed by rattler."""
+    """A spec as given and as parsed by rattler."""
 
     text: str
     match: Any
@@ -35,12 +35,12 @@ class Spec:
 
     @property
     def channel(self) -> str | None:
-        """The channel's base URL, with a slash at its end, or None."""
+        """The channel's base URL, with a trailing slash, or None."""
         channel = self.match.channel
         return None if channel is None else str(channel.base_url)
 
     def parts(self) -> dict[str, Any]:
-        """The spec's parts as JSON values; a part that is not given is None."""
+        """Return the spec's parts as JSON values; absent parts are None."""
         return {
             "text": self.text,
             "name": self.name,
@@ -52,9 +52,9 @@ class Spec:
 
 
 def parse_spec(text: str, *, base: str = "", shown: str = "") -> Spec:
-    """One spec; with ``base``, only packages of that channel are meant (``<base>::<text>``).
+    """Parse a spec; with ``base`` it matches only packages of that channel (``<base>::<text>``).
 
-    ``shown`` is what the user wrote. Raises InvalidSpecError whose ``part`` is the text that was refused.
+    ``shown`` is what the user wrote. Raises InvalidSpecError; its ``part`` is the invalid text.
     """
     shown = shown or text
     text = text.strip()
@@ -67,7 +67,7 @@ def parse_spec(text: str, *, base: str = "", shown: str = "") -> Spec:
     second = _SECOND.search(text)
     if second is not None and _read(text[: second.start()]) is not None:
         part, reason = second["spec"], "one spec ends before it"
-        hint = f"give each spec as an argument of its own: '{text[: second.start()].strip()}' '{part}'"
+        hint = f"pass each spec as a separate argument: '{text[: second.start()].strip()}' '{part}'"
     raise InvalidSpecError(f"the spec {shown!r} is malformed at {part!r}: {reason}", part=part, hint=hint)
 
 
@@ -96,7 +96,7 @@ def _read(text: str, base: str = "") -> Any:
 
 
 def _refused_part(text: str) -> str:
-    """The rest of the text after its longest valid beginning."""
+    """Return the text after its longest valid prefix."""
     for end in sorted((found.start() for found in _BOUNDARY.finditer(text)), reverse=True):
         if _read(text[:end]) is not None:
             return text[end:].strip()

@@ -1,4 +1,4 @@
-"""Operations of the child process, by name."""
+"""The operations of the child process, by name."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 from resume_dl.errors import IntegrityError
 from resume_dl.model.spec_name import name_of
 from resume_dl.rattler_worker import adapter
-from resume_dl.rattler_worker.extracting import extract
+from resume_dl.rattler_worker.extraction import extract
 from resume_dl.rattler_worker.match_specs import parse_spec
-from resume_dl.rattler_worker.solving import solve
+from resume_dl.rattler_worker.solver import solve
 
 
 def _parse_specs(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Parse ``specs`` into their parts. Raises InvalidSpecError for the first malformed one."""
+    """Parse ``specs`` into parts. Raises InvalidSpecError for the first malformed one."""
     return [parse_spec(text).parts() for text in args["specs"]]
 
 
 def _virtual_packages(args: Mapping[str, Any]) -> dict[str, Any]:
-    """This machine's subdir and virtual packages as ``[name, version, build]``; without overrides."""
+    """Return this machine's subdir and virtual packages as ``[name, version, build]``, without overrides."""
     del args
     return {"subdir": adapter.host_subdir(), "packages": adapter.detect_virtual_packages()}
 
 
 def _read_index(args: Mapping[str, Any]) -> dict[str, Any]:
-    """``archive``: a conda package's path; its own record, without digests. Raises IntegrityError."""
+    """Return the record in the conda package at path ``archive``, without digests. Raises IntegrityError."""
     path = Path(args["archive"])
     try:
         return adapter.read_index_json(path)
@@ -36,10 +36,9 @@ def _read_index(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mentioned(args: Mapping[str, Any]) -> list[str]:
-    """``files`` (paths of repodata.json), ``subdirs``, ``names``, ``only_tar_bz2``: the names that are mentioned.
+    """Return the transitive dependencies of ``names``, as far as ``files`` have records of them.
 
-    Those are what records of ``names`` depend on, what records of these depend on, and so on, as far as the files have
-    records. Raises IntegrityError.
+    ``args``: ``files`` (paths of repodata.json), ``subdirs``, ``names``, ``only_tar_bz2``. Raises IntegrityError.
     """
     selection = adapter.selection(only_tar_bz2=args["only_tar_bz2"])
     found: set[str] = set()

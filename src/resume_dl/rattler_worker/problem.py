@@ -1,4 +1,4 @@
-"""A solve request with its repodata loaded, as ``solving`` and ``cuda`` use it."""
+"""A solve request with its repodata loaded, as used by ``solver`` and ``cuda``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any, final
 from resume_dl.errors import IntegrityError, InvalidSpecError
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.match_specs import Spec, parse_spec
-from resume_dl.rattler_worker.rawrepodata import RawRepodata
+from resume_dl.rattler_worker.raw_repodata import RawRepodata
 
 
 def channel_base(index: int) -> str:
-    """The URL of channel ``index`` in rattler: an internal one, so no login can show up."""
+    """Return the URL of channel ``index`` for rattler: a made-up one, so that no error can show a login."""
     return f"https://channel-{index}.invalid/"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """One repodata of one channel and subdir, in rattler's form and as bytes."""
+    """The repodata of one channel and subdir, in rattler's form and as bytes."""
 
     channel: int
     group: str
@@ -30,7 +30,7 @@ class LoadedFile:
     sparse: Any
     raw: RawRepodata
     names: Path | None
-    """All names of the index, one a line, if the repodata holds only some records."""
+    """A file with all package names of the index, one per line, if the repodata holds only some records."""
 
 
 @final
@@ -61,11 +61,11 @@ class Problem:
         self._open.close()
 
     def keep(self, opened: ExitStack) -> None:
-        """Close ``opened`` with this problem."""
+        """Close ``opened`` when this problem is closed."""
         self._open.enter_context(opened)
 
     def candidates(self, name: str, *, channel: str | None = None) -> list[Any]:
-        """All records of a name, of one channel's base or of all."""
+        """Return all records of a package name, of the channel with this base or of all channels."""
         selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
         found: list[Any] = []
         for file in self.files:
@@ -74,7 +74,7 @@ class Problem:
         return found
 
     def package_names(self) -> set[str]:
-        """Every name in every repodata."""
+        """Return every package name of every repodata."""
         selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
         names = {name for file in self.files for name in file.sparse.package_names(selection)}
         for file in self.files:
@@ -90,7 +90,7 @@ class Problem:
         locked: Sequence[Any] = (),
         pinned: Sequence[Any] = (),
     ) -> list[Any]:
-        """One run of the solver; raises rattler's SolverError."""
+        """Run the solver once. Raises rattler's SolverError."""
         return adapter.solve(
             specs,
             [(file.group, file.sparse) for file in self.files],
@@ -105,9 +105,9 @@ class Problem:
 
 
 def load(args: Mapping[str, Any]) -> Problem:
-    """The problem that ``args`` describe (see ``solving.solve``).
+    """Load the problem that ``args`` describe (see ``solver.solve``).
 
-    Raises InvalidSpecError, or IntegrityError for a repodata that cannot be read or holds a hostile name.
+    Raises InvalidSpecError, or IntegrityError for repodata that cannot be read or contains an unsafe file name.
     """
     with ExitStack() as opened:
         names = [channel["name"] for channel in args["channels"]]
@@ -120,13 +120,13 @@ def load(args: Mapping[str, Any]) -> Problem:
             virtual_packages=[(name, version, build) for name, version, build in args["virtual_packages"]],
             constraints=[parse_spec(text) for text in args["pins"]],
             installed={record.name.normalized: record for record in map(_read_installed, args["installed"])},
-            history=_understood(args["history"]),
+            history=_valid_specs(args["history"]),
             add_pip=args["add_pip"],
             only_tar_bz2=args["only_tar_bz2"],
             free=frozenset(args["free"]),
         )
         problem.specs += [_spec(problem, spec) for spec in args["specs"]]
-        problem.keep(opened.pop_all())  # once everything is loaded
+        problem.keep(opened.pop_all())  # only once everything is loaded
     return problem
 
 
@@ -136,7 +136,7 @@ def _load_file(file: Mapping[str, Any], channels: Sequence[Mapping[str, Any]], o
     path = Path(file["path"])
     try:
         raw = opened.enter_context(RawRepodata(path, index))
-        if file.get("names") is None:  # a subset was written here, of shards whose file names were checked
+        if file.get("names") is None:  # a subset is ours; its shards' file names were checked
             raw.check_filenames()
         sparse = adapter.load_repodata(channel_base(file["channel"]), file["subdir"], path)
     except (OSError, ValueError) as error:
@@ -160,8 +160,8 @@ def _read_installed(path: str) -> Any:
         ) from error
 
 
-def _understood(texts: Sequence[str]) -> list[Spec]:
-    """The valid specs of an environment's history; old versions of conda wrote some that are no longer valid."""
+def _valid_specs(texts: Sequence[str]) -> list[Spec]:
+    """Return the valid specs of an environment's history; old versions of conda wrote some that are now invalid."""
     found = []
     for text in texts:
         try:
@@ -172,7 +172,7 @@ def _understood(texts: Sequence[str]) -> list[Spec]:
 
 
 def _spec(problem: Problem, given: Mapping[str, Any]) -> Spec:
-    """A spec of the user; one that names a channel of several members means the first that can serve it."""
+    """Parse a user's spec; if it names a multichannel, it means the first member that has a candidate."""
     text, shown = given["text"], given["shown"]
     bases = [channel_base(index) for index in given["channels"] or ()]
     subdir = f"{given['subdir']}" if given["subdir"] else ""

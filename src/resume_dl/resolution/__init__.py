@@ -1,1 +1,1 @@
-"""What was asked for, as artifacts: specs, requirements and lists, with the indexes that they need."""
+"""Resolution of requests (specs, requirements, lists) into artifacts, with the indexes that they need."""

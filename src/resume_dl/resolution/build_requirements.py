@@ -1,6 +1,7 @@
-"""What is left to pip and has to be built there: which of it lies in a folder here, so that its tools can be fetched.
+"""Build requirements of the local projects that are left to pip, so that they can be fetched ahead.
 
-pip builds in an environment of its own (PEP 517), which it fills from what it may find: also with what is installed.
+pip builds in an isolated environment (PEP 517) and installs the build requirements into it, even those that the user's
+environment already has.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _EXTRAS = re.compile(r"\[[^\]]*\]$")
 
 
 def is_built(place: str) -> bool:
-    """Whether pip has to build what a requirement names; a wheel it takes as it is."""
+    """Whether pip has to build the requirement's target; only a wheel is installed as it is."""
     return not _bare(place).lower().endswith(".whl")
 
 
-def tools_of(places: Sequence[str], folder: Path) -> list[tuple[str, ...]]:
-    """Requirements of each project among ``places`` that is a folder here, for its build; paths are from ``folder``."""
+def build_requirements_of(places: Sequence[str], folder: Path) -> list[tuple[str, ...]]:
+    """Return the build requirements of each local folder among ``places``; paths are relative to ``folder``."""
     found = [build_requirements(path) for place in places if (path := _folder(place, folder)) is not None]
     return [tools for tools in dict.fromkeys(found) if tools]
 
@@ -36,6 +37,6 @@ def _folder(place: str, folder: Path) -> Path | None:
 
 
 def _bare(place: str) -> str:
-    """It without name, marker, fragment and extras."""
+    """Return the path or URL alone, without name, marker, fragment and extras."""
     text = _NAME.sub("", place.strip()).partition(";")[0].partition("#")[0].strip()
     return _EXTRAS.sub("", text)

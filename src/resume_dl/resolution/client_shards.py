@@ -1,7 +1,7 @@
-"""The shards that a client's solver will read, fetched ahead of it into the client's own database (CEP 16).
+"""Prefetch of the shards that a client's solver will read, into the client's own database (CEP 16).
 
-The client's copy of each shard index decides: a shard is taken from any source that has the bytes of its hash. What
-cannot be fetched or is refused here is left out, and the client asks for it by itself.
+The client's copy of each shard index is authoritative: a shard may come from any source whose bytes match the hash.
+Shards that cannot be fetched or are refused are left out, and the client requests them itself.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from resume_dl.transfer.setup import Setup, engine_for
 
 
 class ShardedIndex(MirroredIndex, Protocol):
-    """One index of a client's cache, of a solver that reads shards."""
+    """An index in the cache of a client whose solver reads shards."""
 
     def shard_index(self) -> bytes | None:
-        """The shard index that the client will read without a request; None where it will ask, or reads the whole."""
+        """Return the shard index that the client will read without a request; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientShard:
-    """A shard for the client's database; ``index_url`` is the client's address of its index, login included."""
+    """A shard for the client's database; ``index_url`` is the client's URL of its index, login included."""
 
     index_url: RedactedUrl
     index: ShardIndex
@@ -48,15 +48,15 @@ class ShardDatabase(Protocol):
     """The client's own database of shards."""
 
     def read(self, digests: Collection[str]) -> Mapping[str, bytes]:
-        """Those of these shards (SHA-256 in hex) that it has, not verified."""
+        """Return those of these shards (SHA-256 in hex) that it has; their digests are not verified."""
 
     def insert(self, shards: Iterable[ClientShard]) -> None:
-        """Add shards, each of which was verified and parsed, where it has no such bytes at their addresses."""
+        """Add verified and parsed shards, unless the database already has the bytes under their URLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosureOptions:
-    """``names`` are those that the client begins with. ``follow``: it reads what they depend on, too."""
+    """``names`` are those that the client's solve starts from. ``follow``: it reads their dependencies, too."""
 
     names: Collection[str]
     follow: bool = True
@@ -74,9 +74,9 @@ def fetch_shards_ahead(
     reporter: Reporter,
     cancelled: Callable[[], bool],
 ) -> list[str]:
-    """Bring every shard that the client will read into ``database``; why some are missing, as lines.
+    """Add every shard that the client will read to ``database``; return one line for each reason why some are missing.
 
-    ``setup`` is called only where something has to be fetched. Raises what it raises, what ``database`` raises, and
+    ``setup`` is called only if something has to be fetched. Raises what it raises, what ``database`` raises, and
     NotWritableError or OSError.
     """
     closure = _ClientClosure(database, shard_store(paths), options)
@@ -89,14 +89,14 @@ def fetch_shards_ahead(
         if missing and not cancelled():
             closure.fetch(missing, setup(), reporter, cancelled)
     except Interrupted:
-        pass  # the user has stopped it; what has come is inserted below
+        pass  # cancelled by the user; the shards that arrived are inserted below
     finally:
         closure.insert()
     return closure.refused
 
 
 class _Names(Closure):
-    """The names of a closure; without ``follow`` no name leads to another."""
+    """A closure that, without ``follow``, does not follow dependencies."""
 
     def __init__(self, *, follow: bool, add_pip: bool) -> None:
         super().__init__(add_pip=add_pip and follow)
@@ -104,26 +104,26 @@ class _Names(Closure):
         self._follow = follow
 
     def add(self, names: Iterable[str]) -> Collection[str]:
-        """Those of ``names`` that are new; with ``follow`` off, only the first call gives any."""
+        """Return those of ``names`` that are new; without ``follow``, only the first call returns any."""
         new = super().add(names) if self._is_open else ()
         self._is_open = self._follow
         return new
 
 
 class _ClientClosure:
-    """The indexes of one solve. ``refused``: why shards are left to the client."""
+    """The indexes of one solve. ``refused``: the reasons why shards are left to the client."""
 
     def __init__(self, database: ShardDatabase, store: ShardStore, options: ClosureOptions) -> None:
         self._database = database
         self._store = store
         self._indexes: list[tuple[ShardedIndex, OpenIndex]] = []
         self._known: dict[tuple[int, str], bytes] = {}
-        """Index by its place, and name -> a shard that the database has, perhaps at another channel's address."""
+        """(Index number, name) -> a shard that the database has, possibly under another channel's URL."""
         self.names = _Names(follow=options.follow, add_pip=options.add_pip)
         self.refused: list[str] = []
 
     def open(self, index: ShardedIndex, data: bytes) -> None:
-        """Read the index that the client will read."""
+        """Add an index; ``data`` is what the client will read."""
         title, url = f"{index.channel}/{index.subdir}", _index_url(index)
         try:
             parsed = parse_index(data, subdir=index.subdir, url=url.reveal())
@@ -136,7 +136,7 @@ class _ClientClosure:
         self._indexes.append((index, OpenIndex(sources, source, parsed, digest, 0.0, parsed.shards_of(source))))
 
     def follow_local(self, names: Collection[str]) -> set[str]:
-        """Follow ``names`` through the shards that are on this machine; returns the names of which some are not."""
+        """Follow ``names`` through the shards on this machine; return the names of which some shards are missing."""
         missing: set[str] = set()
         while names:
             wanted = [
@@ -165,13 +165,13 @@ class _ClientClosure:
         except BadShardsError as error:
             self.refused.append(f"the shard of {name} in {index.sources.title} is refused: {error}")
             return ()
-        index.shards[name] = shard  # the fetcher asks for none that is here
+        index.shards[name] = shard  # the fetcher skips shards that are present
         if is_known:
             self._known[number, name] = data
         return shard.mentioned
 
     def fetch(self, names: Collection[str], setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
-        """Fetch the shards of ``names`` and all that they lead to. Raises Interrupted, NotWritableError or OSError."""
+        """Fetch the shards of ``names`` and of their closure. Raises Interrupted, NotWritableError or OSError."""
         whispering = Whispering(reporter)
         with engine_for(setup, reporter, cancelled) as engine:
             mirrors = MirroredAhead(engine, setup, reporter, cancelled=cancelled)
@@ -179,7 +179,7 @@ class _ClientClosure:
             for index, each in self._indexes:
                 access = setup.access(_index_url(index))
                 if not setup.rules.permit_file(access.url):
-                    continue  # the client says so itself
+                    continue  # the client reports it
                 own = Source(access.url.host, access.url, CONNECTIONS, access.headers)
                 each.own = each.index.shards_of(own)
                 each.carriers = tuple(map(each.index.shards_of, mirrors.others(index, FILENAME)))
@@ -192,7 +192,7 @@ class _ClientClosure:
                 self.refused += [f"a shard of {each.sources.title}: {each.broken}" for each in opened if each.broken]
 
     def insert(self) -> None:
-        """Give the client what it lacks."""
+        """Insert the shards that the client lacks."""
         new = []
         for number, (index, each) in enumerate(self._indexes):
             for name in each.shards:

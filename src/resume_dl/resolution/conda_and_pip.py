@@ -1,4 +1,4 @@
-"""Where conda and pip meet in one fetch: whose file it is, and whose Python. Light: every fetch loads it."""
+"""Decisions for fetches with conda and pip parts: which files are pip's, which Python. Every fetch imports it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit
 from resume_dl.resolve.installed import read_installed
 from resume_dl.resolve.request import Solution
+from resume_dl.text_encoding import read_text
 
 _SUFFIXES = {".txt", ".in", ".toml"}
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 
 
 def is_pip_file(path: Path) -> bool:
-    """Whether a ``--file`` is pip's: a requirements file, a pyproject.toml or a pylock.toml, and no @EXPLICIT list."""
+    """Whether a ``--file`` is for pip: a requirements file, pyproject.toml or pylock.toml, not an @EXPLICIT list."""
     if path.suffix not in _SUFFIXES:
         return False
     try:
-        return not is_explicit(path.read_text(encoding="utf-8"))
+        return not is_explicit(read_text(path))
     except (OSError, UnicodeDecodeError):
-        return True  # its reader reports what is wrong
+        return True  # its reader reports the error
 
 
 def has_pip_part(path: Path) -> bool:
-    """Whether a ``--file`` is an environment.yml with a ``pip:`` part: such a file is conda's and pip's."""
+    """Whether a ``--file`` is an environment.yml with a ``pip:`` part, which is for both conda and pip."""
     if path.suffix not in {".yml", ".yaml"} or path.name == "conda-lock.yml":
         return False
     try:
@@ -45,10 +46,10 @@ def pythons_of(
     platforms: Sequence[str],
     prefix: Path | None,
 ) -> dict[str, str]:
-    """Platform -> version (``3.10``) of the Python that conda installs, or that its environment has already.
+    """Return platform -> version (``3.10``) of the Python that conda installs or that the environment already has.
 
-    The first of ``platforms`` is the one of ``prefix``, and of what in ``explicit`` does not say its own. Platforms
-    without a Python are left out.
+    The first of ``platforms`` is that of ``prefix``, and of artifacts in ``explicit`` that do not state theirs.
+    Platforms without a Python are left out.
     """
     found: dict[str, str] = {}
     platform = platforms[0]

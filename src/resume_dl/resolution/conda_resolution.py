@@ -1,4 +1,4 @@
-"""Specs and lists to artifacts: which channels, whose index, which solver."""
+"""Resolution of conda specs and lists into artifacts: channels, indexes, solver."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.channel_access import ChannelAccess
 from resume_dl.settings.channels import NODEFAULTS, expand_channels, requested_channels
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.text_encoding import read_text
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 class Resolver:
-    """Resolves one request; indexes come through ``engine``. ``worker`` is left open: unpacking takes it over."""
+    """Resolves one request; ``engine`` fetches indexes. ``worker`` is left running, as unpacking uses it later."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Resolver:
         self._reporter = reporter
         self._worker = worker
         worker.waits = SolverWait(reporter)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         folder = setup.paths.cache / "repodata"
         options = setup.options
         self._shards: ChannelShards | None = None
@@ -70,13 +71,13 @@ class Resolver:
         )
 
     def close(self) -> None:
-        """Remove what was written for the solver alone. Never raises."""
+        """Remove the solver's temporary files. Never raises."""
         if self._shards is not None:
             self._shards.close()
 
     @property
     def offline(self) -> bool:
-        """Whether no request may be sent."""
+        """Whether network requests are forbidden."""
         return self._setup.options.offline or self._setup.conda.offline
 
     def platforms(self) -> tuple[str, ...]:
@@ -86,9 +87,9 @@ class Resolver:
     def resolve(
         self, *, fresh: bool, disputes: Mapping[str, str] | None = None
     ) -> tuple[list[tuple[str, Solution]], tuple[Artifact, ...]]:
-        """A solution for each platform, and the artifacts of explicit lists; ``fresh``: by the newest of all indexes.
+        """Return a solution for each platform and the artifacts of explicit lists; ``fresh``: renew the indexes first.
 
-        ``disputes`` is for ``CondaIndexes.fresher``: digests in the index -> those that the bytes have.
+        ``disputes`` is for ``CondaIndexes.fresher``: the index's digest -> the digest of the bytes that sources serve.
         Raises a ResolutionError, ConfigurationError or IntegrityError.
         """
         specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
@@ -104,7 +105,7 @@ class Resolver:
             raise ConfigurationError(
                 "--override-channels leaves no channel", hint="name one or more with -c, as in -c conda-forge"
             )
-        self._name_missing_environment()
+        self._report_missing_environment()
         names = requested_channels(channels, self._setup.conda, override=self._request.override_channels)
         names = tuple(dict.fromkeys((*names, *channels_of_specs(tuple(specs)))))
         solutions = []
@@ -112,8 +113,8 @@ class Resolver:
         for platform in platforms:
             expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
             self._check_allowed(expanded)
-            expanded = tuple(map(self._at_own_place, expanded))
-            self._name_retired(expanded)
+            expanded = tuple(map(self._without_mirrors_if_private, expanded))
+            self._warn_retired(expanded)
             request = self._solve_request(specs, expanded, platform)
             solutions.append((platform, self._solve(request, self._worker, fresh=fresh, disputes=disputes)))
         for _, solution in solutions:
@@ -122,7 +123,7 @@ class Resolver:
         return solutions, tuple(explicit)
 
     def _check_targets(self, platforms: Sequence[str]) -> None:
-        """Refuse a malformed platform or virtual package now: a platform becomes a part of addresses."""
+        """Refuse a malformed platform or virtual package early, as a platform becomes part of URLs."""
         for platform in platforms:
             defaults(platform)
             target(
@@ -135,49 +136,55 @@ class Resolver:
             )
 
     def _check_allowed(self, channels: Sequence[Channel]) -> None:
-        """Refuse what conda would refuse as a channel."""
+        """Refuse channels that conda's settings forbid."""
         for channel in channels:
             if not self._setup.rules.permit_channel(channel.client_base):
                 raise _not_allowed(f"the channel {channel.name} ({channel.client_base})")
 
-    def _at_own_place(self, channel: Channel) -> Channel:
-        """The channel itself, but one whose login is a conda plugin's belongs to that plugin alone, wherever it lies.
+    def _without_mirrors_if_private(self, channel: Channel) -> Channel:
+        """Return the channel; if a conda plugin provides its login, it is marked as having no mirrors.
 
-        No plugin runs here: it is said once that it may be refused.
+        conda's plugins do not run here, so a warning, once per channel, says that the server may refuse access.
         """
         access = self._setup.access
         if not isinstance(access, ChannelAccess) or not access.wants_plugin(channel.client_base):
             return channel
-        if channel.name not in self._told:
-            self._told.add(channel.name)
-            text = f"the login of {channel.name} is a conda plugin's (channel_settings) and cannot be asked for here"
-            self._reporter.message(f"{text}; if it is refused, let conda itself install", level="warning")
+        if channel.name not in self._reported:
+            self._reported.add(channel.name)
+            text = (
+                f"the login of {channel.name} is provided by a conda plugin (channel_settings) and not available here"
+            )
+            self._reporter.message(f"{text}; if the server refuses access, install with conda itself", level="warning")
         return changed(channel, origin=None, canonical_base=channel.client_base)
 
-    def _name_missing_environment(self) -> None:
-        """Say that ``-n`` or ``-p`` names nothing yet: it may be a slip, and nothing is installed to build on."""
+    def _report_missing_environment(self) -> None:
+        """Report that the environment of ``-n`` or ``-p`` does not exist, which may be a typo."""
         prefix = self.prefix()
         if (self._request.name is None and prefix is None) or (prefix and (prefix / "conda-meta").is_dir()):
             return
         what = f"at {prefix}" if self._request.prefix is not None else f"named {self._request.name}"
-        if what not in self._told:
-            self._told.add(what)
-            self._reporter.message(f"there is no environment {what} yet: a new one is solved for", level="info")
+        if what not in self._reported:
+            self._reported.add(what)
+            self._reporter.message(f"there is no environment {what} yet: solving for a new one", level="info")
 
-    def _name_retired(self, channels: Sequence[Channel]) -> None:
-        """Tell a user whose condarc names a mirror that is gone; its channels are served by the others."""
+    def _warn_retired(self, channels: Sequence[Channel]) -> None:
+        """Warn if the condarc names a retired mirror; the other mirrors serve its channels."""
         gone = {mirror.name: mirror for c in channels if (mirror := self._setup.table.retired(c.client_base.reveal()))}
         for mirror in gone.values():
-            if mirror.name not in self._told:
-                self._told.add(mirror.name)
+            if mirror.name not in self._reported:
+                self._reported.add(mirror.name)
                 text = f"your conda settings name {mirror.title or mirror.name}, which is retired: {mirror.note}"
                 self._reporter.message(text.rstrip(": "), level="warning")
 
     def _read_file(self, path: Path, specs: list[str], channels: list[str], explicit: list[Artifact]) -> None:
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"cannot read {path}: {error}", hint="name a text file that is there") from error
+            text = read_text(path)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot read {path}: {error}", hint="check the path; it must be a text file"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{path} is not text in {error.encoding}", hint="save it as UTF-8") from error
         if is_explicit(text):
             listed = parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
             for artifact in listed:
@@ -190,7 +197,7 @@ class Resolver:
             channels += [name for name in environment.channels if name not in channels]
         else:
             raise ConfigurationError(
-                f"{path} is neither an environment.yml nor an @EXPLICIT list", hint="other files cannot be read yet"
+                f"{path} is neither an environment.yml nor an @EXPLICIT list", hint="other formats are not supported"
             )
 
     def _solve_request(self, specs: Sequence[str], channels: tuple[Channel, ...], platform: str) -> SolveRequest:
@@ -217,7 +224,7 @@ class Resolver:
         )
 
     def prefix(self) -> Path | None:
-        """The environment of ``-p`` or ``-n``, there or not yet; None where none was named."""
+        """The folder of the environment of ``-p`` or ``-n``, which may not exist yet; None without either option."""
         if self._request.prefix is not None:
             return self._request.prefix
         if self._request.name is None:
@@ -233,9 +240,9 @@ class Resolver:
         if self._request.solver == "conda":
             if not self._setup.conda.conda_command:
                 raise ConfigurationError(
-                    "--solver conda needs a conda, and none was found", hint="set RESUME_DL_CONDA, or leave it out"
+                    "--solver conda needs a conda, and none was found", hint="set RESUME_DL_CONDA, or omit the option"
                 )
-            self._reporter.message(f"conda solves for {request.platform}", level="info")
+            self._reporter.message(f"solving with conda for {request.platform}", level="info")
             return solve_with_conda(
                 self._setup.conda.conda_command,
                 request,

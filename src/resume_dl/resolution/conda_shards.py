@@ -1,4 +1,4 @@
-"""Shards for one command's solves, from its settings."""
+"""Construction of the shard store and fetcher for a command's solves, from its settings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 def shard_store(paths: Paths) -> ShardStore:
-    """Where shards are kept."""
+    """Return the store of kept shards."""
     return ShardStore(paths.cache / "repodata" / "shards")
 
 
 def shard_fetcher(
     setup: Setup, reporter: Reporter, engine: WatchedEngine, *, offline: bool, cancelled: Callable[[], bool]
 ) -> ShardFetcher:
-    """What fetches shards over ``engine``'s connections; the caller closes it."""
+    """Return a fetcher of shards over ``engine``'s connections; the caller closes it."""
     options = setup.options
     policy = options.policy()
     hurried = changed(policy, give_up_after=min(policy.give_up_after, policy.authority_give_up))
@@ -51,7 +51,7 @@ def channel_shards(
     offline: bool,
     cancelled: Callable[[], bool],
 ) -> ChannelShards:
-    """The shards of every channel; requests go over ``engine``'s connections, whole indexes are read by ``worker``."""
+    """Return the shards of every channel, fetched over ``engine``'s connections; ``worker`` reads whole indexes."""
     conda, store = setup.conda, shard_store(setup.paths)
     fetcher = shard_fetcher(setup, reporter, engine, offline=offline, cancelled=cancelled)
 

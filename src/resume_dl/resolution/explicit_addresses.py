@@ -1,11 +1,11 @@
-"""Addresses without a digest, as in ``@EXPLICIT`` lists: what the index on their own host says of them.
+"""Digest lookup for URLs without one, as in ``@EXPLICIT`` lists, in the index on the URL's own host.
 
-Nothing goes unverified into a package cache. A line without a digest gets the digest in the repodata of the channel at
-its own address. No mirror's index is asked: the user who names an address trusts its host, and without a digest nothing
-else ties a mirror's bytes to it. Once the digest is known, every mirror may bring the bytes.
+Nothing enters a package cache unverified. A line without a digest gets the digest in the repodata of the channel at its
+own URL. Mirrors' indexes are not used: a user who names a URL trusts its host, and without a digest nothing else ties a
+mirror's bytes to it. Once the digest is known, every mirror may supply the bytes.
 
-The index is kept, and asked for again only where it has changed. A client that would download the package without an
-index must not wait for one: a large one is never fetched, and no other for long. Then the kept one is good enough.
+The index is kept and fetched again only if it has changed. conda would download the package without an index, so the
+lookup must not delay it: a large index is never fetched, and others have a short time limit; a kept copy is then used.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from resume_dl.settings.channels import expand_channels
 from resume_dl.transfer.setup import Setup, engine_for
 
 LARGEST = 8_000_000
-"""Bytes on the wire of an index that is fetched for the digest of a few packages: a lab's own channel has less than one
-million, conda-forge's linux-64 forty."""
+"""Largest index, in transferred bytes, to fetch for the digest of a few packages: a lab's own channel has less than a
+million, conda-forge's linux-64 forty million."""
 ANSWER_WITHIN = 10.0
-"""Seconds in which servers must have said how large their indexes are, and in which some more of one must come."""
+"""Time limit in seconds for servers to state the size of their indexes, and for a transfer without progress."""
 IN_ALL = 30.0
-"""Seconds for all indexes of a command: 8 MB in that time is a line on which the package itself takes longer."""
+"""Time limit in seconds for all indexes of a command; a line too slow for 8 MB needs longer for the package itself."""
 
 
 def look_up(
@@ -43,9 +43,9 @@ def look_up(
     offline: bool,
     cancelled: Callable[[], bool],
 ) -> list[Artifact]:
-    """The same artifacts in their order; those without a digest with size and digests, where their own host has them.
+    """Return the artifacts in order, with size and digests added where their own host's index has them.
 
-    ``offline``: only indexes that were kept. Raises Interrupted.
+    ``offline``: only kept indexes are used. Raises Interrupted.
     """
     setup = _without_mirrors(setup)
     wanted = _wanted(artifacts, setup, reporter)
@@ -59,7 +59,7 @@ def look_up(
     if not offline:
         copies = KeptCopies(folder)
         sizes = index_sizes([*wanted], setup, reporter, copies, freshness, within=ANSWER_WITHIN, cancelled=cancelled)
-    with engine_for(_hurried(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
+    with engine_for(_with_short_limits(setup), reporter, lambda: cancelled() or clock.now() >= deadline) as engine:
         fresh, kept = (
             CondaIndexes(
                 engine,
@@ -86,7 +86,7 @@ def look_up(
 
 
 def _wanted(artifacts: Sequence[Artifact], setup: Setup, reporter: Reporter) -> dict[Wanted, list[Artifact]]:
-    """The indexes that may know the artifacts without a digest, and which artifacts each."""
+    """Return the indexes that may list the artifacts without a digest, each with its artifacts."""
     wanted: dict[Wanted, list[Artifact]] = {}
     for artifact in artifacts:
         if artifact.digest is None:
@@ -101,19 +101,19 @@ def _wanted(artifacts: Sequence[Artifact], setup: Setup, reporter: Reporter) -> 
 
 
 def _without_mirrors(setup: Setup) -> Setup:
-    """The same surroundings with each address as its own only source."""
+    """Return the setup with each URL as its own only source."""
     options = replace(setup.options, mirrors=(), upstream=True)
     return replace(setup, table=MirrorTable({}), options=options)
 
 
-def _hurried(setup: Setup) -> Setup:
-    """The same surroundings with little patience."""
+def _with_short_limits(setup: Setup) -> Setup:
+    """Return the setup with short time limits."""
     patience = min(ANSWER_WITHIN, setup.options.give_up_after or ANSWER_WITHIN)
     return replace(setup, options=replace(setup.options, give_up_after=patience))
 
 
 def _found(indexes: CondaIndexes, index: Wanted, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
-    """Address -> artifact with its digests, of those that the index has. Raises as ``fetch`` and ``record``."""
+    """Return URL -> artifact with digests, of those that the index has. Raises what ``fetch`` and ``record`` raise."""
     (file,) = indexes.fetch([index])
     records = [(artifact, indexes.record(file, artifact.filename)) for artifact in artifacts]
     return {_address(each): _completed(each, record) for each, record in records if record is not None}
@@ -124,7 +124,7 @@ def _address(artifact: Artifact) -> str:
 
 
 def _completed(artifact: Artifact, record: Mapping[str, Any]) -> Artifact:
-    """With the record's digests; unchanged where they are malformed. Its dependencies stay the archive's own."""
+    """Return the artifact with the record's digests; unchanged if they are malformed. Dependencies are not copied."""
     size = record.get("size")
     texts = {name: value for name in ("sha256", "md5") if isinstance(value := record.get(name), str)}
     found = replace(

@@ -1,4 +1,4 @@
-"""What ``resume-dl fetch`` was asked for."""
+"""The request of ``resume-dl fetch``, as values."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from resume_dl.model.target import TargetMachine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipOptions:
-    """The pip side of a request; names as its options'."""
+    """The pip options of a request; fields are named like the options."""
 
     requirements: tuple[str, ...] = ()
     indexes: PipIndexes = field(default_factory=PipIndexes)
-    """The command line's own; the settings' come before them."""
+    """Those of the command line; those of the settings precede them."""
     constraints: tuple[Path, ...] = ()
     python: str | None = None
-    """``3.10``; None for that of the environment, or of this machine."""
+    """The Python version, ``3.10``; None for that of the environment or of this machine."""
     wheel_dir: Path | None = None
     allow_sdist: bool = False
     lock: Path | None = None
-    """Where the pylock.toml goes (PEP 751)."""
+    """Where to write the pylock.toml (PEP 751)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """What ``resume-dl fetch`` was asked for; names as its options'."""
+    """A request of ``resume-dl fetch``; fields are named like the options."""
 
     specs: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
@@ -36,7 +36,7 @@ class FetchRequest:
     override_channels: bool = False
     platforms: tuple[str, ...] = ()
     machines: Mapping[str, TargetMachine] = field(default_factory=dict)
-    """Platform -> a machine of it that is not this one; its values count where no option says otherwise."""
+    """Platform -> a described machine other than this one; options override its values."""
     no_deps: bool = False
     only_deps: bool = False
     virtual_packages: tuple[str, ...] = ()
@@ -46,15 +46,15 @@ class FetchRequest:
     name: str | None = None
     solver: str = "rattler"
     shards: bool = True
-    """Whether indexes may come as the shards of the packages that a solve can come to (CEP 16)."""
+    """Whether to fetch indexes as shards of the packages that a solve can reach (CEP 16)."""
     pkgs_dir: Path | None = None
     rattler_cache: str | None = None
-    """The folder of rattler's and pixi's cache, ``""`` for where they keep it."""
+    """The folder of rattler's and pixi's cache; ``""`` for their default."""
     dest: Path | None = None
     bundle: Path | None = None
-    """The folder of an offline bundle: plain files too, laid out as a channel."""
+    """The folder of an offline bundle; files are laid out as a channel."""
     packs: bool = False
-    """They go into a tar beside that folder in the end."""
+    """Whether to pack the folder into a tar beside it."""
     extract: bool = True
     dry_run: bool = False
     lock: Path | None = None

@@ -1,7 +1,7 @@
-"""Takes the arguments of ``pip install`` apart: what is to be fetched, where from, and what only pip understands.
+"""Parser of the arguments of ``pip install``: what to fetch, from where, and what only pip handles.
 
-Which options there are, and which take a value, the user's own pip says in its help; they are read by optparse, as pip
-itself does, so that ``--req``, ``-rfile`` and ``-qU`` are what they are there.
+The options, and which of them take a value, come from the help of the user's own pip. They are parsed by optparse, as
+in pip, so that ``--req``, ``-rfile`` and ``-qU`` have the same meaning.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ _OPTION = re.compile(
     r"^ +(?P<names>(?:-\w|--[\w-]+)(?:, (?:-\w|--[\w-]+))*)(?P<value> <[^>]+>)?(?= {2}|$)", re.MULTILINE
 )
 _VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout")
-"""They mean for our requests what they mean for pip's, which reads them from ``PIP_*`` too."""
+"""Options that apply to our requests as to pip's, which also reads them from ``PIP_*``."""
 _OTHER_MACHINE = ("--platform", "--abi", "--implementation")
 ANEW = ("--force-reinstall", "--ignore-installed", "--target", "--prefix", "--root")
-"""With these pip looks for files also of what is installed."""
+"""Options with which pip also looks for files of installed packages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipArguments:
-    """What ``pip install`` was asked for."""
+    """The parsed arguments of ``pip install``."""
 
     requirements: tuple[str, ...]
-    """Of PEP 508, or addresses of wheels."""
+    """PEP 508 requirements, or URLs of wheels."""
     files: tuple[Path, ...]
     constraints: tuple[Path, ...]
     indexes: PipIndexes
     passed: tuple[str, ...]
-    """Words for pip: its other options, and what it builds itself."""
+    """Arguments to pass to pip: its other options, and targets that it builds itself."""
     unfetched: tuple[str, ...]
-    """Those of ``passed`` that name something to install: folders, archives here, version control."""
+    """Those of ``passed`` that name something to install: folders, local archives, version control URLs."""
     isolated: bool
-    """Whether what is built gets its tools in an environment of its own (PEP 517), which is what pip does."""
+    """Whether pip builds in an isolated environment (PEP 517), its default."""
     variables: Mapping[str, str]
-    """``PIP_PROXY`` and the like, which hold for our requests too."""
+    """``PIP_PROXY`` and similar variables, which apply to our requests too."""
     python: str | None
     no_deps: bool
     dry_run: bool
     anew: bool
-    """Whether pip will want files of what is installed already, too."""
+    """Whether pip will also need files of packages that are already installed."""
 
 
 def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArguments:
-    """``words`` as the pip would read them whose help this is; paths are from ``folder``. Raises ConfigurationError."""
+    """Parse ``words`` by pip's ``help_text``; paths are relative to ``folder``. Raises ConfigurationError."""
     given, positional = _parsed(words, help_text)
 
     def values(name: str) -> list[str]:
@@ -61,7 +61,7 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
     names = {name for name, _ in given}
     if wrong := [name for name in _OTHER_MACHINE if name in names]:
         raise ConfigurationError(
-            f"{wrong[0]} asks for another machine's files, and this installs into one here",
+            f"{wrong[0]} selects files for another machine, but pip install installs on this one",
             hint="resume-dl fetch --platform win-64 --python 3.10 --pip … fetches those",
         )
     ours = {
@@ -86,8 +86,8 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
             trusted_hosts=tuple(values("--trusted-host")),
             pre="--pre" in names,
         )
-    except ValueError:  # its own text may quote a password
-        raise ConfigurationError("one of the indexes is no address", hint="as https://host/simple") from None
+    except ValueError:  # the error's text may quote a password
+        raise ConfigurationError("one of the indexes is not a valid URL", hint="as https://host/simple") from None
     return PipArguments(
         requirements=tuple(requirements),
         files=_files("--requirement", values("--requirement"), folder),
@@ -105,7 +105,7 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
 
 
 def _sorted(positional: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Requirements, and what pip takes from elsewhere than an index. Raises InvalidSpecError for what is neither."""
+    """Split arguments into requirements and what pip installs without an index. Raises InvalidSpecError for others."""
     requirements, elsewhere = [], []
     for word in positional:
         try:
@@ -123,18 +123,18 @@ def _files(option: str, words: Sequence[str], folder: Path) -> tuple[Path, ...]:
     for word in words:
         if "://" in word:
             raise ConfigurationError(
-                f"{option} names an address, and only a file here is read", hint="resume-dl get fetches it"
+                f"{option} names a URL; only local files are supported", hint="fetch it first with resume-dl get"
             )
     return tuple(folder / word for word in words)
 
 
 class _Parser(optparse.OptionParser):
     def error(self, msg: str) -> NoReturn:
-        raise ConfigurationError(f"pip install: {msg}", hint="pip install --help names its options")
+        raise ConfigurationError(f"pip install: {msg}", hint="pip install --help lists the options")
 
 
 def _parsed(words: Sequence[str], help_text: str) -> tuple[list[tuple[str, str | None]], list[str]]:
-    """Options with their values, in order, each by its first long name; and the other words."""
+    """Return options with their values, in order, each by its first long name; and the positional arguments."""
     given: list[tuple[str, str | None]] = []
     parser = _Parser(add_help_option=False, usage=optparse.SUPPRESS_USAGE)
     for names, takes_value in _options(help_text):
@@ -147,7 +147,7 @@ def _parsed(words: Sequence[str], help_text: str) -> tuple[list[tuple[str, str |
 
 
 def _options(help_text: str) -> Iterator[tuple[list[str], bool]]:
-    """Names and whether a value follows, of every option that a help text lists."""
+    """Yield the names of every option in a help text, and whether it takes a value."""
     seen: set[str] = set()
     for found in _OPTION.finditer(help_text):
         names = [name for name in found["names"].split(", ") if name not in seen]

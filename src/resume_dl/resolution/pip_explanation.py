@@ -1,4 +1,4 @@
-"""What the resolver says when there is no answer, in our addresses and options, with what there is instead."""
+"""Errors for pip requests without a solution: the resolver's explanation, and the files that exist instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from resume_dl.errors import PackageNotFoundError, ResolutionError, UnsatisfiableError
 from resume_dl.resolve.index_page import ListedFile
-from resume_dl.resolve.target import takes
+from resume_dl.resolve.target import accepts_python
 
 _UNKNOWN = re.compile(
     r"\b(?P<name>[A-Za-z0-9][\w.-]*) was not found in the (?:package registry|provided package locations)"
@@ -18,50 +18,50 @@ _UNKNOWN = re.compile(
 _NO_WHEELS = re.compile(r"\b(?P<name>[A-Za-z0-9][\w.-]*?)(?:==(?P<version>\S+))? has no (?:usable )?wheels")
 _NO_VERSION = re.compile(r"\bno versions? of (?P<name>[A-Za-z0-9][\w.-]*?)(?:\[[^\]]*\])?(?:[=<>!~{ ]|$)")
 _ONLY = re.compile(r"\bonly (?P<name>[A-Za-z0-9][\w.-]*?)(?:[=<>!~]\S*) is available")
-_ORDER = "name the one that is meant as --extra-index-url, which is asked first, and the other as --index-url"
+_ORDER = "pass the intended index as --extra-index-url, which is searched first, and the other as --index-url"
 _MOST = 8
-"""So many files or versions are named at most: the newest."""
+"""The number of files or versions to name, the newest ones."""
 
 Listed = Callable[[str], Iterable[ListedFile]]
-"""What is listed of a project, by its normalized name."""
+"""Returns the listed files of a project, given its normalized name."""
 
 
 def refusal(text: str, listed: Listed, *, python: str = "", unreached: str = "") -> ResolutionError:
-    """The error for an explanation whose addresses are real ones already.
+    """Return the error for an explanation in which the gateway's URLs have been replaced by real ones.
 
-    ``python``: the version that it is for; ``unreached``: who could not be asked.
+    ``python``: the target version; ``unreached``: the indexes that could not be reached.
     """
     lines = text.splitlines()
-    told = [line for line in lines if not line.startswith("hint:") and not line.startswith("No solution found when")]
-    message = "\n".join(told) or text
+    kept = [line for line in lines if not line.startswith("hint:") and not line.startswith("No solution found when")]
+    message = "\n".join(kept) or text
     hints = [hint for line in lines if line.startswith("hint:") and (hint := _hint(line.removeprefix("hint:").strip()))]
-    hints += [*_there_is(message, listed, python), *([unreached] if unreached else [])]
+    hints += [*_alternatives(message, listed, python), *([unreached] if unreached else [])]
     unknown = _UNKNOWN.search(message)
-    if unknown is not None and not any(listed(_normal(unknown[1]))):  # else none of its files is for this Python
-        known = unreached or "check the name, and the indexes that were asked"
+    if unknown is not None and not any(listed(_normal(unknown[1]))):  # else no file of it is for this Python
+        known = unreached or "check the name and the indexes"
         return PackageNotFoundError(message, hint="; ".join(dict.fromkeys([*hints, known])))
     return UnsatisfiableError(message, hint="; ".join(dict.fromkeys(hints)))
 
 
 def _hint(text: str) -> str:
-    """Uv's advice in our options; empty where it is none for our users."""
+    """Return uv's hint in terms of our options; empty if it does not apply to our users."""
     if "building from source is disabled" in text:
-        return "--allow-sdist takes source archives too, and builds them here to know what they need"
+        return "--allow-sdist accepts source archives, too, and builds them on this machine to learn their requirements"
     if "index-strategy" in text:
         found = text.partition("By default")[0].strip()
-        return f"{found} A project is taken from the first index that has it; others were not looked at: {_ORDER}"
+        return f"{found} A project comes from the first index that has it; others were not searched: {_ORDER}"
     return text.replace("--prerelease=allow", "--pre").replace("--prerelease allow", "--pre")
 
 
-def _there_is(message: str, listed: Listed, python: str) -> list[str]:
+def _alternatives(message: str, listed: Listed, python: str) -> list[str]:
     found = []
     for match in _NO_WHEELS.finditer(message):
         files = [file for file in listed(_normal(match["name"])) if _fits(file, match["version"])]
         wheels = [file.filename for file in files if file.is_wheel]
         if wheels:
-            found.append(f"there is {_some(wheels)}")
+            found.append(f"there is {_newest(wheels)}")
         elif files:
-            found.append(f"there is only source: {_some(file.filename for file in files)}")
+            found.append(f"there is only source: {_newest(file.filename for file in files)}")
     for match in (*_NO_VERSION.finditer(message), *_ONLY.finditer(message), *_UNKNOWN.finditer(message)):
         name = match["name"]
         versions: dict[Version, list[str]] = {}
@@ -70,18 +70,18 @@ def _there_is(message: str, listed: Listed, python: str) -> list[str]:
                 versions.setdefault(version, []).append(file.requires_python)
         if versions:
             texts = (_with_python(version, versions[version], python) for version in sorted(versions))
-            found.append(f"versions of {name}: {_some(texts)}")
+            found.append(f"versions of {name}: {_newest(texts)}")
     return found
 
 
 def _with_python(version: Version, requires: list[str], python: str) -> str:
-    """The version; with the Python that it needs where each of its files refuses ours."""
-    if not python or any(takes(each, python) for each in requires):
+    """Return the version, with the Python that it needs if none of its files accepts ours."""
+    if not python or any(accepts_python(each, python) for each in requires):
         return str(version)
     return f"{version} (for Python {requires[0]})"
 
 
-def _some(texts: Iterable[str]) -> str:
+def _newest(texts: Iterable[str]) -> str:
     every = list(dict.fromkeys(texts))
     return ("… " if len(every) > _MOST else "") + ", ".join(every[-_MOST:])
 
@@ -95,7 +95,7 @@ def _fits(file: ListedFile, version: str | None) -> bool:
 
 
 def version_of(file: ListedFile) -> Version | None:
-    """The version in a file's name; None where that says none."""
+    """Return the version in a file's name; None if there is none."""
     try:
         return (parse_wheel_filename if file.is_wheel else parse_sdist_filename)(file.filename)[1]
     except (InvalidWheelFilename, InvalidSdistFilename):

@@ -1,4 +1,4 @@
-"""Where the package indexes of a request lie: the default one, the user's own, and the mirrors that carry them."""
+"""Locations of a request's package indexes: the default one, the user's own, and the mirrors that carry them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _SIMPLE = "pypi:simple"
 def index_places(
     indexes: PipIndexes, python: TargetPython, setup: Setup, reporter: Reporter
 ) -> tuple[Places, tuple[RedactedUrl, ...]]:
-    """Where addresses lead, with the default index's own address; and the indexes, the default one last.
+    """Return the mirror table with the default index's URL, and the indexes, the default one last.
 
-    Raises ConfigurationError for an index over plain http that nothing vouches for.
+    Raises ConfigurationError for a plain-http index that has no mirrors and is not a trusted host.
     """
     places = setup.places
     table = places.table
     for url in indexes.unprotected():
-        if table.origin_of(url.reveal()) is None:  # else it is read from its mirrors
+        if table.origin_of(url.reveal()) is None:  # else its mirrors are used
             raise ConfigurationError(
-                f"{url} is plain http: anyone on the way could name other files",
-                hint="write https, or trust its host as pip has it: trusted-host in pip.conf or the requirements",
+                f"{url} is plain http: anyone on the network path could alter it",
+                hint="use https, or trust the host as in pip: trusted-host in pip.conf or the requirements",
             )
     if indexes.no_index:
         return places, ()
     index = indexes.index_url
-    if index is None and _SIMPLE in table.origins:  # the user's own table says where it is
+    if index is None and _SIMPLE in table.origins:  # the user's mirrors.toml defines it
         index = RedactedUrl(table.origins[_SIMPLE])
-    # an address that the table does not know may be the default one, said outright
+    # a URL that the table does not know may be the default index, named explicitly
     if index is None or _is_of_default(table, index) or table.origin_of(index.reveal()) is None:
         default = default_index(python, setup.env, uv=find_uv())
         index = index or default
@@ -45,8 +45,8 @@ def index_places(
             origins = {**table.origins, _SIMPLE: default.reveal()}
             table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
     every = (*indexes.extra, index)
-    _name_retired(table, every, reporter)
-    # An index that no mirror carries may lay its files out as the default one does: no mirror is told their names.
+    _warn_retired(table, every, reporter)
+    # A private index may have the default index's layout; mirrors must not learn the names of its files.
     pages = (*every, *(place for place in indexes.find_links if isinstance(place, RedactedUrl)))
     lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
     table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)
@@ -58,9 +58,9 @@ def _is_of_default(table: MirrorTable, index: RedactedUrl) -> bool:
     return found is not None and found[0] == _SIMPLE
 
 
-def _name_retired(table: MirrorTable, indexes: tuple[RedactedUrl, ...], reporter: Reporter) -> None:
+def _warn_retired(table: MirrorTable, indexes: tuple[RedactedUrl, ...], reporter: Reporter) -> None:
     for index in indexes:
         mirror = table.retired(index.reveal())
         if mirror is not None:
             text = f"{index} is retired ({mirror.title or mirror.name}): {mirror.note}".rstrip(": ")
-            reporter.message(f"{text}; the others that carry it are asked", level="warning")
+            reporter.message(f"{text}; using the other mirrors", level="warning")

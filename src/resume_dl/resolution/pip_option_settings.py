@@ -1,4 +1,4 @@
-"""What pip's settings say that is an option of ``pip install``, where our part has to act on it too."""
+"""Options of ``pip install`` in pip's own settings that affect what we fetch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from resume_dl.resolution.pip_arguments import ANEW
 from resume_dl.settings.pip_settings import load_pip_settings, parse_file
 
 _SECTIONS = ("install", "global")
-"""The one with more say first."""
+"""In order of precedence."""
 
 
-def wants_anew(env: Mapping[str, str], prefix: Path) -> bool:
-    """Whether ``target``, ``force-reinstall`` or one like them is set, if only to ``no``: then more is fetched.
+def reinstalls(env: Mapping[str, str], prefix: Path) -> bool:
+    """Whether ``target``, ``force-reinstall`` or a similar option is set, even to ``no``: more is then fetched.
 
     ``prefix`` is the environment's folder (``sys.prefix``). Raises ConfigurationError.
     """
     return not {name[2:] for name in ANEW}.isdisjoint(load_pip_settings(env, prefix=prefix).origins)
 
 
-def files_said(env: Mapping[str, str], prefix: Path) -> tuple[Path, ...]:
-    """The requirements files that ``PIP_REQUIREMENT`` or a pip.conf names. Raises ConfigurationError."""
+def files_in_settings(env: Mapping[str, str], prefix: Path) -> tuple[Path, ...]:
+    """Return the requirements files that ``PIP_REQUIREMENT`` or a pip.conf names. Raises ConfigurationError."""
     where = load_pip_settings(env, prefix=prefix).origins.get("requirement")
     if where is None:
         return ()

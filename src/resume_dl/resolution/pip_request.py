@@ -1,4 +1,4 @@
-"""What a request for pip comes to once its files are read: requirements, constraints, indexes, hashes, direct files."""
+"""A pip request with its files read: requirements, constraints, indexes, hashes, direct files."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _FRAGMENT_HASH = re.compile(r"(md5|sha256|sha384|sha512)=([0-9a-fA-F]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Everything that was asked for. ``lines`` and ``constraints`` are requirements of PEP 508 without addresses."""
+class ExpandedRequest:
+    """An expanded pip request. ``lines`` and ``constraints`` are PEP 508 requirements without URLs."""
 
     lines: tuple[str, ...]
     constraints: tuple[str, ...]
     names: frozenset[str]
-    """The projects that were named, normalized."""
+    """The normalized names of the requested projects."""
     indexes: PipIndexes
     wanted: Wanted
     locks: tuple[Path, ...] = ()
-    """Each a pylock.toml, which says itself what it needs."""
+    """Paths of pylock.toml files, which are complete solutions."""
     require_hashes: bool = False
     notes: tuple[str, ...] = ()
     left: tuple[LeftToPip, ...] = ()
-    """Lines of the files that only pip can take."""
+    """Lines of the files that only pip can handle."""
 
     @property
     def solvable(self) -> bool:
-        """Whether anything is to be resolved, beside what is left to pip."""
+        """Whether anything has to be resolved here."""
         return bool(self.lines or self.locks)
 
 
-def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[PipFile]) -> Asked:
-    """The request with its files and constraints files, which were read by the caller.
+def expand(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[PipFile]) -> ExpandedRequest:
+    """Combine the request with its requirements and constraints files, which the caller has read.
 
-    Raises InvalidSpecError for what is no requirement.
+    Raises InvalidSpecError for an invalid requirement.
     """
     requirements = [parse_requirement(text, "the command line") for text in request.requirements]
     requirements += [requirement for file in files for requirement in file.requirements]
@@ -59,7 +59,7 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
     for file in files:
         indexes = file.indexes_over(indexes)
     direct = {normalized(each.name): _direct(each) for each in requirements if each.url is not None}
-    return Asked(
+    return ExpandedRequest(
         lines=tuple(_line(each, direct) for each in requirements),
         constraints=tuple(_line(each, direct) for each in limits if each.url is None),
         names=frozenset(normalized(each.name) for each in requirements),
@@ -67,13 +67,13 @@ def asked(request: PipRequest, files: Sequence[PipFile], constraints: Sequence[P
         wanted=Wanted(direct, _hashes([*requirements, *limits])),
         locks=locks,
         require_hashes=any(file.require_hashes for file in files),
-        notes=tuple(f"passed over: {line}" for file in files for line in file.passed_over),
+        notes=tuple(f"skipped: {line}" for file in files for line in file.passed_over),
         left=left,
     )
 
 
 def _line(requirement: PipRequirement, direct: dict[str, ListedFile]) -> str:
-    """The requirement for the resolver: one by address becomes one for exactly its file's version."""
+    """Return the requirement for the resolver; a URL becomes an exact requirement of the file's version."""
     file = direct.get(normalized(requirement.name))
     if requirement.url is None or file is None:
         return requirement.line()
@@ -83,7 +83,7 @@ def _line(requirement: PipRequirement, direct: dict[str, ListedFile]) -> str:
 
 
 def _direct(requirement: PipRequirement) -> ListedFile:
-    """The file at a requirement's own address, with the digest that its fragment may name."""
+    """Return the file at a requirement's URL, with the digest of the URL's fragment if it has one."""
     given = required(requirement.url, "a direct requirement's address")
     url, _, fragment = given.reveal().partition("#")
     filename = unquote(urlsplit(url).path.rpartition("/")[2])
@@ -92,7 +92,7 @@ def _direct(requirement: PipRequirement) -> ListedFile:
         raise InvalidSpecError(
             f"{requirement.where}: {given} is neither a wheel nor a source archive of {requirement.name}",
             part=str(given),
-            hint="only files can be fetched; what lies in version control is built by pip itself",
+            hint="only files can be fetched; pip itself builds from version control",
         )
     hashes = {kind: value.lower() for kind, value in _FRAGMENT_HASH.findall(fragment)}
     return ListedFile(filename=filename, url=url, hashes=hashes)
@@ -110,7 +110,7 @@ def _version(filename: str) -> str:
 
 
 def _hashes(requirements: Iterable[PipRequirement]) -> dict[str, frozenset[str]]:
-    """What hashes each project may have; a project named twice has to fit both."""
+    """Return the allowed hashes of each project; those of a project that is named twice must match both."""
     found: dict[str, frozenset[str]] = {}
     for each in requirements:
         if each.hashes:

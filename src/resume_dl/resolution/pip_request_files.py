@@ -1,4 +1,4 @@
-"""The files of a pip request, and the connections over which they and package indexes are read."""
+"""Reads the files of a pip request, and opens the connections for them and for package indexes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resume_dl.model.mirror import GIVEN
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolution.pip_request import Asked, asked
+from resume_dl.resolution.pip_request import ExpandedRequest, expand
 from resume_dl.resolve.requirements import read_requirements
 from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
@@ -22,25 +22,25 @@ from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 
 
-def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> Asked:
-    """What the request comes to with its files read, those too that these name by an address.
+def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> ExpandedRequest:
+    """Return the request with its files read, including those that they include by URL.
 
     Raises InvalidSpecError, ConfigurationError, ChannelUnavailableError.
     """
     settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
     with index_reader(setup, settings, request.indexes, reporter) as reader:
-        fetch = _Fetching(setup, reader)
+        fetch = _IncludedFiles(setup, reader)
         files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
         limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
-    return asked(request, files, limits)
+    return expand(request, files, limits)
 
 
 @contextmanager
 def index_reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
-    """Read small files over connections of pip's own settings; stopped and closed at the end."""
+    """Provide a reader of small files with pip's network settings; it is stopped and closed at the end."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda), settings, indexes)
+    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
     transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
@@ -50,8 +50,8 @@ def index_reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, repor
         transport.close()
 
 
-class _Fetching:
-    """Reads what a requirements file names by an address (``-r https://…``)."""
+class _IncludedFiles:
+    """Reads files that a requirements file includes by URL (``-r https://…``)."""
 
     def __init__(self, setup: Setup, reader: Reader) -> None:
         self._offline = is_offline(setup)
@@ -59,17 +59,17 @@ class _Fetching:
 
     def __call__(self, url: RedactedUrl) -> bytes:
         if self._offline:
-            raise ChannelUnavailableError(f"{url} cannot be had: we are offline", hint="run it without --offline")
+            raise ChannelUnavailableError(f"cannot fetch {url} in offline mode", hint="run it without --offline")
         try:
             return self._reader.whole([Source(GIVEN, url)]).data
         except Unanswered as unanswered:
             raise ChannelUnavailableError(
-                f"{url} cannot be had: {unanswered}",
+                f"cannot fetch {url}: {unanswered}",
                 tried=(str(url),),
-                hint="check the address and the line, then run it again",
+                hint="check the URL and the network connection, then run it again",
             ) from None
 
 
 def is_offline(setup: Setup) -> bool:
-    """Whether the command line or conda forbids connections."""
+    """Whether the command line or conda's settings forbid network access."""
     return setup.options.offline or setup.conda.offline

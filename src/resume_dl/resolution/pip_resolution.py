@@ -1,6 +1,6 @@
-"""Pip requirements to artifacts: uv solves, behind a gateway that reads indexes by our own rule of trust.
+"""Resolution of pip requirements into artifacts: uv solves, and reads indexes through our gateway.
 
-docs/adr/pip-resolver.md says why it is done so.
+Rationale: docs/adr/pip-resolver.md.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from resume_dl.model.pip import PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.resolution.pip_explanation import refusal, version_of
 from resume_dl.resolution.pip_index_places import index_places
-from resume_dl.resolution.pip_request import Asked
+from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import index_reader, is_offline, read_request
 from resume_dl.resolution.pip_solution import Chosen, joined, solution_of
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.pylock import read_lock
-from resume_dl.resolve.target import ASSUMED_GLIBC, tags_for, tags_of, takes
+from resume_dl.resolve.target import ASSUMED_GLIBC, accepts_python, tags_for, tags_of
 from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, lock
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.pip_find import TargetPython, find_python
@@ -52,11 +52,11 @@ from resume_dl.transfer.setup import Setup
 _T = TypeVar("_T")
 _OLDEST = (3, 10)
 _SILENCE = 3.0
-"""Seconds after which people want to know that it goes on."""
+"""Seconds between progress messages."""
 _POLL = 0.1
-"""Seconds between two looks at whether the user has stopped us."""
+"""Seconds between two checks for cancellation."""
 _AT_ONCE = 8
-"""Sizes and metadata that are asked for at a time; how many connections a host gets is the reader's matter."""
+"""Concurrent requests for sizes and metadata; the reader limits connections per host."""
 
 
 def resolve_pip(
@@ -64,22 +64,22 @@ def resolve_pip(
     setup: Setup,
     reporter: Reporter,
     *,
-    wanted: Asked | None = None,
+    wanted: ExpandedRequest | None = None,
     notes: IndexNotes | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[PipSolution, ...]:
-    """A solution for each platform of ``request``, in their order; ``wanted``: its files, where they were read already.
+    """Return a solution for each platform of ``request``, in order; ``wanted``: the request's files, if already read.
 
-    ``notes`` takes what is to be said of the indexes, and tells each thing once a run.
+    ``notes`` collects messages about indexes and reports each once a run.
     Raises InvalidSpecError, ConfigurationError, PackageNotFoundError and UnsatisfiableError (with the resolver's own
-    explanation), ChannelUnavailableError where an index can be reached nowhere, DigestMismatchError where a hash that
-    was asked for contradicts the index's, Interrupted.
+    explanation), ChannelUnavailableError if an index cannot be reached, DigestMismatchError if a requested hash
+    contradicts the index's, Interrupted.
     """
     python = find_python(setup.env)
     settings = load_pip_settings(setup.env, prefix=python.prefix)
     wanted = wanted or read_request(request, setup, reporter)
-    with index_reader(setup, settings, wanted.indexes, reporter) as reader:  # files may trust more hosts
-        job = _Resolving(
+    with index_reader(setup, settings, wanted.indexes, reporter) as reader:  # files may add trusted hosts
+        job = _PipResolution(
             request,
             wanted,
             python=python,
@@ -92,13 +92,13 @@ def resolve_pip(
         return job.run()
 
 
-class _Resolving:
+class _PipResolution:
     """One call of ``resolve_pip``."""
 
     def __init__(
         self,
         request: PipRequest,
-        wanted: Asked,
+        wanted: ExpandedRequest,
         *,
         python: TargetPython,
         setup: Setup,
@@ -108,19 +108,19 @@ class _Resolving:
         cancelled: Callable[[], bool],
     ) -> None:
         self._request = request
-        self._asked = wanted
+        self._expanded = wanted
         self._python = python
         self._setup = setup
         self._reporter = reporter
         self._reader = reader
         self._cancelled = cancelled
-        self._started = self._told = time.monotonic()
+        self._started = self._last_message = time.monotonic()
         self._notes = notes
-        # A lock file asks no index: what the default one is need not be found out for it.
+        # A lock file needs no index, so the default one is not looked up.
         self._where = index_places(wanted.indexes, python, setup, reporter) if wanted.lines else (setup.places, ())
-        self._pages, self._catalogue = self._look(thorough=False)
+        self._pages, self._catalogue = self._open_indexes(thorough=False)
 
-    def _look(self, *, thorough: bool) -> tuple[Pages, Catalogue]:
+    def _open_indexes(self, *, thorough: bool) -> tuple[Pages, Catalogue]:
         places, indexes = self._where
         options = self._setup.options
         pages = Pages(
@@ -133,43 +133,43 @@ class _Resolving:
             freshness=Freshness(options.refresh, options.index_max_age),
             notes=self._notes,
         )
-        find_links = self._asked.indexes.find_links
-        return pages, Catalogue(pages, indexes=indexes, find_links=find_links, wanted=self._asked.wanted)
+        find_links = self._expanded.indexes.find_links
+        return pages, Catalogue(pages, indexes=indexes, find_links=find_links, wanted=self._expanded.wanted)
 
     def run(self) -> tuple[PipSolution, ...]:
-        for note in self._asked.notes:
+        for note in self._expanded.notes:
             self._reporter.message(note, level="warning")
-        if self._asked.lines:
+        if self._expanded.lines:
             self._reporter.message("resolving pip packages: reading package indexes", level="info")
         try:
             solutions = self._solve_all()
         except (PackageNotFoundError, UnsatisfiableError):
             if not self._pages.has_more:
                 raise
-            # perhaps only a kept page, a cache on the way, or one of the mirrors that vouch for each other lacks it
-            self._reporter.message("not found in the pages at hand; asking for newer ones", level="info")
-            self._pages, self._catalogue = self._look(thorough=True)
+            # a kept page, a cache or one of the agreeing mirrors may be out of date
+            self._reporter.message("not found in the kept pages; fetching newer ones", level="info")
+            self._pages, self._catalogue = self._open_indexes(thorough=True)
             solutions = self._solve_all()
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes):
             self._reporter.message(note, level="info")
         self._notes.tell_each()
-        return tuple(replace(solution, artifacts=self._placed(solution.artifacts)) for solution in solutions)
+        return tuple(replace(solution, artifacts=self._with_sources(solution.artifacts)) for solution in solutions)
 
-    def _placed(self, artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
-        """With the places where each may be asked for: by a digest anywhere, without one at its own address."""
+    def _with_sources(self, artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
+        """Return the artifacts with their sources: any with a digest, only their own URL without one."""
         sources = PageSources(self._where[0])
         return tuple(replace(artifact, sources=_sources_of(artifact, sources)) for artifact in artifacts)
 
     def _solve_all(self) -> list[PipSolution]:
         solutions = []
         for platform in self._platforms():
-            parts = [self._read(path, platform) for path in self._asked.locks]
-            parts += [self._solve(platform)] if self._asked.lines else []
-            solutions.append(replace(joined(parts), glibc=self._chosen_for(platform)))
+            parts = [self._read(path, platform) for path in self._expanded.locks]
+            parts += [self._solve(platform)] if self._expanded.lines else []
+            solutions.append(replace(joined(parts), glibc=self._assumed_glibc(platform)))
         return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
-        """What a pylock.toml has for a platform."""
+        """Return a pylock.toml's solution for a platform."""
         native = not self._is_elsewhere(platform)
         return read_lock(
             path,
@@ -182,27 +182,27 @@ class _Resolving:
 
     def _platforms(self) -> tuple[str, ...]:
         for platform in self._request.platforms:
-            assumed(platform)  # refuses one that there are no wheels for
+            assumed(platform)  # raises for a platform without wheels
         return self._request.platforms or (native_subdir(),)
 
     # ------------------------------------------------------------------ one platform
 
     def _is_elsewhere(self, platform: str) -> bool:
-        """Whether it is resolved for another machine: nothing that this one has counts there."""
+        """Whether the target is another machine, so that properties of this one do not apply."""
         return platform != native_subdir() or platform in self._request.machines
 
     def _glibc(self, platform: str) -> tuple[int, int] | None:
         machine = self._request.machines.get(platform)
         return None if machine is None else machine.glibc
 
-    def _chosen_for(self, platform: str) -> tuple[int, int] | None:
-        """The C library that the wheels for another Linux may want."""
+    def _assumed_glibc(self, platform: str) -> tuple[int, int] | None:
+        """Return the glibc version to assume for another Linux machine."""
         if not platform.startswith("linux-") or not self._is_elsewhere(platform):
             return None
         return self._glibc(platform) or ASSUMED_GLIBC
 
-    def _about(self, platform: str, python: str) -> str:
-        """What to tell of another machine."""
+    def _target_note(self, platform: str, python: str) -> str:
+        """Return the note about another machine's assumed properties."""
         if not self._is_elsewhere(platform):
             return ""
         taken = assumed(platform, self._glibc(platform))
@@ -218,28 +218,28 @@ class _Resolving:
             request = self._uv_request(platform, python, gateway)
             while True:
                 try:
-                    locked = lock(request, env=self._setup.env, cancelled=self._stopped)
+                    locked = lock(request, env=self._setup.env, cancelled=self._is_cancelled)
                 except UvRefusedError as refused:
                     raise self._refusal(gateway, refused, target) from None
                 for error in gateway.errors:
-                    # uv may have found an answer without that page
+                    # uv may have found a solution without that page
                     if isinstance(error, (InternalError, IntegrityError)):
                         raise error
                 files = [(each, _file(gateway, each)) for each in locked]
                 for _, file in files:
                     self._catalogue.check(file)
-                if not self._leave_out(files, gateway, target):
+                if not self._exclude_incompatible(files, gateway, target):
                     return self._solution(platform, python or self._python.version, files)
 
     def _uv_request(self, platform: str, python: str | None, gateway: Gateway) -> UvRequest:
         foreign = self._is_elsewhere(platform)
         interpreter = self._python.executable
-        if not _knows_uv(self._python.version):  # for its version ours stands, which uv can ask about this machine
+        if not _uv_supports(self._python.version):  # uv cannot inspect it: our own Python stands in for it
             python, interpreter = python or self._python.version, Path(sys.executable)
         indexes = gateway.indexes()
         return UvRequest(
-            requirements=self._asked.lines,
-            constraints=self._asked.constraints,
+            requirements=self._expanded.lines,
+            constraints=self._expanded.constraints,
             index=indexes[-1] if indexes else None,
             extra=indexes[:-1],
             find_links=gateway.find_links(),
@@ -250,49 +250,55 @@ class _Resolving:
             interpreter=interpreter,
             tags=tuple(self._tags(platform)),
             allow_sdist=self._request.allow_sdist,
-            pre=self._asked.indexes.pre,
+            pre=self._expanded.indexes.pre,
             no_deps=self._request.no_deps,
         )
 
     def _tags(self, platform: str) -> list[Tag]:
-        """The wheel tags that count for a platform, the best first; for this machine those of the very Python."""
+        """Return the wheel tags of a platform, best first; for this machine those of the selected Python."""
         python = self._request.python or self._python.version
         if self._is_elsewhere(platform):
             return tags_for(python, platform, self._glibc(platform))
         own = [] if self._request.python else tags_of(self._python.executable, self._setup.env)
         return own or tags_for(python, None)
 
-    def _leave_out(self, files: Sequence[tuple[LockedFile, ListedFile]], gateway: Gateway, python: str) -> bool:
-        """Take the versions away whose METADATA, which their page does not repeat, refuses this Python."""
-        found = self._each(self._catalogue.requires_python, [file for _, file in files])
-        wrong = [(*each, requires) for each, requires in zip(files, found, strict=True) if not takes(requires, python)]
+    def _exclude_incompatible(
+        self, files: Sequence[tuple[LockedFile, ListedFile]], gateway: Gateway, python: str
+    ) -> bool:
+        """Exclude versions whose METADATA, unlike their page, refuses this Python; return whether there were any."""
+        found = self._for_each(self._catalogue.requires_python, [file for _, file in files])
+        wrong = [
+            (*each, requires)
+            for each, requires in zip(files, found, strict=True)
+            if not accepts_python(requires, python)
+        ]
         for locked, file, requires in wrong:
-            text = f"passed over: {locked.name} {locked.version} is for Python {requires}, this is {python}"
+            text = f"skipped: {locked.name} {locked.version} requires Python {requires}, the target has {python}"
             self._reporter.message(text, level="info")
             same = [each for each in self._catalogue.listed(locked.name) if version_of(each) == version_of(file)]
             gateway.left_out.update({each.url: requires for each in (file, *same)})
         return bool(wrong)
 
-    def _stopped(self) -> bool:
+    def _is_cancelled(self) -> bool:
         if self._cancelled():
             self._reader.stop()
             return True
         now = time.monotonic()
-        if now - self._told >= _SILENCE:
-            self._told = now
+        if now - self._last_message >= _SILENCE:
+            self._last_message = now
             text = f"resolving: {self._pages.read} index pages and metadata files read"
             self._reporter.message(f"{text} in {now - self._started:.0f} s", level="info")
         return False
 
     def _refusal(self, gateway: Gateway, refused: UvRefusedError, python: str) -> BaseException:
-        """The error that people should see: what went wrong behind the gateway comes before what uv makes of it."""
-        told = [error for error in gateway.errors if not isinstance(error, Interrupted)]
-        if told:
-            return told[0]
-        silent = self._notes.hint(self._asked.names)
+        """Return the error to raise: the gateway's own errors take precedence over uv's explanation."""
+        found = [error for error in gateway.errors if not isinstance(error, Interrupted)]
+        if found:
+            return found[0]
+        silent = self._notes.hint(self._expanded.names)
         if gateway.stray:
             strays = ", ".join(sorted(gateway.stray))
-            silent = "; ".join(filter(None, (silent, f"{strays}: addresses count only in the request itself")))
+            silent = "; ".join(filter(None, (silent, f"{strays}: URLs in package metadata are not followed")))
 
         def listed(name: str) -> list[ListedFile]:
             return [
@@ -303,27 +309,27 @@ class _Resolving:
         return refusal(gateway.shown(refused.explanation), listed, python=python, unreached=silent)
 
     def _solution(self, platform: str, python: str, files: Sequence[tuple[LockedFile, ListedFile]]) -> PipSolution:
-        sizes = self._each(self._catalogue.size, [file for _, file in files])
+        sizes = self._for_each(self._catalogue.size, [file for _, file in files])
         return solution_of(
             [Chosen(each, file, size) for (each, file), size in zip(files, sizes, strict=True)],
-            self._asked,
+            self._expanded,
             platform=platform,
             python=python,
             read_whole=self._catalogue.read_whole,
-            told=self._about(platform, python),
+            target_note=self._target_note(platform, python),
         )
 
-    def _each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:
-        """What is asked about each of them, several at a time, while the user may stop it."""
+    def _for_each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:
+        """Call ``ask`` for each file in parallel; return the results in order. Can be cancelled by the user."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            asked = [pool.submit(_named, ask, file) for file in files]
-            while wait(asked, timeout=_POLL).not_done and not self._stopped():
+            futures = [pool.submit(_with_file_name, ask, file) for file in files]
+            while wait(futures, timeout=_POLL).not_done and not self._is_cancelled():
                 pass
-            return [each.result() for each in asked]  # those that were stopped say so
+            return [each.result() for each in futures]  # cancelled ones raise Interrupted
 
 
 def _sources_of(artifact: Artifact, sources: PageSources) -> tuple[Source, ...]:
-    """Where it may be asked for; its own address first where the engine knows no digest of it before its end."""
+    """Return an artifact's sources; its own URL first if its only digests are ones that the engine does not check."""
     known = {**artifact.record.get("hashes", {}), **dict(each.split(":", 1) for each in artifact.record["allowed"])}
     file = ListedFile(artifact.filename, artifact.url.reveal(), hashes=known)
     own, every = sources.own(file), sources.places.of(artifact.url)
@@ -332,8 +338,8 @@ def _sources_of(artifact: Artifact, sources: PageSources) -> tuple[Source, ...]:
     return every if artifact.digest is not None else (*own, *(source for source in every if source not in own))
 
 
-def _named(ask: Callable[[ListedFile], _T], file: ListedFile) -> _T:
-    """What is asked about a file; an exception that nothing expected names it."""
+def _with_file_name(ask: Callable[[ListedFile], _T], file: ListedFile) -> _T:
+    """Call ``ask`` for a file; an unexpected exception is raised with the file's name."""
     try:
         return ask(file)
     except ResumeDLError:
@@ -351,7 +357,7 @@ def _file(gateway: Gateway, locked: LockedFile) -> ListedFile:
         ) from None
 
 
-def _knows_uv(version: str) -> bool:
-    """Whether uv can run a Python of this version to learn of its machine; a new uv may stop with any old one."""
+def _uv_supports(version: str) -> bool:
+    """Whether uv can inspect a Python of this version; newer versions of uv drop old ones."""
     major, _, minor = version.partition(".")
     return (int(major), int(minor)) >= _OLDEST

@@ -1,4 +1,4 @@
-"""What the resolver chose, as artifacts, with what people should know of them."""
+"""Solution of a pip request: the chosen files as artifacts, notes for the user, and the lock file's text."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from resume_dl.model.channel import without_credentials
 from resume_dl.model.pip import PipSolution
 from resume_dl.model.pylock import FileInLock, PackageInLock, write_lock
 from resume_dl.model.url import RedactedUrl
-from resume_dl.resolution.pip_request import Asked
+from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolve.index_page import ListedFile, placeholder
 from resume_dl.resolve.uv import LockedFile
 
 _STRONG = ("sha256", "sha384", "sha512")
 _WEAK = ("sha224", "sha1", "md5")
-"""Better than none."""
+"""Weaker digests, used if there is no sha256."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One file: as the resolver names it, as its page lists it, and its size in bytes if anybody knows it."""
+    """A chosen file: as the resolver names it, as its page lists it, and its size in bytes if known."""
 
     locked: LockedFile
     file: ListedFile
@@ -31,30 +31,30 @@ class Chosen:
 
 def solution_of(
     chosen: Sequence[Chosen],
-    asked: Asked,
+    request: ExpandedRequest,
     *,
     platform: str,
     python: str,
     read_whole: Collection[str],
-    told: str,
+    target_note: str,
 ) -> PipSolution:
-    """The solution of one platform; ``read_whole`` names files, ``told`` is what to say of the machine.
+    """Return the solution of one platform; ``read_whole`` are file names, ``target_note`` describes the machine.
 
-    Raises DigestMismatchError where a hash that was asked for contradicts the index's, ResolutionError where one of
-    each was asked for and is not there.
+    Raises DigestMismatchError if a requested hash contradicts the index's, ResolutionError if --require-hashes is set
+    and a hash is missing.
     """
-    artifacts = tuple(_artifact(each, asked.wanted.hashes.get(each.locked.name, frozenset())) for each in chosen)
+    artifacts = tuple(_artifact(each, request.wanted.hashes.get(each.locked.name, frozenset())) for each in chosen)
     return PipSolution(
         platform=platform,
         python=python,
         artifacts=artifacts,
-        notes=(*filter(None, [told]), *_of_hashes(artifacts, asked), *_of_files(artifacts, read_whole)),
+        notes=(*filter(None, [target_note]), *_of_hashes(artifacts, request), *_of_files(artifacts, read_whole)),
         lock_text=_lock_text(artifacts, python),
     )
 
 
 def joined(parts: Sequence[PipSolution]) -> PipSolution:
-    """One solution of several files' for the same platform; a lock of more than one would fit none of them."""
+    """Merge solutions for the same platform; a merged solution has no lock text of its own."""
     if len(parts) == 1:
         return parts[0]
     artifacts = {artifact.key: artifact for part in parts for artifact in part.artifacts}
@@ -63,9 +63,10 @@ def joined(parts: Sequence[PipSolution]) -> PipSolution:
 
 
 def with_digests(solution: PipSolution, sha256: Mapping[str, str]) -> str:
-    """``solution.lock_text`` with the digests of files that the index had none for; ``sha256``: file name -> hex.
+    """Return ``solution.lock_text`` with the digests of files for which the index had none.
 
-    PEP 751 wants a hash for each file: until the bytes are here, a made-up one stands in the text.
+    ``sha256``: file name -> hex. PEP 751 requires a hash for each file, so the text has a placeholder until the file is
+    downloaded.
     """
     text = solution.lock_text
     for artifact in solution.artifacts:
@@ -91,30 +92,30 @@ def _artifact(chosen: Chosen, allowed: frozenset[str]) -> Artifact:
 
 
 def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
-    """The hashes that the file must have: the index's, or the one that was asked for where the index has none.
+    """Return the hashes that the file must have: the index's, or the requested one if the index has none.
 
-    Raises DigestMismatchError where both are known and differ.
+    Raises DigestMismatchError if both are known and differ.
     """
-    asked_for = [tuple(each.partition(":")[::2]) for each in sorted(allowed)]
-    common = {kind for kind, _ in asked_for} & set(file.hashes)
-    if allowed and common and not any((kind, file.hashes[kind]) in asked_for for kind in common):
+    requested = [tuple(each.partition(":")[::2]) for each in sorted(allowed)]
+    common = {kind for kind, _ in requested} & set(file.hashes)
+    if allowed and common and not any((kind, file.hashes[kind]) in requested for kind in common):
         kind = min(common)
-        expected = " or ".join(value for each, value in asked_for if each == kind)
+        expected = " or ".join(value for each, value in requested if each == kind)
         raise DigestMismatchError(
-            f"{file.filename}: the index says {kind} {file.hashes[kind]}, --hash asks for {expected}",
+            f"{file.filename}: the index states {kind} {file.hashes[kind]}, --hash requires {expected}",
             expected=expected,
             actual=file.hashes[kind],
-            hint="if the release was not made anew on purpose, do not trust it; else correct the --hash",
+            hint="if the release was replaced on purpose, correct the --hash; else do not trust it",
         )
-    if common or len(asked_for) != 1:
+    if common or len(requested) != 1:
         return dict(file.hashes)
-    return {**file.hashes, asked_for[0][0]: asked_for[0][1]}
+    return {**file.hashes, requested[0][0]: requested[0][1]}
 
 
 def _lock_text(artifacts: Sequence[Artifact], python: str) -> str:
-    """A pylock.toml (PEP 751) of just these files, at canonical addresses without logins.
+    """Return a pylock.toml (PEP 751) of exactly these files, at canonical URLs without logins.
 
-    See ``with_digests`` for what has no digest. Any Python of the same minor version may use it.
+    See ``with_digests`` for files without a digest. Any Python of the same minor version may use it.
     """
     minor = ".".join(python.split(".")[:2])
     return "".join(write_lock((_in_lock(each) for each in artifacts), requires_python=f">={minor}"))
@@ -140,16 +141,16 @@ def _locked_hashes(artifact: Artifact) -> Mapping[str, str]:
     return {"sha256": placeholder(artifact.url.fingerprint)}
 
 
-def _of_hashes(artifacts: Sequence[Artifact], asked: Asked) -> list[str]:
+def _of_hashes(artifacts: Sequence[Artifact], request: ExpandedRequest) -> list[str]:
     notes = []
     unhashed = [each.filename for each in artifacts if each.digest is None]
     if unhashed:
-        notes.append(f"the index gives no digest for {', '.join(unhashed)}: the first that comes is kept in mind")
+        notes.append(f"the index has no digest for {', '.join(unhashed)}: that of the first download is kept")
     unproven = [each.name for each in artifacts if not each.record["allowed"]]
-    if unproven and (asked.require_hashes or asked.wanted.hashes):
-        text = f"no --hash was given for {', '.join(unproven)}"
-        if asked.require_hashes:
-            raise ResolutionError(f"{text}, and --require-hashes asks for one of each", hint="add them to the file")
+    if unproven and (request.require_hashes or request.wanted.hashes):
+        text = f"there is no --hash for {', '.join(unproven)}"
+        if request.require_hashes:
+            raise ResolutionError(f"{text}, but --require-hashes is set", hint="add the hashes to the file")
         notes.append(f"{text}: pip would refuse to install from this file")
     return notes
 
@@ -158,8 +159,8 @@ def _of_files(artifacts: Sequence[Artifact], read_whole: Collection[str]) -> lis
     notes = []
     sdists = [each.filename for each in artifacts if each.kind == "sdist"]
     if sdists:
-        notes.append(f"to be built on the machine that installs: {', '.join(sdists)}")
+        notes.append(f"source archives, built on the installing machine: {', '.join(sdists)}")
     whole = sorted(each.filename for each in artifacts if each.filename in read_whole)
     if whole:
-        notes.append(f"read once already, because their server gives no parts of files: {', '.join(whole)}")
+        notes.append(f"already read once for their metadata, as the server does not support ranges: {', '.join(whole)}")
     return notes

@@ -1,4 +1,4 @@
-"""Artifacts from an index's records; records that reach outside their channel are refused. Pure."""
+"""Artifacts from an index's records; records that refer to places outside their channel are refused. Pure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from resume_dl.model.url import RedactedUrl, redact
 
 _PLAIN = "!$&'()*+,;=@~"
 _DOTS = re.compile(r"(?i)(?:\.|%2e){1,2}")
-_HINT = "no honest channel has this; leave out the channel or the mirror, and report it to its operator"
+_HINT = "it may be malicious: leave out the channel or the mirror, and report it to its operator"
 
 
 def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
-    """The artifact of one record of ``channel``.
+    """Return the artifact of one record of ``channel``.
 
     ``fields``: ``filename``, ``subdir``, ``name``, ``version``, ``build``, ``sha256``, ``md5`` (hex or None), ``size``,
-    ``record`` (the channel's own), ``base`` (None, ``/path`` below the channel, or an absolute address:
-    ``info.base_url`` of CEP 15).
-    Raises IntegrityError if a name or a URL could reach outside the channel or the package cache.
+    ``record`` (as the channel has it), ``base`` (``info.base_url`` of CEP 15: None, ``/path`` below the channel, or an
+    absolute URL). Raises IntegrityError if a name or URL could lead outside the channel or the package cache.
     """
     filename, subdir = str(fields["filename"]), str(fields["subdir"])
     record: Mapping[str, Any] = fields.get("record") or {}
     where = channel.name, subdir
-    # conda names folders and files after all of these.
+    # conda derives names of folders and files from all of these.
     label = f"{fields['name']}-{fields['version']}-{fields['build']}"
     for name in (filename, subdir, f"{label}.json", record.get("fn", filename), record.get("subdir", subdir)):
         try:
@@ -44,7 +43,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
             try:
                 Digest(algorithm, fields[algorithm])
             except ValueError as error:
-                raise _refused(where, f"{filename} has no proper digest: {error}") from None
+                raise _refused(where, f"{filename} has no valid digest: {error}") from None
     url, client_url = _addresses(channel, subdir, filename, fields.get("base"), where)
     return Artifact(
         kind="conda",
@@ -67,7 +66,7 @@ def conda_artifact(channel: Channel, fields: Mapping[str, Any]) -> Artifact:
 def _addresses(
     channel: Channel, subdir: str, filename: str, base: str | None, where: tuple[str, str]
 ) -> tuple[RedactedUrl, RedactedUrl]:
-    """The origin's URL of the file, and the one that the user's conda requests."""
+    """Return the origin's URL of the file, and the one that the user's conda requests."""
     last = quote(filename, safe=_PLAIN)
     if base is None:
         return channel.file_url(subdir, last), channel.client_file_url(subdir, last)
@@ -92,7 +91,7 @@ def _addresses(
 
 
 def _check_url(url: Any, filename: str, where: tuple[str, str]) -> None:
-    """Check a record's own URL: it is never followed, and refused if it names another file."""
+    """Refuse a record whose own URL, which is never followed, names another file."""
     if url is None:
         return
     parts = str(url).partition("#")[0].split("/")

@@ -1,7 +1,7 @@
-"""``--solver conda``: the user's conda resolves. Slower, over conda's own network, with conda's own result.
+"""``--solver conda``: a solve by the user's conda. It is slower and downloads its own indexes; the result is conda's.
 
-``conda create --dry-run --json`` lists what is not in its cache under ``FETCH`` (url, digests, size) and all of it
-under ``LINK``; for what is only linked, the record is read from the package cache.
+``conda create --dry-run --json`` lists every package under ``LINK``, and those that are not in its cache under
+``FETCH`` (url, digests, size). For the others the record is read from the package cache.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _KINDS: Mapping[str, type[ResolutionError]] = {
     "OfflineError": ChannelUnavailableError,
 }
 _TICK = 1.0
-"""Seconds between calls of ``waits``."""
+"""Seconds between two calls of ``waits``."""
 _OVERRIDABLE = {"__archspec", "__cuda", "__glibc", "__linux", "__osx", "__win"}
 
 
@@ -71,15 +71,15 @@ def solve_with_conda(
     timeout: float | None = None,
     waits: Callable[[str, float], None] = lambda _op, _seconds: None,
 ) -> Solution:
-    """Resolve ``request`` with the conda that ``command`` runs (for the environment ``prefix`` if given).
+    """Resolve ``request`` with the conda that ``command`` runs, for the environment ``prefix`` if given.
 
-    ``command`` is ``(conda,)`` or ``(python, -m, conda)``. Of the request, ``pinned``, ``installed``,
-    ``default_packages`` and ``aggressive_updates`` are conda's own settings and not passed on. ``pkgs_dirs``: the
-    caches for packages that conda has already. ``canonical`` maps a mirror's URL to the origin's. ``env``: the whole
-    environment (default: this process's). ``waits`` is called as that of ``RattlerWorker``.
+    ``command`` is ``(conda,)`` or ``(python, -m, conda)``. The request's ``pinned``, ``installed``,
+    ``default_packages`` and ``aggressive_updates`` are conda's own settings and are not passed on. ``pkgs_dirs`` are
+    package caches to look in. ``canonical`` maps a mirror's URL to the origin's. ``env`` is the whole environment
+    (default: this process's). ``waits`` is called like that of ``RattlerWorker``.
 
-    Raises the ResolutionError of conda's error, ConfigurationError if conda cannot run, IntegrityError for a hostile
-    record.
+    Raises the ResolutionError that matches conda's error, ConfigurationError if conda cannot run, IntegrityError for a
+    malicious record.
     """
     for text in request.specs:
         if text.lstrip().startswith("-"):
@@ -91,7 +91,7 @@ def solve_with_conda(
         environment = _environment(request, os.environ if env is None else env, offline=offline)
         answer = _run([*command, *arguments], environment, timeout, waits)
     actions = answer.get("actions") or {}
-    if isinstance(actions, list):  # an old form: one entry for each prefix
+    if isinstance(actions, list):  # older versions: one entry per prefix
         actions = actions[0] if actions else {}
     fetched = {_stem(record["fn"]): record for record in actions.get("FETCH") or ()}
     requested = tuple(dict.fromkeys(split_spec(text).name for text in request.specs))
@@ -116,7 +116,7 @@ def _arguments(request: SolveRequest, prefix: Path | None, scratch: Path) -> lis
         arguments = ["create", "-p", str(scratch)]
     arguments += ["--dry-run", "--json", "--yes", "--override-channels"]
     for channel in request.channels:
-        # Other users can see arguments: a channel with a login is given by its name, and conda's own settings have the
+        # Other users can see the arguments, so a channel with a login is passed by name; conda's own settings have the
         # login.
         with_login = channel.client_base.has_secret
         arguments += ["-c", channel.name if with_login else channel.client_base.reveal()]
@@ -157,28 +157,28 @@ def _run(
         try:
             out, err = _output(process, timeout, waits)
         finally:
-            process.kill()  # nothing, where it has ended
+            process.kill()  # no effect if it has ended
     try:
         answer = json.loads(out)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        said = _scrubbed(err.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        last_line = _scrubbed(err.decode("utf-8", "replace").strip().rpartition("\n")[2])
         raise ConfigurationError(
-            f"conda ended with status {process.returncode} and no answer: {said}",
-            hint="check that this conda works by itself",
+            f"conda exited with status {process.returncode} without a result: {last_line}",
+            hint="check that conda works on its own",
         )
     if process.returncode != 0 and "exception_name" in answer:
         kind = _KINDS.get(str(answer["exception_name"]), ResolutionError)
         message = _scrubbed(str(answer.get("message") or answer.get("error") or "no reason given").strip())
-        raise kind(f"conda says: {message}", hint="--solver rattler may say more")
+        raise kind(f"conda says: {message}", hint="--solver rattler may give more detail")
     return answer
 
 
 def _output(
     process: subprocess.Popen[bytes], timeout: float | None, waits: Callable[[str, float], None]
 ) -> tuple[bytes, bytes]:
-    """Conda's stdout and stderr; ``waits`` is called every ``_TICK`` seconds until it ends."""
+    """Return conda's stdout and stderr; ``waits`` is called every ``_TICK`` seconds until conda exits."""
     started = time.monotonic()
     while True:
         left = math.inf if timeout is None else timeout - (time.monotonic() - started)
@@ -233,7 +233,7 @@ def _artifact(record: Mapping[str, Any], channels: Sequence[Channel], canonical:
 def _notes(request: SolveRequest, cached: Sequence[str]) -> tuple[str, ...]:
     notes = []
     if request.cuda is not None:
-        notes.append("--solver conda passes --cuda only as __cuda, which packages of 2021 and before ignore")
+        notes.append("--solver conda passes --cuda only as __cuda, which packages of 2021 and earlier ignore")
     foreign = [text for text in request.virtual_packages if text.partition("=")[0] not in _OVERRIDABLE]
     if foreign:
         notes.append(f"--solver conda ignores {', '.join(foreign)}")

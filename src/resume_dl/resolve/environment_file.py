@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.text_encoding import read_text
 
 _HINT = "write it as conda env export does: name, channels, dependencies"
 
@@ -27,10 +28,12 @@ def read_environment_file(path: Path) -> EnvironmentFile:
     import yaml
 
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.safe_load(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not text in {error.encoding}", hint="save it as UTF-8") from error
+    except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}", hint=_HINT) from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path} is not an environment file", hint=_HINT)

@@ -1,7 +1,8 @@
-"""``@EXPLICIT`` lists, which ``conda create --file`` installs without a solve. Text in, text out.
+"""Reader and writer of ``@EXPLICIT`` lists, which ``conda create --file`` installs without a solve. Pure.
 
-Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads ``url#md5`` only; ``url#sha256:hex`` (or the 64
-digits alone) came later and fails there. So md5 is written if known, else sha256.
+Source: conda's ``misc.explicit`` and ``cli/main_list``. conda 24 reads only ``url#md5``; it fails for
+``url#sha256:hex`` (or the 64 digits alone), which later versions accept. So the md5 is written if known, else the
+sha256.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ def is_explicit(text: str) -> bool:
 
 
 def write_explicit(artifacts: Iterable[Artifact], *, platform: str) -> str:
-    """The list for ``conda create --file``, in any order: conda sorts it.
+    """Return a list for ``conda create --file``. The order does not matter, as conda sorts it.
 
-    The URLs are those that the user's own conda requests, without logins.
+    The URLs are those that the user's conda requests, without logins.
     """
     lines = [
         "# This file may be used to create an environment using:",
@@ -46,10 +47,10 @@ def write_explicit(artifacts: Iterable[Artifact], *, platform: str) -> str:
 def parse_explicit(
     text: str, *, canonical: Callable[[str], str] = lambda url: url, where: str = "the list"
 ) -> tuple[Artifact, ...]:
-    """The artifacts of a list, in its order; without sizes, and without a digest if a line has none.
+    """Parse a list into artifacts, in its order, without sizes, and without a digest if the line has none.
 
-    ``canonical`` maps a mirror's URL to the origin's (``MirrorTable.canonical``). Raises InvalidSpecError, with the
-    line's number, for a line that is not an archive's URL; ConfigurationError without ``@EXPLICIT``.
+    ``canonical`` maps a mirror's URL to the origin's (``MirrorTable.canonical``). Raises InvalidSpecError, with line
+    number, for a line that is not the URL of an archive, and ConfigurationError without an ``@EXPLICIT`` line.
     """
     if not is_explicit(text):
         raise ConfigurationError(f"{where} has no {MARK} line", hint="conda list --explicit writes such a file")
@@ -62,7 +63,7 @@ def parse_explicit(
 
 
 def parse_line(line: str, *, canonical: Callable[[str], str] = lambda url: url, where: str = "the address") -> Artifact:
-    """The artifact of one line, ``url`` or ``url#digest``. Raises InvalidSpecError."""
+    """Parse one line, ``url`` or ``url#digest``, into an artifact. Raises InvalidSpecError."""
     address, mark, fragment = line.partition("#")
     digest = _HASH.fullmatch(fragment.strip()) if mark else None
     if mark and digest is None:

@@ -1,7 +1,7 @@
-"""Pages that list files: an index's (PEP 503 in HTML, PEP 691 in JSON), and plain find-links pages. Pure.
+"""Parser and writer of package index pages (PEP 503 in HTML, PEP 691 in JSON) and find-links pages. Pure.
 
-Attributes: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). Existing libraries for this bring an HTTP client
-of their own. Pages are untrusted: time and memory grow only with a page's length, and any error is a PageError.
+Attributes: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). Existing libraries for this depend on an HTTP
+client of their own. Pages are untrusted: time and memory are linear in a page's length, and any error is a PageError.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from resume_dl.resolve.start_tags import start_tags
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 HTML_TYPE = "text/html"
 ACCEPT = f"{JSON_TYPE}, application/vnd.pypi.simple.v1+html;q=0.2, {HTML_TYPE};q=0.01"
-"""What pip and uv send: JSON first (it has sizes), any HTML last."""
+"""The header that pip and uv send: JSON first (it has sizes), any HTML last."""
 
 _ENDINGS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz", ".tar.Z", ".tar", ".egg")
 _FRAGMENT_HASH = re.compile(r"(?:^|&)(md5|sha1|sha224|sha256|sha384|sha512)=([0-9a-fA-F]+)")
 _MANY_SEPARATORS = re.compile(r"[-_.]+")
 _MOST_FILES = 100_000
-"""Of one page; the longest that are known list 30,000."""
+"""Per page; the longest known pages list 30,000 files."""
 _TOO_MANY = f"its page lists more than {_MOST_FILES:,} files"
 _MOST_OBJECTS, _MOST_VALUES = 5 * _MOST_FILES, 20 * _MOST_FILES
-"""Of a page in JSON, counted by its braces and commas before it is parsed; one file has three and a dozen."""
+"""Per JSON page, counted by braces and commas before it is parsed; one file has about 3 objects and 12 values."""
 _LONGEST_ADDRESS = 8192
-"""Letters; what servers take (RFC 9110 4.1)."""
+"""Characters; a length that servers accept (RFC 9110 4.1)."""
 _LONGEST_NAME = 255
 _MOST_TAGS = 512
-"""Of a wheel's name, which stands for each combination of its Pythons, ABIs and platforms (PEP 425)."""
+"""Per wheel name, which stands for every combination of its Pythons, ABIs and platforms (PEP 425)."""
 _LONGEST_NUMBER = 18
 _HEX_DIGITS = {"md5": 32, "sha1": 40, "sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
 _HEX = frozenset("0123456789abcdef")
-_OTHER_SCHEME = "a page of http(s) may link to http(s) only"
+_OTHER_SCHEME = "an http(s) page may link only to http(s)"
 _UNREADABLE = "an address cannot be read"
-_UNUSABLE_NAME = "a file name is too long, or stands for too many wheels"
+_UNUSABLE_NAME = "a file name is too long or expands to too many tags"
 
 
 class PageError(ValueError):
-    """A response that is not a page of files; the message says why, without any part of a URL."""
+    """A response is not a page of files; the message gives the reason and contains no part of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """One file of a page. ``url`` is absolute, without a fragment; it may hold a login."""
+    """One file of a page. ``url`` is absolute, without a fragment; it may contain a login."""
 
     filename: str
     url: str
     hashes: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm -> lower-case hex, as the page has them; perhaps none."""
+    """Algorithm -> lower-case hex, as the page has them; may be empty."""
     size: int | None = None
     requires_python: str = ""
     yanked: str | bool = False
-    """The reason, or True without one."""
+    """The reason, or True if none is given."""
     metadata: Mapping[str, str] | None = None
-    """The hashes (perhaps none) of ``<url>.metadata``; None if the index has no such file."""
+    """The hashes (may be empty) of ``<url>.metadata``; None if the index has no such file."""
     stated: str | None = None
     """The URL from the index's authority; None if that is ``url``, empty if no authority gave one."""
 
@@ -84,30 +84,30 @@ class IndexPage:
 
     files: tuple[ListedFile, ...]
     is_index: bool
-    """Whether the page states that it is an index's page; else it may be any page with links."""
+    """Whether the page declares itself an index page; else it may be any page with links."""
     refused: tuple[str, ...] = ()
-    """Why links to package files were left out, each reason once."""
+    """The reasons why links to package files were left out, without duplicates."""
 
 
 def verifiable(hashes: Mapping[str, str]) -> dict[str, str]:
-    """The usable hashes: a known algorithm, and a digest of its length."""
+    """Return the usable hashes: those with a known algorithm and a digest of the right length."""
     return {
         name: value for name, value in hashes.items() if len(value) == _HEX_DIGITS.get(name) and _HEX.issuperset(value)
     }
 
 
 def normalized(name: str) -> str:
-    """A project's normalized name (PEP 503)."""
+    """Return a project's normalized name (PEP 503)."""
     return _MANY_SEPARATORS.sub("-", name).lower()
 
 
 def parse_page(content_type: str, body: bytes, base: str) -> IndexPage:
-    """The page that came with ``content_type`` from ``base``, its address after redirects. Raises PageError.
+    """Parse a page that was served as ``content_type`` from ``base``, its URL after redirects. Raises PageError.
 
-    A page of http(s) lists only files of http(s): others' pages do not lead to this machine's files.
+    Links of an http(s) page to other schemes are refused, so that a remote page cannot refer to local files.
     """
     kind = content_type.partition(";")[0].strip().lower()
-    # A web server that knows nothing of indexes calls index.json by its plain name, or nothing at all.
+    # A plain web server sends index.json as application/json, or without a type.
     looks_like_json = body.lstrip()[:1] == b"{"
     try:
         if kind.endswith("json") or (not kind.endswith("html") and looks_like_json):
@@ -115,7 +115,9 @@ def parse_page(content_type: str, body: bytes, base: str) -> IndexPage:
         return _from_html(body, base)
     except PageError:
         raise
-    except Exception as error:  # parsers may fail in any way on hostile bytes: a failure of this source
+    except (
+        Exception
+    ) as error:  # parsers may fail in any way on malicious bytes, which counts as a failure of this source
         raise PageError(f"its page cannot be read ({type(error).__name__})") from error
 
 
@@ -127,11 +129,13 @@ def _from_json(body: bytes, base: str) -> IndexPage:
         version = str(document["meta"]["api-version"])
         entries = document["files"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise PageError("its JSON is no page of an index") from error
+        raise PageError("its JSON is not an index page") from error
     if version.partition(".")[0] != "1":
-        raise PageError(f"its pages are of version {version[:10]}, known is 1")  # PEP 629: refuse another major one
+        raise PageError(
+            f"its page has API version {version[:10]}; only version 1 is supported"
+        )  # PEP 629: refuse others
     if not isinstance(entries, list):
-        raise PageError("its JSON is no page of an index")
+        raise PageError("its JSON is not an index page")
     allowed = _schemes_of(base)
     if len(entries) > _MOST_FILES:
         raise PageError(_TOO_MANY)
@@ -140,12 +144,12 @@ def _from_json(body: bytes, base: str) -> IndexPage:
 
 
 def _number(digits: str) -> int:
-    """Parse a number; 0 if it is longer than any size, as parsing takes quadratic time."""
+    """Parse a number; 0 if it has more digits than any size, as parsing takes quadratic time."""
     return int(digits) if len(digits) <= _LONGEST_NUMBER else 0
 
 
 def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | None:
-    """Parse an entry; None if it is unusable, which affects no other file."""
+    """Parse an entry; None if it is unusable, so that the other files of the page still count."""
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str):
         return None
     link = _absolute(base, entry["url"], allowed)
@@ -169,7 +173,7 @@ def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | N
 
 
 def _text(value: Any) -> str:
-    """A text that can be encoded; empty for anything else (JSON may hold lone surrogates)."""
+    """Return a string that can be encoded; empty for anything else (JSON may contain lone surrogates)."""
     if not isinstance(value, str):
         return ""
     try:
@@ -186,33 +190,33 @@ def _hashes(found: Any) -> dict[str, str]:
 
 
 def _from_html(body: bytes, base: str) -> IndexPage:
-    """Every link whose last part is a file that pip would take."""
+    """Return every link whose last path component is a package file that pip accepts."""
     allowed, files, is_index = _schemes_of(base), list[ListedFile](), False
     refused: dict[str, None] = {}
     has_base = False
-    for tag, said in start_tags(body.decode("utf-8", "replace")):
+    for tag, attributes in start_tags(body.decode("utf-8", "replace")):
         if tag == "a":
-            file = _linked_file(base, said, allowed)
+            file = _linked_file(base, attributes, allowed)
             if isinstance(file, ListedFile):
                 files.append(file)
             elif file:
                 refused[file] = None
             if len(files) > _MOST_FILES:
                 raise PageError(_TOO_MANY)
-        elif tag == "base" and said.get("href") and not has_base:
-            has_base = True  # later ones count for nothing (HTML Living Standard, 4.2.3)
-            base = _joined(base, (said["href"] or "")[:_LONGEST_ADDRESS], allowed) or base
-        elif tag == "meta" and said.get("name") == "pypi:repository-version":
-            version = said.get("content") or ""
+        elif tag == "base" and attributes.get("href") and not has_base:
+            has_base = True  # later ones are ignored (HTML Living Standard, 4.2.3)
+            base = _joined(base, (attributes["href"] or "")[:_LONGEST_ADDRESS], allowed) or base
+        elif tag == "meta" and attributes.get("name") == "pypi:repository-version":
+            version = attributes.get("content") or ""
             if version.partition(".")[0] != "1":
                 raise PageError(f"its pages are of version {version[:10]}, known is 1")
             is_index = True
     return IndexPage(tuple(files), is_index, tuple(refused))
 
 
-def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | str | None:
-    """The file of a link; None for other links, a text if a package file is refused."""
-    href = (said.get("href") or "").strip()
+def _linked_file(base: str, attributes: Mapping[str, str | None], allowed: frozenset[str]) -> ListedFile | str | None:
+    """Return the file of a link; None for other links, the reason as a string if a package file is refused."""
+    href = (attributes.get("href") or "").strip()
     link = _absolute(base, href, allowed)
     if link is None:
         return _why_refused(href, allowed) if href.partition("#")[0].endswith(_ENDINGS) else None
@@ -222,13 +226,15 @@ def _linked_file(base: str, said: Mapping[str, str | None], allowed: frozenset[s
         return None
     if not _is_sane(filename):
         return _UNUSABLE_NAME
-    metadata = next((said[name] for name in ("data-core-metadata", "data-dist-info-metadata") if name in said), "")
+    metadata = next(
+        (attributes[name] for name in ("data-core-metadata", "data-dist-info-metadata") if name in attributes), ""
+    )
     return ListedFile(
         filename=filename,
         url=url,
         hashes=_fragment_hashes(fragment),
-        requires_python=said.get("data-requires-python") or "",
-        yanked=(said["data-yanked"] or True) if "data-yanked" in said else False,
+        requires_python=attributes.get("data-requires-python") or "",
+        yanked=(attributes["data-yanked"] or True) if "data-yanked" in attributes else False,
         metadata=_fragment_hashes(metadata) if metadata and metadata != "false" else None,
     )
 
@@ -239,13 +245,13 @@ def _why_refused(href: str, allowed: frozenset[str]) -> str:
 
 
 def _schemes_of(page: str) -> frozenset[str]:
-    """The URL schemes that links of a page may have."""
+    """Return the URL schemes that links of a page may have."""
     web = frozenset({"http", "https"})
     return web | {"file"} if page[:5].lower() == "file:" else web
 
 
 def _is_sane(filename: str) -> bool:
-    """Whether a file name has a valid length and is cheap to parse: a wheel's tags multiply."""
+    """Whether a file name has a valid length and is cheap to parse: a wheel's tag sets multiply."""
     if len(filename) > _LONGEST_NAME:
         return False
     return not filename.endswith(".whl") or _tags(filename) <= _MOST_TAGS
@@ -256,7 +262,7 @@ def _tags(wheel: str) -> int:
 
 
 def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] | None:
-    """``href`` as an absolute URL and its fragment, its odd characters quoted; None if it is malformed."""
+    """Return ``href`` as an absolute, quoted URL and its fragment; None if it is malformed."""
     if not href or len(href) > _LONGEST_ADDRESS:
         return None
     address, _, fragment = href.partition("#")
@@ -274,7 +280,7 @@ def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] 
 
 @functools.lru_cache(maxsize=4096)
 def _joined(base: str, href: str, allowed: frozenset[str]) -> str | None:
-    """Join base and link, cached: pages of twenty thousand links have a dozen folders, and joining is slow."""
+    """Join base and link, with a cache: joining is slow, and pages of 20,000 links have a dozen folders."""
     try:
         url = urljoin(base, href)
         parts = urlsplit(url)
@@ -297,7 +303,7 @@ def _fragment_hashes(fragment: str) -> dict[str, str]:
 
 
 def render_json(project: str, files: Iterable[ListedFile], *, meta: Mapping[str, Any] = MappingProxyType({})) -> bytes:
-    """A PEP 691 page of these files; ``meta`` is what else stands beside its version."""
+    """Return a PEP 691 page of these files; ``meta`` has further members of its ``meta`` object."""
     page = {"meta": {"api-version": "1.0", **meta}, "name": project, "files": [_as_json(file) for file in files]}
     return json.dumps(page).encode()
 
@@ -316,7 +322,7 @@ def _as_json(file: ListedFile) -> dict[str, Any]:
 
 
 def render_html(files: Iterable[ListedFile]) -> bytes:
-    """A page of links with the same content, for find-links."""
+    """Return an HTML page of links with the same content, for find-links."""
     lines = []
     for file in files:
         fragment = "".join(f"#{name}={value}" for name, value in [*file.hashes.items()][:1])
@@ -330,8 +336,8 @@ def render_html(files: Iterable[ListedFile]) -> bytes:
 
 
 def placeholder(url: str) -> str:
-    """A sha256 that stands for "unknown": 64 hex digits of this URL and of no file.
+    """Return a made-up sha256 for a file without a known digest, derived from its URL.
 
-    A resolver that writes a lock needs a digest of each file, and would download the file for it.
+    A resolver that writes a lock needs a digest of each file, and would otherwise download the file for it.
     """
     return hashlib.sha256(b"no digest is known of " + url.encode()).hexdigest()

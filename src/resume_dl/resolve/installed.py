@@ -1,4 +1,4 @@
-"""The content of an existing environment: conda-meta's records, pins and history."""
+"""Reader of an existing environment: conda-meta's records, pins and history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.spec_name import name_of
 
 _MOST_RECORD = 64 << 20
-"""Largest record in bytes: a package of 300,000 files, each with its digest."""
+"""Largest record, in bytes: a package of 300,000 files, each with its digest."""
 _UPDATE = re.compile(r"# (?:update|install|create) specs: (?P<specs>.+)")
 _REMOVE = re.compile(r"# (?:remove|neutered) specs: (?P<specs>.+)")
 _NAME = re.compile(r"(?:[^\s\[]+::)?(?P<name>[\w.-]+)")
@@ -30,13 +30,13 @@ class Installed:
     pinned: tuple[str, ...] = ()
     """The specs of ``conda-meta/pinned``."""
     names: frozenset[str] = frozenset()
-    """The names of the installed packages, and of what they depend on."""
+    """The names of the installed packages and of their dependencies."""
 
 
 def read_installed(prefix: Path) -> Installed:
-    """Read the environment at ``prefix``; empty if it is missing. Raises ConfigurationError.
+    """Read the environment at ``prefix``; the result is empty if it is missing. Raises ConfigurationError.
 
-    Packages that pip installed have no record and are not seen, as for conda's solver.
+    Packages that pip installed have no record and are ignored, as by conda's solver.
     """
     meta = prefix / "conda-meta"
     if not meta.is_dir():
@@ -49,7 +49,7 @@ def read_installed(prefix: Path) -> Installed:
 
 
 def _names_of_record(path: Path) -> set[str]:
-    """The names of a record's package and its dependencies; empty for notes of other tools (``pixi``, ``state``)."""
+    """Return the names of a record's package and dependencies; empty for files of other tools (``pixi``, ``state``)."""
     try:
         record = json.loads(fs.read_regular(path, _MOST_RECORD))
     except (OSError, ValueError, RecursionError):
@@ -70,7 +70,7 @@ def _lines(path: Path) -> tuple[str, ...]:
 
 
 def _history(path: Path) -> tuple[str, ...]:
-    """As conda's ``History.get_requested_specs_map``: a later spec of a name replaces an earlier one."""
+    """Return the requested specs; as in conda's ``History.get_requested_specs_map``, the last spec of a name counts."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -88,7 +88,7 @@ def _history(path: Path) -> tuple[str, ...]:
 
 
 def _specs(text: str) -> list[str]:
-    """A Python list, as conda has written it since 4.4; before, specs with commas between."""
+    """Parse a Python list, as conda has written it since 4.4; earlier versions wrote specs separated by commas."""
     if text.startswith("["):
         try:
             value = ast.literal_eval(text)

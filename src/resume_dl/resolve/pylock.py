@@ -1,6 +1,6 @@
-"""Selection from a pylock.toml (PEP 751): the files for one platform and Python, without the network.
+"""Selection of the files for one platform and Python from a pylock.toml (PEP 751), without network access.
 
-``packaging`` parses and selects; the markers of other platforms are made here.
+``packaging`` parses and selects; this module provides the environment markers of other platforms.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from resume_dl.model.pip import PipSolution
 from resume_dl.model.platforms import SYS_PLATFORM, TARGETS
 from resume_dl.model.url import RedactedUrl, scrub
 from resume_dl.resolve.target import tags_for
+from resume_dl.text_encoding import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,7 +40,7 @@ _SHOWN = 6
 
 
 class MarkerEnvironment(TypedDict):
-    """PEP 508's markers of a target."""
+    """The environment markers (PEP 508) of a target."""
 
     implementation_name: str
     implementation_version: str
@@ -63,15 +64,15 @@ def read_lock(
     allow_sdist: bool = False,
     canonical: Callable[[str], str] = lambda url: url,
 ) -> PipSolution:
-    """The files for ``platform`` (conda's subdir) and ``python`` (``3.10`` or ``3.10.4``).
+    """Return the files for ``platform`` (conda's subdir) and ``python`` (``3.10`` or ``3.10.4``).
 
-    ``tags``: the target's wheel tags, best first; empty for CPython on a machine not known further. ``canonical`` is
-    ``MirrorTable.canonical``. Raises ConfigurationError for a file that is not a lock, UnsatisfiableError if nothing
-    fits, ResolutionError for a source archive without --allow-sdist.
+    ``tags``: the target's wheel tags, best first; empty for CPython on an unspecified machine of the platform.
+    ``canonical`` is ``MirrorTable.canonical``. Raises ConfigurationError for a file that is not a lock,
+    UnsatisfiableError if no file is compatible, ResolutionError for a source archive without --allow-sdist.
     """
     if platform not in TARGETS:
         raise ConfigurationError(
-            f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(TARGETS)}"
+            f"there are no wheels for the platform {platform!r}", hint=f"one of {', '.join(TARGETS)}"
         )
     text, lock = _read(path)
     takes = tags or tags_for(python, platform)
@@ -79,26 +80,26 @@ def read_lock(
         chosen = [*lock.select(environment=marker_environment(platform, python), tags=takes)]
     except PylockSelectError as error:
         there = next((package for package in lock.packages if repr(package.name) in str(error)), None)
-        raise UnsatisfiableError(f"{path}: {error}", hint=_what_there_is(there)) from error
+        raise UnsatisfiableError(f"{path}: {error}", hint=_available(there)) from error
     notes: list[str] = []
     artifacts: list[Artifact] = []
     for package, file in chosen:
         if isinstance(file, (PackageWheel, PackageSdist, PackageArchive)) and file.url is not None:
             artifacts.append(_artifact(package, file, file.url, path, canonical))
         else:
-            notes.append(f"skipped: {path} takes {package.name} from version control or from this machine")
+            notes.append(f"skipped: {path} locks {package.name} to version control or a local path")
     sdists = [each.filename for each in artifacts if each.kind == "sdist"]
     if sdists and not allow_sdist:
         raise ResolutionError(
             f"{path} has only a source archive for this platform: {', '.join(sdists)}",
-            hint="--allow-sdist fetches it; it is built where it is installed",
+            hint="--allow-sdist fetches it; the installing machine builds it",
         )
     return PipSolution(platform=platform, python=python, artifacts=tuple(artifacts), notes=tuple(notes), lock_text=text)
 
 
 def _read(path: Path) -> tuple[str, Pylock]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         return text, Pylock.from_dict(tomllib.loads(text))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
@@ -106,7 +107,9 @@ def _read(path: Path) -> tuple[str, Pylock]:
         raise ConfigurationError(f"{path} is not valid TOML: {scrub(str(error))}", hint="correct it") from None
     except (PylockValidationError, PylockUnsupportedVersionError) as error:
         text = scrub(str(error))
-        raise ConfigurationError(f"{path} is not a valid lock file: {text}", hint="PEP 751 has the format") from None
+        raise ConfigurationError(
+            f"{path} is not a valid lock file: {text}", hint="PEP 751 describes the format"
+        ) from None
 
 
 def _artifact(
@@ -135,17 +138,17 @@ def _artifact(
         raise ConfigurationError(f"{path}: {package.name} has an {error}", hint="do not trust this file") from error
 
 
-def _what_there_is(package: Package | None) -> str:
+def _available(package: Package | None) -> str:
     names = [wheel.filename for wheel in (package.wheels if package else None) or ()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "make the lock file again for it"
+    return f"it has: {', '.join(names[:_SHOWN])}{more}" if names else "create the lock file again for this target"
 
 
 # --------------------------------------------------------------------------- another machine
 
 
 def marker_environment(platform: str, python: str) -> MarkerEnvironment:
-    """For CPython ``python`` (``3.10`` or ``3.10.4``) on ``platform``, one of ``TARGETS``."""
+    """Return the markers of CPython ``python`` (``3.10`` or ``3.10.4``) on ``platform``, one of ``TARGETS``."""
     system, machine = TARGETS[platform]
     full = python if python.count(".") > 1 else f"{python}.0"
     return {

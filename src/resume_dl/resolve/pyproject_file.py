@@ -1,4 +1,4 @@
-"""What a pyproject.toml asks for: its dependencies (PEP 621), and what building it takes (PEP 517, PEP 518)."""
+"""Reader of a pyproject.toml: dependencies (PEP 621) and build requirements (PEP 517, PEP 518)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.pip import PipFile, PipRequirement
 from resume_dl.resolve.requirement_line import parse_any, parse_requirement
+from resume_dl.text_encoding import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -15,15 +16,15 @@ else:
     import tomli as tomllib
 
 _BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
-"""For a project that names nothing (PEP 517, and pip's own choice)."""
+"""The default of pip, for a project that declares no build system (PEP 517)."""
 _ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
-"""What a backend wants only when it is asked: wheel by setuptools before 70.1, editables for ``-e``."""
+"""Build requirements that a backend reports only at run time: wheel before setuptools 70.1, editables for ``-e``."""
 
 
 def read_project(path: Path) -> PipFile:
-    """``[project] dependencies`` of a pyproject.toml (PEP 621)."""
+    """Read ``[project] dependencies`` of a pyproject.toml (PEP 621). Raises ConfigurationError or InvalidSpecError."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -31,7 +32,7 @@ def read_project(path: Path) -> PipFile:
     project = document.get("project")
     if not isinstance(project, dict):
         raise ConfigurationError(
-            f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt can be read"
+            f"{path} has no [project] table", hint="pyproject.toml, pylock.toml and requirements.txt are supported"
         )
     if "dependencies" in project.get("dynamic", ()):
         raise ConfigurationError(f"{path} declares its dependencies as dynamic", hint="list them in a requirements.txt")
@@ -44,12 +45,12 @@ def read_project(path: Path) -> PipFile:
 
 
 def build_requirements(folder: Path) -> tuple[str, ...]:
-    """What pip wants for building the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
+    """Return what pip needs to build the project in ``folder``, by its pyproject.toml (PEP 518, PEP 517).
 
-    A file that cannot be read is pip's to explain; it counts as none.
+    An unreadable file counts as missing; pip will report it.
     """
     try:
-        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(folder / "pyproject.toml"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         document = {}
     table = document.get("build-system")

@@ -1,4 +1,4 @@
-"""A repodata file on disk: its age, one record of it, and unpacking of ``repodata.json.zst``."""
+"""Operations on a repodata file on disk: its newest record, one record, a check, unpacking ``repodata.json.zst``."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d{1,15})')
 _MILLISECONDS = 253402300799
-"""Larger values are in milliseconds (as in conda-build#1988), smaller ones in seconds."""
+"""Larger timestamps are in milliseconds (see conda-build#1988), smaller ones in seconds."""
 _LARGEST_RECORD = 1 << 20
-"""Bytes; records with thousands of dependencies are below a tenth of it."""
+"""Bytes; records with thousands of dependencies have less than a tenth of it."""
 _MOST_HITS = 100
-"""Most occurrences of a file name as a key: a record and its signatures are two or three."""
+"""Upper limit for occurrences of one file name as a key; a record and its signatures make two or three."""
 LARGEST = 1 << 30
-"""Bytes of an index, as it comes and unpacked, unless the user says otherwise; the largest real one is below 0.5 GB."""
+"""Default limit for an index in bytes, packed and unpacked; the largest real one has less than 0.5 GB."""
 _PIECE = 1 << 10
-"""Bytes that are unpacked at once: four of them may come to 128 KiB (RFC 8878 3.1.1.2), so this to 32 MiB."""
+"""Bytes passed to the decompressor at once: 4 may expand to 128 KiB (RFC 8878 3.1.1.2), so these to 32 MiB."""
 _LARGEST_WINDOW = 1 << 27
-"""Bytes that unpacking may need at once; what `zstd --ultra` uses at most, and zstd's own limit."""
+"""Largest window in bytes: the most that `zstd --ultra` uses, and zstd's own limit."""
 
 
 def newest_timestamp(path: Path) -> float:
-    """The build time of the newest record of a repodata.json, in seconds since 1970; 0.0 if none states one.
+    """Return the timestamp of a repodata.json's newest record, in seconds since 1970; 0.0 if no record has one.
 
     Takes 0.1 s for 75 MB. Raises IntegrityError if the file cannot be read.
     """
@@ -44,17 +44,18 @@ def newest_timestamp(path: Path) -> float:
 
 
 def find_record(path: Path, filename: str) -> dict[str, Any] | None:
-    """The record of one package file in a repodata.json, None if it has none with a digest.
+    """Return the record of one package file in a repodata.json; None if no record with a digest is found.
 
-    The file is searched for the name as a key and only its values are parsed (signatures share that key): 0.2 s for
-    75 MB; parsing the whole takes seconds and a gigabyte. Raises IntegrityError if the file cannot be read.
+    The file is searched for the name as a key, and only the values of these keys are parsed (signatures share the key):
+    0.2 s for 75 MB, while parsing the whole takes seconds and a gigabyte. Raises IntegrityError if the file cannot be
+    read.
     """
     key = re.compile(re.escape(json.dumps(filename).encode()) + rb"\s*:\s*(?=\{)")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             for number, found in enumerate(key.finditer(data)):
                 if number >= _MOST_HITS:
-                    break  # no real index mentions a file so often: refuse all of it
+                    break  # no real index repeats a key so often: refuse the record
                 text = data[found.end() : found.end() + _LARGEST_RECORD].decode(errors="replace")
                 record: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
                 if record.get("sha256") or record.get("md5"):
@@ -65,9 +66,9 @@ def find_record(path: Path, filename: str) -> dict[str, Any] | None:
 
 
 def check_index(path: Path) -> None:
-    """Refuse a file that is not JSON, or whose packages are not an object of records.
+    """Check that a file is JSON and that its sections are objects. Raises IntegrityError.
 
-    Values are skipped without being built: 0.2 s and no extra memory for 80 MB. Raises IntegrityError.
+    Values are skipped without creating Python objects: 0.2 s and no extra memory for 80 MB.
     """
     import msgspec
 
@@ -78,7 +79,7 @@ def check_index(path: Path) -> None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             index = msgspec.json.decode(data, type=form)
             firsts = {shown: bytes(memoryview(getattr(index, name))[:1]) for name, shown in names.items()}
-            del index  # it holds on to the map
+            del index  # it references the memory map
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"it is not a channel index: {error}", hint="run it again") from error
     if wrong := [name for name, first in firsts.items() if first != b"{"]:
@@ -86,10 +87,10 @@ def check_index(path: Path) -> None:
 
 
 def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
-    """Unpack a ``.zst`` file to ``target`` (written over); the unpacked size in bytes.
+    """Unpack a ``.zst`` file to ``target``, which is overwritten; return the unpacked size in bytes.
 
-    Takes little memory for any file. On failure ``target`` is removed. Raises IntegrityError (not zstd, truncated, or
-    larger than ``largest``), OutOfSpaceError or NotWritableError.
+    Memory use is bounded. On failure ``target`` is removed. Raises IntegrityError (not zstd, truncated, or larger than
+    ``largest``), OutOfSpaceError or NotWritableError.
     """
     import zstandard
 
@@ -103,7 +104,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     except OSError as error:
         target.unlink(missing_ok=True)
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            hint = "free some space there, or name another folder with the variable RESUME_DL_CACHE_DIR"
+            hint = "free some space there, or set RESUME_DL_CACHE_DIR to another folder"
             raise OutOfSpaceError(f"no space left for {target}", needed=0, free=0, hint=hint) from error
         raise NotWritableError(f"cannot write {target}: {error.strerror}", hint="check who owns the folder") from error
     except BaseException:
@@ -112,7 +113,7 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
 
 
 def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
-    """Unpack a ``.zst`` in memory. Raises IntegrityError (not zstd, truncated, or larger than ``largest`` bytes)."""
+    """Unpack ``.zst`` data in memory. Raises IntegrityError (not zstd, truncated, or larger than ``largest`` bytes)."""
     import zstandard
 
     unpacked = io.BytesIO()
@@ -125,7 +126,7 @@ def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
 
 
 class _NotUnpackedError(Exception):
-    """The reason why data cannot be unpacked."""
+    """Data cannot be unpacked; the message gives the reason."""
 
 
 def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor, largest: int) -> int:
@@ -137,7 +138,7 @@ def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecomp
         unpacked = frame.decompress(piece)
         size += len(unpacked)
         if size > largest:
-            raise _NotUnpackedError(f"it unpacks to more than the {largest} bytes allowed")
+            raise _NotUnpackedError(f"its unpacked size exceeds the limit of {largest} bytes")
         file.write(unpacked)
         piece = b""
         if frame.eof:

@@ -1,4 +1,4 @@
-"""A solve's request and result, as values."""
+"""The values that describe a solve: its request and its result."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from resume_dl.resolve.installed import Installed
 
 @dataclass(frozen=True, slots=True)
 class RepodataFile:
-    """One channel's repodata.json for one subdir, uncompressed, on disk."""
+    """An uncompressed repodata.json on disk, of one channel and subdir."""
 
     channel: Channel
     subdir: str
     path: Path
     names: Path | None = None
-    """All names of the index, one a line, if ``path`` holds only some records."""
+    """A file with all package names of the index, one per line, if ``path`` holds only some records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
-    """A request as conda would understand it on this machine; names and meaning as in condarc."""
+    """A solve request; fields have the names and meaning of condarc's settings."""
 
     specs: tuple[str, ...]
     channels: tuple[Channel, ...]
-    """In the order of priority."""
+    """In order of priority."""
     platform: str
-    """The subdir to solve for, ``linux-64``; ``noarch`` is taken too."""
+    """The subdir to solve for, such as ``linux-64``; ``noarch`` is added to it."""
     channel_priority: str = "flexible"
     """``strict``, ``flexible`` or ``disabled``."""
     virtual_packages: tuple[str, ...] = ()
-    """Overrides: ``__glibc=2.17``, ``__archspec=1=x86_64_v3``; an empty version (``__cuda=``) takes one away."""
+    """Overrides: ``__glibc=2.17``, ``__archspec=1=x86_64_v3``; an empty version (``__cuda=``) removes the package."""
     cuda: str | None = None
     """A driver's CUDA version (``11.0``), ``none``, or None for this machine's."""
     pinned: tuple[str, ...] = ()
-    """``pinned_packages``: constraints on what may be installed."""
+    """``pinned_packages``: constraints on the packages of the environment."""
     add_pip: bool = True
     """``add_pip_as_python_dependency``"""
     use_only_tar_bz2: bool = False
     elsewhere: bool = False
-    """Whether it is for another machine, even if its platform is the same."""
+    """Whether the packages are for another machine, even one of the same platform."""
     installed: Installed = field(default_factory=Installed)
     """The content of the environment of ``-p``/``-n`` (``read_installed``); empty for a new one."""
     aggressive_updates: tuple[str, ...] = ()
     """``aggressive_update_packages``: installed packages that may change without a request."""
     default_packages: tuple[str, ...] = ()
-    """``create_default_packages``: requested too in a new environment."""
+    """``create_default_packages``: added to the specs of a new environment."""
     no_deps: bool = False
     only_deps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """The packages that conda would download for a request."""
+    """The packages to download for a request."""
 
     artifacts: tuple[Artifact, ...]
-    """Sorted by name; without packages in the environment. ``sources`` is empty."""
+    """Sorted by name, without packages that the environment has. Their ``sources`` are empty."""
     notes: tuple[str, ...] = ()
-    """Notes on assumptions and attempts, one line each."""
+    """Notes for the user on assumptions and attempts, one line each."""
     requested: tuple[str, ...] = ()
     """The names of the requested packages."""
     constraints: tuple[str, ...] = ()
     """Constraints from ``--cuda``; a plain ``conda`` command without them may choose other packages."""
     virtual_packages: tuple[str, ...] = ()
-    """Virtual packages of the solve: ``__glibc=2.17=0``."""
+    """The virtual packages of the solve: ``__glibc=2.17=0``."""
     already_installed: tuple[str, ...] = ()
     """``name-version-build`` of packages that the environment has and keeps."""

@@ -1,6 +1,6 @@
-"""One requirement of pip's: PEP 508, an address, or what only pip itself can take.
+"""Parser of one pip requirement: PEP 508, a URL, or a form that only pip itself can handle.
 
-Sources: PEP 508, and pip.pypa.io, "Requirement Specifiers". What an error quotes is scrubbed.
+Sources: PEP 508, and pip.pypa.io, "Requirement Specifiers". Logins are removed from quotations in errors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ _NAMED = re.compile(r"[A-Za-z0-9][-\w.]*\s*(?:\[[^\]]*\])?(?:\s+@|@\s)")
 """``name @ …``, which is never a path."""
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 HASH = re.compile(r"sha(?:256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
-"""``--hash``, as pip takes it."""
+"""The value of pip's ``--hash``."""
 
 
 def parse_requirement(text: str, where: str = "") -> PipRequirement:
-    """One requirement, as on pip's command line: PEP 508, or the address of a wheel or a source archive.
+    """Parse a requirement as on pip's command line: PEP 508, or the URL of a wheel or source archive.
 
-    Raises InvalidSpecError for anything else, a path or a version control address too, which nothing can be fetched
-    for.
+    Raises InvalidSpecError for anything else, including local paths and version control URLs, which cannot be fetched.
     """
     found = parse_any(text.strip())
     if isinstance(found, PipRequirement):
@@ -40,46 +39,46 @@ def parse_requirement(text: str, where: str = "") -> PipRequirement:
 
 
 def is_left_to_pip(text: str) -> bool:
-    """Whether only pip can say what it is: a path, an archive here, version control, an archive without a name."""
+    """Whether only pip can handle it: a path, a local archive, version control, an archive without a package name."""
     found = parse_any(text.strip())
     return isinstance(found, OtherRequirement) and found.valid
 
 
 @dataclass(frozen=True, slots=True)
 class OtherRequirement:
-    """What is no requirement that an index could answer."""
+    """A text that cannot be looked up in an index; ``what`` completes the sentence "it is ..."."""
 
     what: str
     hint: str
     valid: bool = True
-    """Whether pip itself takes it."""
+    """Whether pip itself accepts it."""
 
 
 _INVALID = OtherRequirement(
-    "no requirement", "write it as in torch==1.6.0, torch[extra]>=1.6; python_version < '3.9'", valid=False
+    "not a valid requirement", "write it as in torch==1.6.0, torch[extra]>=1.6; python_version < '3.9'", valid=False
 )
 _UNREADABLE = OtherRequirement("at an invalid URL", "write it as: name @ https://host/file.whl", valid=False)
-NOT_FETCHED = "only files of an index or a URL are fetched; pip itself handles the rest"
+NOT_FETCHED = "only files from an index or a URL are fetched; pip itself handles the rest"
 _PATH = OtherRequirement("a path on this machine", NOT_FETCHED)
 
 
 def parse_any(text: str) -> PipRequirement | OtherRequirement:
-    """The requirement, or why it is none that an index or an address could answer."""
-    if _is_archive(text):  # by its letters it may be a name, to pip it is a file
+    """Parse a requirement; OtherRequirement says why an index or URL cannot supply it."""
+    if _is_archive(text):  # it may also be a valid name, but pip treats it as a file
         return _PATH
     address, mark, marker = text.partition(" ;") if _SCHEME.match(text) else (text, "", "")
     try:
         requirement = Requirement(_named(address.strip()) + (f" ;{marker}" if mark else ""))
         urlsplit(requirement.url or "")
     except InvalidRequirement:
-        return _INVALID if _NAMED.match(text) else _what_else(text)
+        return _INVALID if _NAMED.match(text) else _classify(text)
     except ValueError:
         return _UNREADABLE
     if requirement.url is None:
         return _requirement(requirement)
     scheme = _SCHEME.match(requirement.url)
     if scheme is None or scheme["scheme"].lower() not in {"http", "https"}:
-        return _what_else(requirement.url)
+        return _classify(requirement.url)
     url, _, fragment = requirement.url.partition("#")
     hashes = tuple(
         part.replace("=", ":", 1) for part in fragment.split("&") if HASH.fullmatch(part.replace("=", ":", 1))
@@ -88,7 +87,7 @@ def parse_any(text: str) -> PipRequirement | OtherRequirement:
 
 
 def _named(text: str) -> str:
-    """``name @ address`` for the bare address of an archive whose name says what it is; else the text itself."""
+    """Return ``name @ URL`` for the bare URL of an archive whose file name states the package; else the text itself."""
     if not _SCHEME.match(text):
         return text
     filename = unquote(urlsplit(text).path.rpartition("/")[2])
@@ -108,7 +107,7 @@ def _requirement(found: Requirement) -> PipRequirement:
     )
 
 
-def _what_else(text: str) -> OtherRequirement:
+def _classify(text: str) -> OtherRequirement:
     scheme = _SCHEME.match(text)
     if scheme is not None and "+" in scheme["scheme"]:
         return OtherRequirement("from version control", NOT_FETCHED)
@@ -120,5 +119,5 @@ def _what_else(text: str) -> OtherRequirement:
 
 
 def _is_archive(text: str) -> bool:
-    """Whether it is the name of an archive, with extras or a marker behind it perhaps."""
+    """Whether it is an archive's file name, optionally followed by extras or a marker."""
     return _SCHEME.search(text) is None and text.partition(";")[0].partition("[")[0].strip().lower().endswith(_ARCHIVES)

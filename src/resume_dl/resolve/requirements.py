@@ -1,10 +1,10 @@
-"""What pip projects ask for: requirements.txt with all that it includes, pyproject.toml, and pip's part of others.
+"""Reader of pip's requirements: requirements.txt with its includes, pyproject.toml, and the pip part of other files.
 
-Source: pip.pypa.io, "Requirements File Format"; PEP 751 for the name of a lock file. Of the libraries for this,
-pip-requirements-parser rests since 2022 and requirements-parser leaves the options out; so lines and options
-are parsed here, and requirements by ``packaging``.
+Source: pip.pypa.io, "Requirements File Format"; PEP 751 for the names of lock files. Of the libraries for this,
+pip-requirements-parser is unmaintained since 2022 and requirements-parser ignores options; so lines and options are
+parsed here, and requirements by ``packaging``.
 
-An error quotes a line as it stands in the file, before ``${VARIABLES}``, and scrubbed.
+An error quotes a line as it is in the file, before ``${VARIABLES}`` are replaced, and without logins.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _LOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 
 
 def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
-    """Read a pylock.toml (only named here), a pyproject.toml, or else a requirements.txt.
+    """Read a pylock.toml (only its path is kept), a pyproject.toml, an environment.yml, or else a requirements.txt.
 
-    Of an environment.yml (conda's) it is the part below ``pip:``, which is written like a requirements.txt.
+    Of conda's environment.yml the part below ``pip:`` is read, which has the format of a requirements.txt.
 
-    ``fetch`` reads files that are included by an http(s) address. Raises ConfigurationError for a file that cannot be
-    read or understood, InvalidSpecError for a requirement, each with file and line.
+    ``fetch`` reads files that are included by an http(s) URL. Raises ConfigurationError for a file that cannot be read
+    or parsed, InvalidSpecError for an invalid requirement, both with file and line.
     """
     if _LOCK.fullmatch(path.name):
         return PipFile(lock=path.absolute())
@@ -55,7 +55,7 @@ def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None
 
 @dataclass
 class _Reader:
-    """One request's files, read in the order in which they include each other."""
+    """Reads a file and its includes, depth first."""
 
     env: Mapping[str, str]
     fetch: Fetch | None
@@ -66,7 +66,7 @@ class _Reader:
     indexes: PipIndexes = field(default_factory=PipIndexes)
     require_hashes: bool = False
     _open: list[str] = field(default_factory=list)
-    """The files that are being read, each included by the one before."""
+    """The files being read, each included by the one before."""
 
     def found(self) -> PipFile:
         return PipFile(
@@ -79,7 +79,7 @@ class _Reader:
         )
 
     def read(self, place: FindLinks, shown: str, *, constraint: bool) -> None:
-        """A file; ``shown`` is what its user calls it."""
+        """Read a file; ``shown`` is its name in messages."""
         key = place.reveal() if isinstance(place, RedactedUrl) else str(place)
         if key in self._open:
             raise ConfigurationError(f"{shown} includes itself", hint="remove one of the -r or -c lines")
@@ -103,30 +103,30 @@ class _Reader:
             ) from error
 
     def read_text(self, text: str, base: FindLinks, shown: str, *, constraint: bool) -> None:
-        """The lines of one file; ``base`` is where relative names in it start."""
+        """Read the lines of one file; relative names in it start from ``base``."""
         for number, line in logical_lines(text):
             where = f"{shown}, line {number}"
             expanded = _VARIABLE.sub(lambda found: self.env.get(found[1]) or found[0], line)
             words = expanded.split(" ")
-            options = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
-            requirement = " ".join(words[:options]).strip()
-            said, rest = options_in(" ".join(words[options:]), where)
+            first_option = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+            requirement = " ".join(words[:first_option]).strip()
+            options, rest = options_in(" ".join(words[first_option:]), where)
             if rest:
                 self.passed_over.append(f"{where}: {scrub(line)} (pip ignores the text after the options)")
             if requirement:
-                if self._take(requirement, said, line, where, constraint=constraint):
-                    self._leave(expanded, requirement, line, constraint=constraint)
-            elif said.editable:
-                self._leave(expanded, said.editable[0], line, constraint=constraint)
+                if self._add(requirement, options, line, where, constraint=constraint):
+                    self._leave_to_pip(expanded, requirement, line, constraint=constraint)
+            elif options.editable:
+                self._leave_to_pip(expanded, options.editable[0], line, constraint=constraint)
                 self.passed_over.append(f"{where}: {scrub(line)} (editable; {NOT_FETCHED})")
             else:
-                self._obey(said, base, where)
+                self._apply(options, base, where)
 
-    def _leave(self, expanded: str, place: str, line: str, *, constraint: bool) -> None:
+    def _leave_to_pip(self, expanded: str, place: str, line: str, *, constraint: bool) -> None:
         self.left.append(LeftToPip(line=expanded, place=place, shown=scrub(line), constraint=constraint))
 
-    def _take(self, text: str, said: Any, line: str, where: str, *, constraint: bool) -> bool:
-        """Keep the requirement; True if only pip itself can handle it."""
+    def _add(self, text: str, options: Any, line: str, where: str, *, constraint: bool) -> bool:
+        """Record the requirement; return True if only pip itself can handle it."""
         found = parse_any(text)
         if isinstance(found, OtherRequirement):
             if not found.valid:
@@ -134,7 +134,7 @@ class _Reader:
                 raise InvalidSpecError(f"{where}: {quoted!r} is {found.what}", part=quoted, hint=found.hint)
             self.passed_over.append(f"{where}: {scrub(line)} ({found.what}; {found.hint})")
             return True
-        hashes = tuple(one.lower() for one in said.hash)
+        hashes = tuple(one.lower() for one in options.hash)
         for one in hashes:
             if not HASH.fullmatch(one):
                 raise ConfigurationError(
@@ -144,19 +144,19 @@ class _Reader:
         (self.constraints if constraint else self.requirements).append(taken)
         return False
 
-    def _obey(self, said: Any, base: FindLinks, where: str) -> None:
-        for names, constraint in ((said.requirement, False), (said.constraint, True)):
+    def _apply(self, options: Any, base: FindLinks, where: str) -> None:
+        for names, constraint in ((options.requirement, False), (options.constraint, True)):
             for name in names:
                 self.read(_included(name, base), scrub(name), constraint=constraint)
         here = base if isinstance(base, Path) else Path.cwd()
         try:
             found = PipIndexes(
-                index_url=index_from(said.index_url, Path.cwd()) if said.index_url else None,
-                extra=tuple(index_from(url, Path.cwd()) for url in said.extra_index_url),
-                find_links=tuple(_links(word, here) for word in said.find_links),
-                no_index=said.no_index,
-                trusted_hosts=tuple(said.trusted_host),
-                pre=said.pre or ":all:" in said.all_releases,
+                index_url=index_from(options.index_url, Path.cwd()) if options.index_url else None,
+                extra=tuple(index_from(url, Path.cwd()) for url in options.extra_index_url),
+                find_links=tuple(_links(word, here) for word in options.find_links),
+                no_index=options.no_index,
+                trusted_hosts=tuple(options.trusted_host),
+                pre=options.pre or ":all:" in options.all_releases,
             )
         except ValueError:
             raise ConfigurationError(
@@ -164,10 +164,10 @@ class _Reader:
                 hint="write it as https://host/simple, or file:///…",
             ) from None
         self.indexes = PipFile(indexes=found).indexes_over(self.indexes)
-        self.require_hashes = (self.require_hashes or said.require_hashes) and not said.no_require_hashes
-        for option, names in (("--no-binary", said.no_binary), ("--only-final", said.only_final)):
-            self.passed_over += [f"{where}: {option} {name} (not heeded)" for name in names]
-        self.passed_over += [f"{where}: --all-releases {n} (ignored)" for n in said.all_releases if n != ":all:"]
+        self.require_hashes = (self.require_hashes or options.require_hashes) and not options.no_require_hashes
+        for option, names in (("--no-binary", options.no_binary), ("--only-final", options.only_final)):
+            self.passed_over += [f"{where}: {option} {name} (ignored)" for name in names]
+        self.passed_over += [f"{where}: --all-releases {n} (ignored)" for n in options.all_releases if n != ":all:"]
 
 
 def _included(name: str, base: FindLinks) -> FindLinks:
@@ -181,6 +181,6 @@ def _included(name: str, base: FindLinks) -> FindLinks:
 
 
 def _links(word: str, folder: Path) -> FindLinks:
-    """As in pip: relative to the file if it exists there, else to the current folder."""
+    """Resolve a find-links value as pip does: relative to the file if it exists there, else to the current folder."""
     beside = place_from(word, folder)
     return beside if isinstance(beside, RedactedUrl) or beside.exists() else place_from(word, Path.cwd())

@@ -1,12 +1,10 @@
-"""The text of a requirements.txt: its encoding, its lines, and the options in them.
+"""Lexical level of a requirements.txt: encoding, logical lines, and the options in them.
 
 Source: pip.pypa.io, "Requirements File Format".
 """
 
 from __future__ import annotations
 
-import codecs
-import locale
 import optparse
 import re
 import shlex
@@ -14,25 +12,19 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.text_encoding import decode_text
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16's, which is its beginning
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _CODING = re.compile(rb"#.*?coding[:=]\s*([-\w.]+)")
 _COMMENT = re.compile(r"(^|\s+)#.*$")
 
 
-class _WrongOptionError(Exception):
-    """The text names the option and not its value."""
+class _InvalidOptionError(Exception):
+    """An option is invalid; the message names the option but not its value, which may be a secret."""
 
 
 class _OptionParser(optparse.OptionParser):
     def error(self, msg: str) -> NoReturn:
-        raise _WrongOptionError(msg)
+        raise _InvalidOptionError(msg)
 
 
 _FLAGS = ("--no-index", "--pre", "--prefer-binary", "--require-hashes", "--no-require-hashes")
@@ -54,7 +46,7 @@ _LISTS: tuple[tuple[str, ...], ...] = (
 
 
 def _option_parser() -> optparse.OptionParser:
-    """For what pip takes in a requirements file; by optparse, as there, so that ``--req`` and ``-rfile`` are read."""
+    """Return a parser of pip's options in requirements files; optparse, as in pip, for ``--req`` and ``-rfile``."""
     parser = _OptionParser(add_help_option=False)
     parser.add_option("--index-url", "--pypi-url", "-i")
     for flag in _FLAGS:
@@ -67,17 +59,17 @@ def _option_parser() -> optparse.OptionParser:
 _OPTIONS = _option_parser()
 
 
-def _nothing_said() -> optparse.Values:
-    """Defaults of one line: optparse appends to the lists that it is given."""
+def _no_options() -> optparse.Values:
+    """Return fresh defaults for one line, because optparse appends to the lists in them."""
     lists = {names[0][2:].replace("-", "_"): list[str]() for names in _LISTS}
     return optparse.Values({"index_url": None, **{flag[2:].replace("-", "_"): False for flag in _FLAGS}, **lists})
 
 
 def options_in(text: str, where: str) -> tuple[Any, list[str]]:
-    """The options, and what else is there."""
+    """Parse the options in ``text``; return them and the remaining words. Raises ConfigurationError."""
     try:
-        return _OPTIONS.parse_args(shlex.split(text), _nothing_said())
-    except _WrongOptionError as error:
+        return _OPTIONS.parse_args(shlex.split(text), _no_options())
+    except _InvalidOptionError as error:
         raise ConfigurationError(
             f"{where}: {error}", hint="pip's options of a requirements file are read here"
         ) from None
@@ -86,7 +78,7 @@ def options_in(text: str, where: str) -> tuple[Any, list[str]]:
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    r"""Lines with their numbers: those that end in ``\`` joined to the next, comments and empty ones left out."""
+    r"""Yield logical lines with their numbers: ``\`` joins lines; comments and empty lines are skipped."""
     first, joined = 0, ""
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
@@ -95,7 +87,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if line.endswith("\\") and not comment and number < len(lines):
             joined += line.rstrip("\\")
             continue
-        # a whole line of comment ends a joined one, and needs a blank before it to be seen as such
+        # a comment line ends a joined line; the pattern needs the blank to recognise the comment
         whole = _COMMENT.sub("", joined + (" " + line if comment else line.rstrip("\\"))).strip()
         if whole:
             yield first, whole
@@ -103,26 +95,10 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """By its byte order mark, a PEP 263 line, UTF-8, or else the system's encoding; as pip does."""
-    marked = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), None)
-    bom, encoding = marked or (b"", _encoding_of(data))
+    """Decode as pip does: by byte order mark, PEP 263 line, UTF-8, or else the system's encoding."""
+    declared = next((found[1].decode("ascii") for line in data.splitlines()[:2] if (found := _CODING.match(line))), "")
     try:
-        return data[len(bom) :].decode(encoding)
+        return decode_text(data, declared=declared)
     except (UnicodeDecodeError, LookupError) as error:
+        encoding = error.encoding if isinstance(error, UnicodeDecodeError) else declared
         raise ConfigurationError(f"{shown} is not text in {encoding}", hint="save it as UTF-8") from error
-
-
-def _encoding_of(data: bytes) -> str:
-    """For text without a byte order mark."""
-    said = next((found for line in data.splitlines()[:2] if (found := _CODING.match(line))), None)
-    if said:
-        return said[1].decode("ascii")
-    return "utf-8" if _is_utf8(data) else locale.getpreferredencoding(False)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""Solve of a request as conda does it, in the worker, with artifacts as its result."""
+"""Solve of a request by the worker, with conda's semantics and artifacts as the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resume_dl.resolve.worker import RattlerWorker
 __all__ = ["check_specs", "package_names", "solve"]
 
 _NAME = re.compile(r"\s*(?P<name>[\w.-]+)(?=$|[\s=<>!~\[])")
-"""A spec's package name, if it is not a pattern."""
+"""A package name; does not match patterns."""
 PRIORITIES = ("strict", "flexible", "disabled")
 
 
@@ -32,11 +32,11 @@ def solve(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Solution:
-    """Solve ``request`` with these repodata.
+    """Solve ``request`` with the given repodata.
 
-    ``repodata`` may be in any order; the request's channels are ordered. ``env`` has the ``CONDA_OVERRIDE_*``
-    (default: this process's). Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, ConfigurationError,
-    IntegrityError (a repodata that is damaged or hostile), WorkerCrashedError (also after ``timeout`` seconds).
+    ``repodata`` may be in any order; the request orders the channels. ``env`` supplies ``CONDA_OVERRIDE_*`` (default:
+    this process's environment). Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, ConfigurationError,
+    IntegrityError (damaged or malicious repodata), WorkerCrashedError (also after ``timeout`` seconds).
     """
     if request.channel_priority not in PRIORITIES:
         raise ConfigurationError(
@@ -68,14 +68,14 @@ def solve(
 
 
 def check_specs(specs: Sequence[str], worker: RattlerWorker) -> None:
-    """Raise InvalidSpecError for the first malformed spec, before any request to the network."""
+    """Raise InvalidSpecError for the first malformed spec; called before any network request."""
     worker.request("parse_specs", {"specs": [split_spec(text).text for text in specs]})
 
 
 def package_names(request: SolveRequest) -> frozenset[str] | None:
-    """The packages that a solve starts from: requested and installed ones; it needs only their dependencies.
+    """Return the names that a solve starts from: requested and installed packages. It needs only their dependencies.
 
-    None if a spec names no single package (``py*``). Without pins, which only exclude packages.
+    None if a spec does not name a single package (``py*``). Pins are not included: they only exclude packages.
     """
     texts = [spec.text for spec in _specs(request)]
     texts += [split_spec(text).text for text in request.installed.history]
@@ -85,9 +85,9 @@ def package_names(request: SolveRequest) -> frozenset[str] | None:
 
 
 def _with_pip(artifact: Artifact) -> Artifact:
-    """The record of python as this machine's conda keeps it.
+    """Return python's artifact with the record as conda caches it.
 
-    conda adds pip to its depends when it reads an index (2.x and 3.x).
+    When it reads an index, conda adds pip to the depends of python (2.x and 3.x).
     """
     depends = artifact.record.get("depends")
     if artifact.name != "python" or not artifact.version.startswith(("2.", "3.")) or not isinstance(depends, list):
@@ -122,7 +122,7 @@ def _arguments(
     unknown = [file.channel.name for file in repodata if file.channel not in order]
     if unknown:
         raise ConfigurationError(f"repodata of a channel that was not requested: {unknown[0]}")
-    # A stable sort: within a channel the caller's order, the platform's own subdir before noarch.
+    # A stable sort: the caller's order within a channel, which has the platform's subdir before noarch.
     files = sorted(repodata, key=lambda file: order[file.channel])
     return {
         "specs": [
@@ -157,7 +157,7 @@ def _arguments(
 
 
 def _indexes(spec: SplitSpec, channels: Sequence[Channel]) -> list[int]:
-    """The channels that a spec's ``channel::`` means: by name, by the multichannel's name, or by address."""
+    """Return the indexes of the channels that a spec's ``channel::`` means: by name, multichannel name or URL."""
     wanted = (spec.channel or "").rstrip("/")
     found = [
         index
@@ -184,12 +184,12 @@ def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
     packages = ", ".join(
         f"{name}={build if name == '__archspec' else version}" for name, version, build in virtual.packages
     )
-    if request.elsewhere and request.virtual_packages:  # the machine is described
+    if request.elsewhere and request.virtual_packages:  # the user has described the machine
         return (f"{request.platform} is another machine: solved for {packages}{gpu}",)
-    who = "another" if request.elsewhere else "not this"
-    return (f"{request.platform} is {who} machine: assumed {packages}{gpu}; change it with --virtual-package",)
+    which = "another" if request.elsewhere else "not this"
+    return (f"{request.platform} is {which} machine: assumed {packages}{gpu}; change it with --virtual-package",)
 
 
 def _undigested(artifacts: Sequence[Artifact]) -> tuple[str, ...]:
     names = [artifact.filename for artifact in artifacts if artifact.digest is None]
-    return (f"the channel states no digest for {', '.join(names)}: its bytes cannot be verified",) if names else ()
+    return (f"the channel has no digest for {', '.join(names)}: it cannot be verified",) if names else ()

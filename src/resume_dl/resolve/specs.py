@@ -1,4 +1,4 @@
-"""Name and channel of a spec, parsed without a solver. Pure."""
+"""Parser of a spec's name and channel, without a solver. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"\s*(?P<name>[\w.-]+)")
 
 @dataclass(frozen=True, slots=True)
 class SplitSpec:
-    """A spec without its channel; ``shown`` is the whole of it without secrets."""
+    """A spec split into channel and rest; ``shown`` is the whole spec without secrets."""
 
     text: str
     channel: str | None
@@ -39,7 +39,7 @@ def split_spec(spec: str) -> SplitSpec:
     elif "[" in spec and (inside := _INSIDE.search(spec, spec.index("["))):
         channel = inside["a"] or inside["b"] or inside["c"]
         head, tail = spec[: inside.start()].rstrip(" ,"), spec[inside.end() :].lstrip(" ,")
-        # "[channel=x,build=y]" and "[build=y,channel=x]" keep what else they hold.
+        # "[channel=x,build=y]" and "[build=y,channel=x]" keep their other keys.
         rest = head + tail if head.endswith("[") or tail.startswith("]") else f"{head},{tail}"
         rest = rest.removesuffix("[]")
         shown = f"{rest}[channel={redact(channel)}]"
@@ -50,6 +50,6 @@ def split_spec(spec: str) -> SplitSpec:
 
 
 def channels_of_specs(specs: tuple[str, ...]) -> tuple[str, ...]:
-    """The channels in specs, without duplicates: conda searches these too, after the given ones."""
+    """Return the channels named in specs, without duplicates; conda searches these after the given ones."""
     named = (split_spec(spec).channel for spec in specs)
     return tuple(dict.fromkeys(channel for channel in named if channel))

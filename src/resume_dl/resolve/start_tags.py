@@ -1,11 +1,11 @@
-"""The start tags of an HTML page and their attributes, in time that grows with the page's length and no faster. Pure.
+"""Linear-time tokenizer for the start tags of an HTML page and their attributes. Pure.
 
-The rules are those of the tokenizer of the HTML Living Standard ("13.2.5 Tokenization"), as far as they decide what a
-start tag is: comments, end tags, quoted attributes, and elements with text content. No page is invalid; one cut
-off inside a tag or comment has no further tags.
+It follows the HTML Living Standard ("13.2.5 Tokenization") as far as that decides what a start tag is: comments, end
+tags, quoted attributes, and elements with text content. No page is invalid; a page that is cut off inside a tag or
+comment has no further tags.
 
-Python's own html.parser needs time by the square of a page's length before 3.13.6 (36 KB of ``<a `` took half a
-minute), and ends in an AssertionError for ``<![ >``. pip reads pages by it; uv has a tokenizer of its own, as this is.
+Python's html.parser, which pip uses, takes quadratic time before 3.13.6 (half a minute for 36 KB of ``<a ``) and
+raises AssertionError for ``<![ >``. uv has its own tokenizer, too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _OF_TEXT = {
     name: re.compile(rf"</{name}(?=[ \t\n\r\f/>])", re.IGNORECASE)
     for name in ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 }
-"""Elements whose content is text up to their end tag, whatever it looks like."""
+"""Elements whose content is text up to their end tag."""
 _MOST_ATTRIBUTES = 64
-"""Of one tag; further ones are passed over."""
+"""Attributes per tag; further ones are ignored."""
 
 Attributes = dict[str, str | None]
-"""Lower-case name -> value without its quotes and character references; None where there is no ``=``."""
+"""Lower-case name -> value, unquoted and with character references replaced; None if there is no ``=``."""
 
 
 def start_tags(page: str) -> Iterator[tuple[str, Attributes]]:
-    """Each start tag in order: lower-case name and attributes; of one that stands twice, the last.
+    """Yield each start tag in order: lower-case name and attributes; the last of duplicate attributes.
 
     Raises ValueError for a character reference of thousands of digits.
     """
@@ -61,7 +61,7 @@ def start_tags(page: str) -> Iterator[tuple[str, Attributes]]:
 
 
 def _end_of_comment(page: str, at: int) -> int:
-    """Behind a comment whose text begins at ``at``; -1 where it does not end. ``<!-->`` and ``<!--->`` are whole."""
+    """Return the end of a comment whose text begins at ``at``, or -1. ``<!-->`` and ``<!--->`` are complete."""
     for whole in (">", "->"):
         if page.startswith(whole, at):
             return at + len(whole)
@@ -70,7 +70,7 @@ def _end_of_comment(page: str, at: int) -> int:
 
 
 def _read_attributes(page: str, at: int, attributes: Attributes) -> int:
-    """Behind the ``>`` that ends the tag; -1 where it does not end."""
+    """Read a tag's attributes; return the position after its ``>``, or -1 if the tag has no end."""
     while (end := _BEFORE_END.match(page, at)) is None:
         found = _ATTRIBUTE.match(page, at)
         if found is None:

@@ -1,7 +1,7 @@
-"""Wheel tags (PEP 425, 600) and Requires-Python (PEP 345, 440) of a Python on this machine or another.
+"""Compatibility of files with a Python on this or another machine: wheel tags (PEP 425, 600) and Requires-Python.
 
-The resolver knows which files fit; which of several is best, and which Python is too new, follows pip and is decided
-here.
+The resolver selects compatible files. The choice of the best one, and upper bounds of Requires-Python (PEP 345, 440),
+follow pip and are decided here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, pa
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from resume_dl.model.platforms import TARGETS
+from resume_dl.python_command import isolated_command
 
 ASSUMED_GLIBC = (2, 28)
-"""The glibc assumed for another Linux, as uv does for a requirement."""
+"""The glibc assumed for another Linux machine, as uv does."""
 _OLDEST = 5
 """The minor version of manylinux1."""
 _MACOS = (13, 0)
@@ -29,16 +30,16 @@ _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _WINDOWS = {"x86": "win32", "AMD64": "win_amd64", "ARM64": "win_arm64"}
 _ASK = "import sys; sys.path.insert(0, sys.argv[1]); from packaging.tags import sys_tags; print(*sys_tags(), sep='\\n')"
 _PATIENCE = 30.0
-"""Seconds for a Python to start and inspect its machine."""
+"""Time limit in seconds for a Python to start and list its tags."""
 
 
-def takes(requires_python: str, python: str) -> bool:
-    """Whether ``python`` (``3.10`` or ``3.10.4``) may use a file of this Requires-Python; invalid is no limit."""
-    return not requires_python or _takes(requires_python, python)
+def accepts_python(requires_python: str, python: str) -> bool:
+    """Whether Requires-Python admits ``python`` (``3.10`` or ``3.10.4``); an invalid value admits every version."""
+    return not requires_python or _accepts_python(requires_python, python)
 
 
 @functools.lru_cache(maxsize=4096)
-def _takes(requires_python: str, python: str) -> bool:
+def _accepts_python(requires_python: str, python: str) -> bool:
     try:
         return SpecifierSet(requires_python).contains(python, prereleases=True)
     except InvalidSpecifier:
@@ -46,7 +47,7 @@ def _takes(requires_python: str, python: str) -> bool:
 
 
 def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
-    """The wheel of a version that pip chooses: by best tag, then highest build; None if none fits.
+    """Return the wheel that pip chooses of one version: by best tag, then highest build; None if none is compatible.
 
     ``tags`` are the target's, best first.
     """
@@ -64,9 +65,9 @@ def best_wheel(filenames: Sequence[str], tags: Sequence[Tag]) -> str | None:
 
 
 def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = None) -> list[Tag]:
-    """The tags of CPython of this version on ``platform`` (conda's subdir; None: this machine), best first.
+    """Return the tags of this CPython version on ``platform`` (conda's subdir; None: this machine), best first.
 
-    ``glibc``: that of another Linux, if known.
+    ``glibc`` is that of another Linux machine, if known.
     """
     platforms = [*platform_tags()] if platform is None else _platforms(platform, glibc or ASSUMED_GLIBC)
     major, minor = (int(part) for part in python.split(".")[:2])
@@ -79,14 +80,14 @@ def tags_for(python: str, platform: str | None, glibc: tuple[int, int] | None = 
 
 
 def tags_of(interpreter: Path, env: Mapping[str, str]) -> list[Tag]:
-    """The tags of this Python, best first: it may be another implementation or a free-threaded one.
+    """Return the tags of this Python, best first; it may be another implementation or a free-threaded build.
 
-    It answers with the library that pip vendors too. Empty if it cannot.
+    It is run to list them with ``packaging``, which pip vendors too. Empty if it cannot be run.
     """
     if interpreter == Path(sys.executable):
         return [*sys_tags()]
     library = str(Path(packaging.__file__).parents[1])
-    command = [str(interpreter), "-I", "-c", _ASK, library]
+    command = isolated_command(str(interpreter), "-c", _ASK, library)
     flags: int = 0x08000000 if os.name == "nt" else 0  # CREATE_NO_WINDOW
     try:
         done = subprocess.run(

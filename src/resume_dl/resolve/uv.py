@@ -1,8 +1,8 @@
-"""uv's resolver and the lock it writes (PEP 751). uv downloads no files: it gets URLs of our gateway.
+"""Runs uv's resolver and parses the lock that it writes (PEP 751). uv downloads no files: it gets URLs of our gateway.
 
-docs/adr/pip-resolver.md says why. uv's own settings, its cache and this process's environment stay out of the way, so
-that the same request has the same answer everywhere, and so that neither a password nor the gateway's path comes near
-its command line.
+Rationale: docs/adr/pip-resolver.md. uv's own settings, its cache and most of this process's environment are excluded,
+so that a request has the same result everywhere. Neither a password nor the gateway's path is passed on the command
+line.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-64": ("x86_64-pc-windows-msvc", ""),
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
-"""conda's subdir -> uv's name for it, and the machine that uv assumes."""
+"""conda's subdir -> uv's name for it, and the system that uv assumes."""
 _MANYLINUX = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
-"""The C libraries that uv has names for (``uv pip compile --help``, --python-platform)."""
+"""The glibc versions that uv has platform names for (``uv pip compile --help``, --python-platform)."""
 _KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
 """Variables that programs need to run (and to find compilers, if source archives may be built)."""
 _POLL = 0.1
-"""Seconds between checks for a stop by the user."""
+"""Seconds between checks for cancellation."""
 _CREATE_NO_WINDOW = 0x08000000
 _CROSS = "\N{MULTIPLICATION SIGN}"
 _FRAME = re.compile(rf"^[\s│╭╰├─▶{_CROSS}]+")
@@ -65,12 +65,12 @@ class UvRequest:
     requirements: tuple[str, ...]
     constraints: tuple[str, ...] = ()
     index: str | None = None
-    """None: no index at all, only ``find_links``."""
+    """None: no index, only ``find_links``."""
     extra: tuple[str, ...] = ()
     """Tried before ``index``; a project belongs to the first that has it."""
     find_links: tuple[str, ...] = ()
     refusal: str = ""
-    """A proxy for all other hosts, which blocks everything."""
+    """A proxy that refuses every request, for all other hosts."""
     platform: str | None = None
     """conda's subdir; None for the machine of ``interpreter``."""
     glibc: tuple[int, int] | None = None
@@ -79,7 +79,7 @@ class UvRequest:
     """``3.10``; None for the version of ``interpreter``."""
     interpreter: Path
     tags: tuple[Tag, ...] = ()
-    """The target's tags, best first: the resolver names every wheel of a fitting version."""
+    """The target's tags, best first, to choose among the wheels that uv locks for a version."""
     allow_sdist: bool = False
     pre: bool = False
     no_deps: bool = False
@@ -87,7 +87,7 @@ class UvRequest:
 
 @dataclass(frozen=True, slots=True)
 class LockedFile:
-    """A file that was chosen; ``url`` is the gateway's."""
+    """A file that uv chose; ``url`` is the gateway's."""
 
     name: str
     version: str
@@ -95,7 +95,7 @@ class LockedFile:
 
 
 class UvRefusedError(Exception):
-    """uv found no answer; ``explanation`` is its own, with addresses of the gateway in it."""
+    """uv found no solution; ``explanation`` is uv's own and contains URLs of the gateway."""
 
     def __init__(self, explanation: str) -> None:
         super().__init__(explanation)
@@ -103,32 +103,32 @@ class UvRefusedError(Exception):
 
 
 def assumed(platform: str, glibc: tuple[int, int] | None = None) -> str:
-    """The assumptions about a machine of this platform, in a few words; perhaps empty.
+    """Return the assumptions about a machine of this platform, in a few words; may be empty.
 
-    ``glibc``: that of the machine, if known. Raises ConfigurationError for a platform without wheels.
+    ``glibc`` is that of the machine, if known. Raises ConfigurationError for a platform without wheels.
     """
     return _platform(platform, glibc)[1]
 
 
 def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
-    """Uv's name of a platform, and its assumptions."""
+    """Return uv's name of a platform, and its assumptions."""
     if platform not in _PLATFORMS:
         raise ConfigurationError(
-            f"{platform!r} is no platform that wheels are made for", hint=f"one of {', '.join(_PLATFORMS)}"
+            f"there are no wheels for the platform {platform!r}", hint=f"one of {', '.join(_PLATFORMS)}"
         )
     name, told = _PLATFORMS[platform]
     if glibc is None or "manylinux" not in name:
         return name, told
-    # the newest that uv knows and the machine has; for an older machine the tags decide
+    # the newest version that uv has a name for and the machine satisfies; on older machines the tags decide
     major, minor = max([each for each in _MANYLINUX if each <= glibc], default=_MANYLINUX[0])
     return f"{name.partition('-')[0]}-manylinux_{major}_{minor}", f"glibc {glibc[0]}.{glibc[1]}"
 
 
 def find_uv() -> Path:
-    """Uv's binary, as its package has it, or as it lies beside this Python. Raises ConfigurationError."""
+    """Return the path of uv's binary, from its Python package or beside this Python. Raises ConfigurationError."""
     try:
         from uv import find_uv_bin
-    except ImportError:  # conda-forge's package is the program alone
+    except ImportError:  # conda-forge's package has only the program
         places = (sysconfig.get_path("scripts"), str(Path(sys.prefix, "Library", "bin")))
         found = shutil.which("uv", path=os.pathsep.join(places))
     else:
@@ -137,12 +137,14 @@ def find_uv() -> Path:
         except FileNotFoundError:
             found = None
     if found is None:
-        raise ConfigurationError("uv, which resolves for pip, is not installed", hint="install it: pip install uv")
+        raise ConfigurationError(
+            "uv, which resolves pip requirements, is not installed", hint="install it: pip install uv"
+        )
     return Path(found)
 
 
 def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> tuple[LockedFile, ...]:
-    """Resolve with uv: one file per project. ``env`` is this process's environment; little of it is passed on.
+    """Resolve with uv; return one file per project. Only a few variables of ``env`` are passed on.
 
     Raises UvRefusedError, ConfigurationError, Interrupted.
     """
@@ -151,16 +153,16 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
         _write(folder / "requirements.in", request.requirements)
         _write(folder / "constraints.in", request.constraints)
         command = [str(find_uv()), *_arguments(request)]
-        code, out, said = _run(command, folder, _environment(request, env, folder), cancelled)
-    if code != 0 and cancelled():  # Ctrl-C reaches uv by itself too
+        code, out, err = _run(command, folder, _environment(request, env, folder), cancelled)
+    if code != 0 and cancelled():  # uv receives the terminal's Ctrl-C too
         raise _stopped()
-    if code < 0 or "\nUsage: uv" in said:
+    if code < 0 or "\nUsage: uv" in err:
         raise ResumeDLError(
-            f"uv ended with status {code}: {scrub(explanation(said)) or 'no output'}",
+            f"uv exited with status {code}: {scrub(explanation(err)) or 'no output'}",
             hint="another version of uv may help: pip install --upgrade uv",
         )
     if code != 0:
-        raise UvRefusedError(explanation(said))
+        raise UvRefusedError(explanation(err))
     return _read(out, request)
 
 
@@ -186,10 +188,10 @@ def _arguments(request: UvRequest) -> list[str]:
 
 
 def _addresses(request: UvRequest) -> dict[str, str]:
-    """The gateway's URLs as variables, because every user of this machine can read a process's arguments.
+    """Return the gateway's URLs as environment variables, because every local user can read a process's arguments.
 
     (/proc/PID/cmdline; /proc/PID/environ is private.) The gateway's path gives access to the user's private indexes.
-    Lists are separated as uv does (uv's reference, "Environment").
+    The separators of lists are uv's (uv's reference, "Environment").
     """
     found = {"UV_DEFAULT_INDEX": request.index or "", "UV_INDEX": " ".join(request.extra)}
     found["UV_FIND_LINKS"] = ",".join(request.find_links)
@@ -199,10 +201,10 @@ def _addresses(request: UvRequest) -> dict[str, str]:
 def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in env.items() if name.upper() in _KEPT}
     home = str(folder)  # no netrc, no stored logins
-    kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), home)  # a uv that is stopped leaves its cache behind
+    kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), home)  # a uv that is killed leaves its cache behind
     kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
     kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
-    # The gateway fails over and waits itself: retries here would double that.
+    # The gateway retries and fails over itself; uv's retries would multiply its waits.
     return {**kept, **_addresses(request), "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
 
 
@@ -228,22 +230,22 @@ def _run(
         try:
             while True:
                 try:
-                    out, said = process.communicate(timeout=_POLL)
+                    out, err = process.communicate(timeout=_POLL)
                 except subprocess.TimeoutExpired:
                     if cancelled():
                         raise _stopped() from None
                 else:
-                    return process.returncode, out, said
+                    return process.returncode, out, err
         finally:
             process.kill()
 
 
-def explanation(said: str) -> str:
-    """The part of uv's messages that says why, a sentence a line: without colours, frames, warnings and labels.
+def explanation(output: str) -> str:
+    """Return the explanation in uv's output, one sentence per line, without colours, frames, warnings and labels.
 
-    Later versions write a sentence a line, earlier ones frame them and break lines at the terminal's width.
+    Newer versions write one sentence per line; older ones draw frames and wrap at the terminal's width.
     """
-    lines = [line.rstrip() for line in _COLOUR.sub("", said).splitlines()]
+    lines = [line.rstrip() for line in _COLOUR.sub("", output).splitlines()]
     lines = [line for line in lines if line and not line.startswith("warning:")]
     start = next((number for number, line in enumerate(lines) if line.startswith(("error:", f"  {_CROSS}"))), 0)
     framed = any("▶" in line for line in lines[start:])
@@ -262,7 +264,7 @@ def _read(text: str, request: UvRequest) -> tuple[LockedFile, ...]:
     try:
         pylock = Pylock.from_dict(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, PylockValidationError, PylockUnsupportedVersionError) as error:
-        raise ResumeDLError(f"uv's answer cannot be read: {error}", hint="this is a bug: please report it") from error
+        raise ResumeDLError(f"uv's lock cannot be parsed: {error}", hint="this is a bug: please report it") from error
     return tuple(_file(package, request) for package in pylock.packages)
 
 
@@ -275,7 +277,7 @@ def _file(package: Package, request: UvRequest) -> LockedFile:
         url: str | None = wheels[best]
     elif package.sdist is not None and request.allow_sdist:
         url = package.sdist.url
-    else:  # uv knows a tag that we do not
+    else:  # uv accepts a tag that is not in ours
         url = next(iter(wheels.values()), None)
     if url is None:
         raise ResumeDLError(f"uv locked no file for {package.name}", hint="this is a bug: please report it")

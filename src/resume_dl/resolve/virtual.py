@@ -1,4 +1,4 @@
-"""The virtual packages to solve with: this machine's, or assumed ones for another platform. Pure.
+"""Virtual packages for a solve: this machine's, or defaults for another platform. Pure.
 
 Names and versions: conda's CEP 30; the overrides' names are conda's own (``CONDA_OVERRIDE_GLIBC``).
 """
@@ -37,19 +37,19 @@ _BUILD = re.compile(r"[\w.+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine that the packages will run on."""
+    """The virtual packages of the machine that the packages are for."""
 
     packages: tuple[VirtualPackage, ...]
     assumed: bool
-    """Whether these are defaults of a platform, not detected ones."""
+    """Whether these are a platform's defaults, not detected on this machine."""
 
     def shown(self) -> tuple[str, ...]:
-        """Each as ``name=version=build``."""
+        """Return each as ``name=version=build``."""
         return tuple("=".join(package) for package in self.packages)
 
 
 def defaults(subdir: str) -> tuple[VirtualPackage, ...]:
-    """Defaults for a machine of another platform: an old system that most packages still support.
+    """Return the defaults for another platform: an old system that most packages still support.
 
     Raises ConfigurationError for an unknown platform.
     """
@@ -76,17 +76,17 @@ def target(
     cuda: str | None = None,
     env: Mapping[str, str],
 ) -> Target:
-    """The virtual packages for ``subdir``.
+    """Return the virtual packages for ``subdir``.
 
-    This machine's own (``detected``) if it is the platform, else defaults; over them ``CONDA_OVERRIDE_*`` of ``env``,
-    then ``cuda`` (a version or ``none``), then ``overrides`` (``__glibc=2.17``, empty version: absent). Raises
-    ConfigurationError.
+    They are this machine's (``detected``) if the platform is its own, else defaults. ``CONDA_OVERRIDE_*`` of ``env``
+    replaces these, then ``cuda`` (a version or ``none``), then ``overrides`` (``__glibc=2.17``; an empty version
+    removes the package). Raises ConfigurationError.
     """
     foreign = subdir != host
     found = {package[0]: package for package in (defaults(subdir) if foreign else detected)}
     for name in _OVERRIDES:
         value = env.get(f"CONDA_OVERRIDE_{name[2:].upper()}")
-        # As in conda, the environment adds no packages that a platform lacks; a driver may be anywhere.
+        # As in conda, variables add no package that the platform lacks, except a driver's.
         if value is not None and (name in found or name == "__cuda" or (name == "__glibc" and "__linux" in found)):
             _set(found, name, value.strip(), where=f"CONDA_OVERRIDE_{name[2:].upper()}")
     if cuda is not None:

@@ -1,7 +1,7 @@
-"""The client of the rattler worker: starts it on first use, sends requests, and survives its crashes.
+"""Client of the rattler worker: starts it on first use, sends requests, and survives its crashes.
 
-The worker is started by its module's name and never imported: py-rattler stays out of this process, and so do its
-memory, its event loop and its crashes.
+The worker is started as a module and never imported, which keeps py-rattler, its memory, its event loop and its crashes
+out of this process.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from typing import IO, Any
 
 from resume_dl import errors
 from resume_dl.errors import ResumeDLError, WorkerCrashedError, required
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments, users_command
 from resume_dl.threads import start_thread
 
 _START = module_arguments("resume_dl.rattler_worker", before="sys.path.append(sys.argv[1])")
 _PACKAGES = Path(errors.__file__).resolve().parents[1]
-"""The folder of this package, last on the worker's path."""
+"""The folder of this package, appended to the worker's sys.path."""
 _CREATE_NO_WINDOW = 0x08000000
 _END = None
 _TICK = 1.0
-"""Seconds between calls of ``waits``."""
+"""Seconds between two calls of ``waits``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """An unpacked archive: its digests as hex, and the files' total size in bytes and number."""
+    """An unpacked archive: its digests as hex, the files' total size in bytes, and their number."""
 
     sha256: str
     md5: str
@@ -47,10 +47,10 @@ class Extracted:
 
 
 class RattlerWorker:
-    """One child process that answers one request at a time; a context manager.
+    """A child process that handles one request at a time; a context manager.
 
-    It is started by ``start`` or a request, again after a crash or ``close``. ``env`` is its environment (default:
-    this process's). Requests from several threads wait for each other; ``close`` may be called from any thread.
+    ``start`` or a request starts it, also again after a crash or ``close``. ``env`` is its environment (default: this
+    process's). Requests of several threads are serialised; ``close`` may be called from any thread.
     """
 
     def __init__(self, *, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -59,8 +59,8 @@ class RattlerWorker:
         self._asking = threading.Lock()
         self._child: _Child | None = None
         self._number = 0
-        self.waits: Callable[[str, float], None] = _say_nothing
-        """Called about once a second, in the requesting thread, with the operation and the seconds waited."""
+        self.waits: Callable[[str, float], None] = _ignore_wait
+        """Called about once a second in the requesting thread, with the operation and the seconds waited so far."""
 
     def __enter__(self) -> RattlerWorker:  # noqa: PYI034 - typing.Self is of 3.11
         return self
@@ -70,11 +70,11 @@ class RattlerWorker:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, or None while none runs."""
+        """The child's process id, or None if it is not running."""
         return None if self._child is None else self._child.process.pid
 
     def start(self) -> None:
-        """Start the process now, so that it loads its libraries while the caller continues.
+        """Start the process early, so that it loads its libraries while the caller continues.
 
         Errors are raised by the first request.
         """
@@ -83,10 +83,10 @@ class RattlerWorker:
                 self._child = _Child(self._python, self._env)
 
     def request(self, op: str, args: Mapping[str, Any], timeout: float | None = None) -> Any:
-        """The result of one operation; see ``rattler_worker.operations``.
+        """Run one operation and return its result; see ``rattler_worker.operations``.
 
-        Raises the operation's error (of ``resume_dl.errors``), and WorkerCrashedError if the process ended, could not
-        start, or did not answer within ``timeout`` seconds (it is killed then).
+        Raises the operation's error (of ``resume_dl.errors``), and WorkerCrashedError if the process exited, could not
+        start, or did not answer within ``timeout`` seconds (it is then killed).
         """
         with self._asking:
             if self._child is None:
@@ -104,17 +104,17 @@ class RattlerWorker:
     def extract(self, archive: Path, target: Path, timeout: float | None = None) -> Extracted:
         """Unpack ``archive`` into the new folder ``target``; the caller renames it into place.
 
-        Raises IntegrityError, OutOfSpaceError, NotWritableError, WorkerCrashedError (then ``target`` may be half
-        there, and once more in a fresh worker may help).
+        Raises IntegrityError, OutOfSpaceError, NotWritableError, WorkerCrashedError (``target`` may then be
+        incomplete, and a second attempt in a new worker may succeed).
         """
         return Extracted(**self.request("extract", {"archive": str(archive), "target": str(target)}, timeout))
 
     def close(self) -> None:
-        """End the process, in the middle of a request too. Never raises."""
+        """End the process, even during a request. Never raises."""
         self._drop()
 
     def release(self) -> None:
-        """End the process without waiting: releasing a solve's memory takes it a while. Never raises."""
+        """End the process without waiting for its exit, which takes a while after a large solve. Never raises."""
         child, self._child = self._child, None
         if child is not None:
             try:
@@ -128,18 +128,18 @@ class RattlerWorker:
             child.end()
 
 
-def _say_nothing(op: str, seconds: float) -> None:
+def _ignore_wait(op: str, seconds: float) -> None:
     del op, seconds
 
 
 class _Child:
-    """The process, a thread that reads its answers, and one that keeps the end of its stderr."""
+    """The process, a thread that reads its answers, and one that keeps the last lines of its stderr."""
 
     def __init__(self, python: str, env: Mapping[str, str] | None) -> None:
         flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
         try:
             self.process = subprocess.Popen(
-                [python, *_START, str(_PACKAGES)],
+                users_command(python, *_START, str(_PACKAGES)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -151,14 +151,14 @@ class _Child:
                 f"cannot start {python}: {error.strerror or error}", hint="check that this Python is still installed"
             ) from error
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._said: deque[str] = deque(maxlen=20)
+        self._stderr_tail: deque[str] = deque(maxlen=20)
         self._was_asked = False
         out = required(self.process.stdout, "the worker's stdout")
         err = required(self.process.stderr, "the worker's stderr")
         self._threads: list[threading.Thread] = []
         try:
-            self._threads.append(start_thread(lambda: self._read(out), self._broke, name="worker-answers"))
-            self._threads.append(start_thread(lambda: self._listen(err), self._broke, name="worker-stderr"))
+            self._threads.append(start_thread(lambda: self._read_answers(out), self._fail, name="worker-answers"))
+            self._threads.append(start_thread(lambda: self._read_stderr(err), self._fail, name="worker-stderr"))
         except RuntimeError as error:
             self.end()
             raise WorkerCrashedError(f"cannot start a thread: {error}", hint="end other programs") from error
@@ -168,7 +168,7 @@ class _Child:
     ) -> dict[str, Any]:
         self._was_asked = True
         stdin = required(self.process.stdin, "the worker's stdin")
-        # A process that has ended cannot be written to; the cause is reported below.
+        # Writing fails if the process has exited; the cause is reported below.
         with contextlib.suppress(OSError, ValueError):
             stdin.write(json.dumps(request).encode() + b"\n")
             stdin.flush()
@@ -200,17 +200,17 @@ class _Child:
         code = self.process.returncode
         if code < 0:
             with contextlib.suppress(ValueError):
-                how = f"was ended by {signal.Signals(-code).name}"
+                how = f"was killed by {signal.Signals(-code).name}"
                 return WorkerCrashedError(f"the worker {how} during {op}", returncode=code, hint="run it again")
-        said = f": {self._said[-1]}" if self._said else ""
+        reason = f": {self._stderr_tail[-1]}" if self._stderr_tail else ""
         return WorkerCrashedError(
-            f"the worker ended with status {code} during {op}{said}", returncode=code, hint="run it again"
+            f"the worker exited with status {code} during {op}{reason}", returncode=code, hint="run it again"
         )
 
     def end(self) -> None:
-        """Close its stdin, which ends it, or kill it. Waits for it and for both threads.
+        """End the process by closing its stdin, or kill it; wait for it and for both threads.
 
-        A process without a request may still be starting and has nothing to lose: it is killed.
+        A process without a request has no state to lose and may still be starting: it is killed.
         """
         if not self._was_asked:
             self.process.kill()
@@ -225,22 +225,22 @@ class _Child:
         for thread in self._threads:
             thread.join()
 
-    def _broke(self, error: BaseException) -> None:
-        """Fail the waiting request, because a pipe cannot be read."""
-        self._said.append(f"its output cannot be read ({type(error).__name__})")
+    def _fail(self, error: BaseException) -> None:
+        """Fail the waiting request after a read error on a pipe."""
+        self._stderr_tail.append(f"its output cannot be read ({type(error).__name__})")
         self._answers.put(_END)
 
-    def _read(self, pipe: IO[bytes]) -> None:
+    def _read_answers(self, pipe: IO[bytes]) -> None:
         with pipe:
             for line in pipe:
                 self._answers.put(line)
         self._answers.put(_END)
 
-    def _listen(self, pipe: IO[bytes]) -> None:
+    def _read_stderr(self, pipe: IO[bytes]) -> None:
         with pipe:
             for line in pipe:
                 if text := line.decode("utf-8", "replace").strip():
-                    self._said.append(text)
+                    self._stderr_tail.append(text)
 
 
 def _error(op: str, described: Mapping[str, Any]) -> ResumeDLError:

@@ -40,7 +40,7 @@ class ChannelAccess:
     tokens: Mapping[str, str] = field(repr=False)
     """Address -> the token for all below it (``read_anaconda_tokens``)."""
     bases: frozenset[str]
-    """Channels (``channel_key``) whose login is a conda plugin's."""
+    """Channels (``channel_key``) whose login a conda plugin provides."""
     patterns: tuple[str, ...]
     """Addresses with ``*``, for the same."""
 

@@ -1,7 +1,7 @@
 """Expansion of channel names into URLs as conda does it, and the origin of each URL.
 
-Source: conda's ``models/channel.py`` (24.7 and 26.7 agree on what is here). Not done: ``migrated_channel_aliases`` and
-``migrated_custom_channels``; a subdir at the end of a name or an address is dropped (``--platform`` says it).
+Source: conda's ``models/channel.py`` (24.7 and 26.7 agree). Not supported: ``migrated_channel_aliases`` and
+``migrated_custom_channels``; a subdir at the end of a name or URL is dropped, because ``--platform`` sets it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SUBDIR = re.compile(rf"/{SUBDIR}$", re.IGNORECASE)
 
 
 def requested_channels(named: Sequence[str], conda: CondaSettings, *, override: bool = False) -> tuple[str, ...]:
-    """The channel names of one request, first the most wanted: ``-c`` ones, then condarc's unless ``override``.
+    """The channel names of a request by priority: those of ``-c``, then condarc's unless ``override``.
 
-    With nothing named and nothing set this is ``defaults``. (conda 24 puts ``defaults`` behind ``-c`` where no condarc
-    sets channels, conda 26 does not: each reports that in ``channels``, so no version is looked at here.)
+    ``defaults`` if none are named or set. (conda 24 appends ``defaults`` to ``-c`` if no condarc sets channels, conda
+    26 does not: each reports that in ``channels``, so that the version does not matter here.)
     """
     wanted = tuple(name for name in named if name != NODEFAULTS)
     alone = wanted and (override or NODEFAULTS in named)
@@ -46,7 +46,7 @@ def expand_channels(
     subdirs: Sequence[str] = (),
     folder: Path | None = None,
 ) -> tuple[Channel, ...]:
-    """The channels that these names, addresses or folders stand for, in order, each place once.
+    """The channels of these names, URLs or folders, in order, without duplicates.
 
     A multichannel (``defaults``) becomes its members. Empty ``names`` mean the condarc's channels, else ``defaults``.
     ``subdirs`` are the platforms wanted: conda's own defaults have msys2 as well for Windows. ``folder`` is what

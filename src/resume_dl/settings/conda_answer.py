@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.conda_find import CondaCommand
@@ -32,7 +33,7 @@ def parse_answer(answer: Mapping[str, Any], command: CondaCommand) -> CondaSetti
         },
         channel_alias=alias.location(),
         channel_priority=str(answer.get("channel_priority", "flexible")),
-        pkgs_dirs=tuple(Path(path) for path in _texts(answer["pkgs_dirs"])),
+        pkgs_dirs=tuple(fs.roomy(Path(path)) for path in _texts(answer["pkgs_dirs"])),
         envs_dirs=tuple(Path(path) for path in _texts(answer.get("envs_dirs", ()))),
         ssl_verify=_verify(answer.get("ssl_verify", True)),
         client_ssl_cert=answer.get("client_ssl_cert") or None,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import module_arguments
 from resume_dl.settings.paths import home
+from resume_dl.text_encoding import read_text
 
 SWITCH = "RESUME_DL_CONDA"
 """Variable that names the conda to use (its executable, or a Python that can ``-m conda``); ``none``: no conda."""
@@ -49,7 +50,7 @@ def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
 
     In order: ``RESUME_DL_CONDA`` (then no other), ``CONDA_EXE``, ``CONDA_PYTHON_EXE``, ``PATH``, the environment that
     this program runs in, ``~/.conda/environments.txt``, and where installers put one by default. Raises
-    ConfigurationError if ``RESUME_DL_CONDA`` names a file that is not there.
+    ConfigurationError if ``RESUME_DL_CONDA`` names a missing file.
     """
     if asks_none(env):
         return
@@ -58,7 +59,8 @@ def find_conda_commands(env: Mapping[str, str]) -> Iterator[CondaCommand]:
         found = shutil.which(named, path=env.get("PATH")) or (named if Path(named).is_file() else None)
         if found is None:
             raise ConfigurationError(
-                f"{SWITCH} names {named}, which is not there", hint=f"correct it, or set {SWITCH}=none to use no conda"
+                f"{SWITCH} names {named}, which does not exist",
+                hint=f"correct it, or set {SWITCH}=none to use no conda",
             )
         yield _command(Path(found).absolute())
         return
@@ -100,8 +102,8 @@ def _in_root(root: Path) -> tuple[Path, ...]:
 
 def _known_environments(file: Path) -> list[Path]:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = read_text(file).splitlines()
+    except (OSError, UnicodeDecodeError):
         return []
     return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
 

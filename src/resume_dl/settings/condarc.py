@@ -130,7 +130,9 @@ def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
         content = yaml.safe_load(text)
     except OSError as error:
         return {}, set(), f"{file}: {error.strerror or error}"
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+    except UnicodeDecodeError as error:
+        return {}, set(), f"{file} is not text in {error.encoding}: save it as UTF-8"
+    except (yaml.YAMLError, RecursionError):
         return {}, set(), f"{file} is not valid YAML"
     if content is None:
         return {}, set(), ""

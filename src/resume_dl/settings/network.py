@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from resume_dl import __version__
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.url import share_hosts
 from resume_dl.settings.paths import expand, home
 
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -19,14 +20,15 @@ _SYSTEM_HAS_PROXIES = bool({sys.platform} & {"win32", "darwin"})
 _PROXY_SCHEMES = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"}
 
 
-def load_network(env: Mapping[str, str], conda: CondaSettings) -> NetworkSettings:
+def load_network(env: Mapping[str, str], conda: CondaSettings, named: Iterable[str] = ()) -> NetworkSettings:
     """The settings of every connection of this run.
 
     Proxies: condarc's ``proxy_servers``, with ``http_proxy``, ``https_proxy`` and ``all_proxy`` over them, key by key
     (as requests does, which conda uses), the operating system's if neither is set, and ``no_proxy`` for all of them.
     Certificates: ``ssl_verify`` (including ``CONDA_SSL_VERIFY``), and if that is true the first of
     ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``. Logins: ``NETRC``, else
-    ``~/.netrc`` (``~/_netrc``). Raises ConfigurationError for a certificate file that is not there.
+    ``~/.netrc`` (``~/_netrc``). Shares: of condarc, ``CONDA_*``, ``PIP_*`` and ``named``.
+    Raises ConfigurationError for a missing certificate file.
     """
     proxies = {key.lower().rstrip("/"): _proxy(value, "proxy_servers") for key, value in conda.proxy_servers.items()}
     proxies.update(_environment_proxies(env))
@@ -42,8 +44,16 @@ def load_network(env: Mapping[str, str], conda: CondaSettings) -> NetworkSetting
         connect_timeout=conda.remote_connect_timeout_secs,
         first_byte_timeout=conda.remote_read_timeout_secs,
         read_timeout=conda.remote_read_timeout_secs,
+        shares=share_hosts((*_named_places(env, conda), *named)),
         user_agent=f"resume-dl/{__version__}",
     )
+
+
+def _named_places(env: Mapping[str, str], conda: CondaSettings) -> Iterator[str]:
+    yield from (*conda.channels, *(value for name, value in env.items() if name.startswith(("CONDA_", "PIP_"))))
+    many = (conda.default_channels, conda.custom_channels.values(), *conda.custom_multichannels.values())
+    yield from (url.reveal() for urls in many for url in urls)
+    yield conda.channel_alias.reveal()
 
 
 def _either(env: Mapping[str, str], name: str) -> str:
@@ -109,7 +119,7 @@ def _file(text: str | None, where: str, env: Mapping[str, str]) -> Path | None:
 
 def _existing(path: Path, where: str) -> Path:
     if not path.exists():
-        raise ConfigurationError(f"{where} names {path}, which is not there", hint=f"correct or unset {where}")
+        raise ConfigurationError(f"{where} names {path}, which does not exist", hint=f"correct or unset {where}")
     return path
 
 

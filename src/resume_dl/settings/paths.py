@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
+
 APP = "resume-dl"
 
 
@@ -71,7 +73,7 @@ def find_paths(env: Mapping[str, str]) -> Paths:
         dirs = platformdirs.PlatformDirs(APP, appauthor=False)
         defaults = {"config": dirs.user_config_dir, "cache": dirs.user_cache_dir, "state": dirs.user_state_dir}
         given = {kind: given[kind] or default for kind, default in defaults.items()}
-    return Paths(**{kind: Path(place).expanduser().absolute() for kind, place in given.items()})
+    return Paths(**{kind: fs.roomy(Path(place).expanduser().absolute()) for kind, place in given.items()})
 
 
 def home(env: Mapping[str, str]) -> Path:
@@ -84,8 +86,8 @@ def expand(text: str, env: Mapping[str, str]) -> Path:
     """An absolute path from one that may hold ``~`` and variables."""
     text = expand_variables(text, env)
     if text == "~" or text.startswith(("~/", "~\\")):
-        return home(env) / text[2:]
-    return Path(text).expanduser().absolute()
+        return fs.roomy(home(env)) / text[2:]
+    return fs.roomy(Path(text).expanduser().absolute())
 
 
 def expand_variables(text: str, env: Mapping[str, str]) -> str:

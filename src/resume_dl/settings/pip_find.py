@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.model.module_command import module_arguments
 from resume_dl.model.url import RedactedUrl
+from resume_dl.python_command import module_arguments, users_command, utf8_output
 
 _ASK = (
     "import importlib.util as u, sys; pip = u.find_spec('pip'); "
@@ -123,7 +123,7 @@ def _ask(python: Path, env: Mapping[str, str]) -> TargetPython | None:
 
 
 def _answer(python: Path, env: Mapping[str, str]) -> TargetPython | None:
-    answer = _output([str(python), "-c", _ASK], env, folder=python.parent).splitlines()
+    answer = _output(users_command(str(python), "-c", _ASK), env, folder=python.parent).splitlines()
     if len(answer) != 4:
         return None
     return TargetPython(python, Path(answer[0]), answer[1], answer[2] == "yes", _folder_of(answer[3]))
@@ -165,12 +165,12 @@ def without_settings(env: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "400"}
 
 
-def _output(command: list[str], env: Mapping[str, str], *, folder: Path) -> str:
+def _output(command: Sequence[str], env: Mapping[str, str], *, folder: Path) -> str:
     """The output of a command, empty if it fails. Runs in ``folder``, because ``-m`` imports from the current one."""
     try:
         done = subprocess.run(
             command,
-            env=dict(env),
+            env=utf8_output(env),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -7,6 +7,7 @@ from dataclasses import replace as changed
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipSettings
+from resume_dl.model.url import RedactedUrl, share_hosts
 
 _LONGEST = 120.0
 """Longest time-out in seconds. Users set hours because pip restarts after each; we continue from another mirror."""
@@ -23,7 +24,7 @@ def pip_network(network: NetworkSettings, pip: PipSettings, indexes: PipIndexes)
     for name, place in (("cert", pip.cert), ("client-cert", pip.client_cert)):
         if place is not None and not place.exists():
             raise ConfigurationError(
-                f"pip's setting {name} in {pip.origins.get(name, 'its settings')} names {place}, which is not there",
+                f"pip's setting {name} in {pip.origins.get(name, 'its settings')} names {place}, which does not exist",
                 hint="correct or remove it",
             )
     if pip.proxy is not None:
@@ -39,4 +40,6 @@ def pip_network(network: NetworkSettings, pip: PipSettings, indexes: PipIndexes)
     if pip.timeout is not None:
         timeout = max(network.first_byte_timeout, min(pip.timeout, _LONGEST))
         network = changed(network, first_byte_timeout=timeout)
-    return changed(network, trusted_hosts=indexes.trusted_hosts)
+    own = (pip.indexes.index_url, *pip.indexes.extra, *pip.indexes.find_links)
+    named = share_hosts(each.reveal() if isinstance(each, RedactedUrl) else str(each) for each in own if each)
+    return changed(network, trusted_hosts=indexes.trusted_hosts, shares=network.shares | named)

@@ -8,7 +8,6 @@ files override files of lower priority, section by section. A list replaces a li
 from __future__ import annotations
 
 import configparser
-import locale
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -102,17 +101,17 @@ def _name(text: str) -> str:
 
 
 def parse_file(place: Path) -> PipParser:
-    """Parse one file in the system's encoding, as pip does. Raises ConfigurationError."""
+    """Parse one file; pip reads it in the system's encoding alone. Raises ConfigurationError."""
     parser = PipParser()
     try:
-        parser.read_string(read_own(place, locale.getpreferredencoding(False)))
+        parser.read_string(read_own(place))
     except OSError as error:
         raise ConfigurationError(
             f"cannot read pip's settings in {place}: {error.strerror or error}", hint="check its permissions"
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"pip's settings in {place} are not text in this system's encoding",
+            f"pip's settings in {place} are not text in {error.encoding}",
             hint="pip cannot read it either",
         ) from error
     except configparser.Error as error:  # its own text quotes the line

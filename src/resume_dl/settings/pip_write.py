@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import io
-import locale
 import os
 import stat
 import subprocess
@@ -15,8 +14,11 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.model.url import scrub
+from resume_dl.python_command import utf8_output
 from resume_dl.settings.pip_find import TargetPython
 from resume_dl.settings.pip_settings import PipParser, parse_file, user_file
+from resume_dl.shell_commands import Step, command_line
+from resume_dl.text_encoding import system_encoding
 
 _PATIENCE = 60.0
 
@@ -52,7 +54,7 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
     try:
         done = subprocess.run(
             command,
-            env={**env, **quiet},
+            env=utf8_output({**env, **quiet}),
             cwd=python.executable.parent,  # a folder named pip in the current folder would be run
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -62,7 +64,8 @@ def _by_pip(python: TargetPython, env: Mapping[str, str], key: str, value: str, 
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigurationError("pip cannot be run", hint=f"try {python.executable} -m pip config list") from error
+        show = command_line([Step((str(python.executable), "-m", "pip", "config", "list"))])
+        raise ConfigurationError("pip cannot be run", hint=f"try {show}") from error
     if done.returncode != 0:
         reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip config set failed")
         raise NotWritableError(
@@ -81,7 +84,7 @@ def _in_file(place: Path, name: str, value: str) -> None:
     parser.write(text)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        data = text.getvalue().replace("\n", os.linesep).encode(locale.getpreferredencoding(False))
+        data = text.getvalue().replace("\n", os.linesep).encode(system_encoding())
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
         fs.replace_below(place.parent, place.name, data=data, sync=True, mode=mode)
     except (OSError, UnicodeEncodeError) as error:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from resume_dl import fs
+
 PACKAGES = "pkgs"
 """The package folder in such a cache."""
 
@@ -18,13 +20,13 @@ PACKAGES = "pkgs"
 def rattler_packages_dir(env: Mapping[str, str], root: Path | None = None) -> Path:
     """The package folder, absolute: below the cache ``root`` if given, else as pixi finds it."""
     if root is not None:
-        return root.absolute() / PACKAGES
+        return fs.roomy(root.absolute()) / PACKAGES
     if own := env.get("PIXI_CACHE_CONDA_PACKAGES_DIR"):
-        return Path(own).absolute()
+        return fs.roomy(Path(own).absolute())
     if named := env.get("PIXI_CACHE_DIR") or env.get("RATTLER_CACHE_DIR"):
-        return Path(named).absolute() / PACKAGES
+        return fs.roomy(Path(named).absolute()) / PACKAGES
     import platformdirs
 
-    caches = Path(platformdirs.user_cache_dir())
+    caches = fs.roomy(Path(platformdirs.user_cache_dir()))
     pixi = caches / "pixi"
     return (pixi if pixi.exists() else caches / "rattler" / "cache") / PACKAGES

@@ -1,1 +1,1 @@
-"""What lies on this machine's disk: part files, journals, locks, and conda's package cache."""
+"""Our files on this machine's disk: part files, journals, locks, notes."""

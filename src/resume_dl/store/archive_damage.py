@@ -1,10 +1,10 @@
-"""Where a whole archive with a wrong digest is wrong, by the format's own checksums.
+"""Location of damage in a complete archive with a wrong digest, by the checksums of its format.
 
-A ZIP (``.conda``, ``.whl``) has a CRC-32 of each member and says most of a member's header twice: before its data and
-in the central directory (APPNOTE.TXT 4.3.7, 4.3.12). What fits in all this is good; every other byte of the file is
-suspect, the central directory itself too, for nothing vouches for it. Where every member is right, the file is another
-build rather than a damaged one, and no byte of it is more suspect than the others. A ``.tar.bz2`` is not asked: its
-blocks have CRCs, but begin at any bit, and the standard library does not say where.
+A ZIP (``.conda``, ``.whl``) has a CRC-32 of each member, and most fields of a member's header twice: before its data
+and in the central directory (APPNOTE.TXT 4.3.7, 4.3.12). Bytes that pass these checks are good; every other byte is
+suspect, including the central directory, which has no checksum. If every member is good, the file is another build
+rather than a damaged one, and no byte is more suspect than the others. A ``.tar.bz2`` is not checked: its blocks have
+CRCs, but begin at any bit, and the standard library does not report where.
 
 The archive may be hostile: memory and work are bounded.
 """
@@ -23,9 +23,9 @@ from resume_dl.core.ranges import RangeSet
 _SUFFIXES = (".conda", ".whl", ".zip")
 _CHUNK = 256 << 10
 _DIRECTORY_MOST = 4 << 20
-"""Bytes of a central directory: 30,000 members with names as wheels have them; about ten times that in memory."""
+"""The most bytes of a central directory: 30,000 members of a wheel; it takes about ten times that in memory."""
 _WORK_FACTOR, _WORK_MORE = 4, 1 << 30
-"""Unpacked bytes at most, as a multiple of the archive and in addition: packages do not shrink to less than that."""
+"""Limit of unpacked bytes: a multiple of the archive's size, plus a constant; packages do not compress further."""
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _STREAMED = 0x08
 _ENCRYPTED = 0x01
@@ -34,20 +34,20 @@ _MAX32 = 0xFFFFFFFF
 
 
 class _ExcessiveError(Exception):
-    """The archive asks for more memory or work than any package does."""
+    """Checking the archive takes more memory or work than any real package needs."""
 
 
 class _Bounded(io.FileIO):
-    """A file that zipfile cannot be made to read into memory as a whole: a larger directory looks cut off."""
+    """A file that limits each read of zipfile, so that a larger central directory appears truncated."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(_DIRECTORY_MOST if size is None or size < 0 else min(_DIRECTORY_MOST, size)) or b""
 
 
 def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | None:
-    """Suspect ranges of a whole archive, in order; None where the format cannot tell or finds nothing. Raises OSError.
+    """Return the suspect ranges of a complete archive, in order; None if its format finds none. Raises OSError.
 
-    Outside of them the file is right as far as CRC-32 proves (a packed member has up to seven bits that mean nothing).
+    All other bytes are right as far as CRC-32 can prove (a deflated member has up to seven unused bits).
     """
     if not filename.endswith(_SUFFIXES):
         return None
@@ -57,7 +57,7 @@ def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | N
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
             check = _Check(file, size)
-            good = check.good(members)
+            good = check.good_ranges(members)
         except (
             _ExcessiveError,
             zipfile.BadZipFile,
@@ -67,36 +67,36 @@ def damaged_ranges(path: Path, filename: str) -> tuple[tuple[int, int], ...] | N
             OverflowError,
             EOFError,
         ):
-            return None  # the central directory cannot be read, or is not what a packager writes
+            return None  # the central directory is unreadable, or unlike that of any packager
     return tuple(good.gaps(0, size)) if good and check.found_wrong else None
 
 
 class _Check:
-    """Looks at the members of one archive of ``size`` bytes; raises _ExcessiveError and OSError."""
+    """Checks the members of an archive of ``size`` bytes. Raises _ExcessiveError and OSError."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
         self._work = _WORK_FACTOR * size + _WORK_MORE
         self.found_wrong = False
-        """Whether a member's data, header or descriptor is not what it should be, or cannot be judged."""
+        """Whether a member's data, header or descriptor is wrong or cannot be checked."""
 
-    def good(self, members: list[zipfile.ZipInfo]) -> RangeSet:
-        """Every byte that a member vouches for."""
+    def good_ranges(self, members: list[zipfile.ZipInfo]) -> RangeSet:
+        """Return every byte that the members' checksums confirm."""
         good = RangeSet()
         for member in members:
             ranges, is_right = self._good_of(member)
             self.found_wrong |= not is_right
             for start, end in ranges:
                 if good.overlaps(start, end):
-                    raise _ExcessiveError  # no packager writes members over each other
+                    raise _ExcessiveError  # no packager writes overlapping members
                 good.add(start, end)
         return good
 
     def _good_of(self, member: zipfile.ZipInfo) -> tuple[list[tuple[int, int]], bool]:
-        """What is right of its header, the header's extra field, its data and what follows; whether nothing is wrong.
+        """Return the good ranges of a member (header, extra field, data, descriptor), and whether nothing is wrong.
 
-        An extra field that only the header has is not vouched for, and not wrong.
+        An extra field that only the local header has is neither confirmed nor wrong.
         """
         at = member.header_offset
         header = self._read(at, _LOCAL.size)
@@ -115,7 +115,7 @@ class _Check:
         name = _raw_name(member)
         known_extra = extra_length == len(member.extra) and self._read(named, extra_length) == member.extra
         header_is_right = (
-            _says_the_same(header, member)
+            _header_matches(header, member)
             and name_length == len(name)
             and self._read(at + _LOCAL.size, name_length) == name
             and (known_extra or data < end)  # the data proves where the extra field ends
@@ -125,7 +125,7 @@ class _Check:
         return good, header_is_right and bool(described or not member.flag_bits & _STREAMED)
 
     def _fits(self, at: int, member: zipfile.ZipInfo) -> bool:
-        """Whether a member's data unpacks to its size and CRC-32, and no byte of it is left over."""
+        """Whether a member's data unpacks to its size and CRC-32, without unused bytes."""
         if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             return False
         unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
@@ -153,7 +153,7 @@ class _Check:
         return size == member.file_size and crc == member.CRC and (unpack is None or unpack.eof)
 
     def _descriptor(self, at: int, member: zipfile.ZipInfo) -> int:
-        """How long the data descriptor at ``at`` is, 0 where it is not what it should be (APPNOTE.TXT 4.3.9)."""
+        """Return the length of the data descriptor at ``at``, 0 if it is wrong (APPNOTE.TXT 4.3.9)."""
         found = self._read(at, 24)
         for layout in ("<4sIQQ", "<4sIII"):
             if max(member.file_size, member.compress_size) <= _MAX32 or layout == "<4sIQQ":
@@ -168,14 +168,14 @@ class _Check:
         return self._file.read(count)
 
 
-def _says_the_same(header: bytes, member: zipfile.ZipInfo) -> bool:
-    """Whether a local header has what the central directory has; CRC and sizes may stand elsewhere."""
+def _header_matches(header: bytes, member: zipfile.ZipInfo) -> bool:
+    """Whether a local header agrees with the central directory; CRC and sizes may be in a descriptor or extra field."""
     magic, version, flags, method, time, date, crc, packed, size, _, extra = _LOCAL.unpack(header)
     year, month, day, hour, minute, second = member.date_time
     streamed = bool(flags & _STREAMED)
 
-    def is_size(said: int, meant: int) -> bool:
-        return said == meant or (streamed and said == 0) or (extra > 0 and said == _MAX32)
+    def is_size(found: int, expected: int) -> bool:
+        return found == expected or (streamed and found == 0) or (extra > 0 and found == _MAX32)
 
     return bool(
         magic == b"PK\x03\x04"

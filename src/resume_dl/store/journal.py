@@ -1,6 +1,6 @@
-"""The journal of one part file, bit by bit as in docs/journal.md: what was written, and what of it is durable.
+"""The format of a part file's journal (docs/journal.md): what was written, and what of it is durable.
 
-Pure bytes: ``encode_*`` make records, ``read`` takes a whole journal and says what may be believed.
+No I/O: ``encode_*`` make records, ``read`` parses a whole journal and returns what can be trusted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resume_dl.errors import JournalError
 
 MAGIC = b"RDLJ"
 VERSION = 2
-"""What is written. Version 1 had no *forget*: its programs would take one for a torn tail and believe what it voids."""
+"""The version written. Version 1 has no *forget*: its readers take one for a torn tail and trust what it voids."""
 READABLE = (1, 2)
 _HEADER = struct.Struct("<4sHHII")  # magic, version, flags (0), nonce, CRC32 of the 12 bytes before
 _HEAD = struct.Struct("<BH")  # kind, length of the payload
@@ -27,16 +27,16 @@ _WRITTEN = struct.Struct("<QQHI")  # start, end, source, CRC32 of the data
 _DURABLE = struct.Struct("<Q")  # journal offset
 _FORGET = struct.Struct("<QQ")  # start, end
 _SOURCE = struct.Struct("<H")  # id; the name follows in UTF-8
-_WHOLE_WRITTEN = struct.Struct("<3sQQHII")  # a written record: kind and length, what it says, its own CRC32
+_WHOLE_WRITTEN = struct.Struct("<3sQQHII")  # a written record: kind and length, payload, its own CRC32
 
 KIND_SOURCE, KIND_SIZE, KIND_VALIDATOR, KIND_WRITTEN, KIND_DURABLE, KIND_DISCARD, KIND_FORGET = range(1, 8)
 HEADER_SIZE = _HEADER.size
 MOST_TEXT = 0xFFFF - _SOURCE.size
-"""Bytes of UTF-8: what the length of a payload, 16 bits, leaves beside the source's id."""
+"""The most bytes of UTF-8 in a record: a payload's length has 16 bits, less the source's id."""
 
 
 class Written(NamedTuple):
-    """Bytes ``[start, end)`` of the part file came from ``source`` and had this CRC32 when they were written."""
+    """Bytes ``[start, end)`` of the part file: their source, and their CRC-32 when they were written."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Contents:
-    """What a journal says. ``good_length`` in bytes: all behind it is a torn tail, to be cut off."""
+    """The content of a journal. ``good_length`` in bytes: everything after it is a torn tail, to be cut off."""
 
     nonce: int
     version: int = VERSION
@@ -55,75 +55,75 @@ class Contents:
     bound_source: str | None = None
     sources: dict[int, str] = field(default_factory=dict)
     durable: list[Written] = field(default_factory=list)
-    """Synced before it was said: believed without re-reading."""
+    """Synced before it was recorded: trusted without re-reading."""
     written: list[Written] = field(default_factory=list)
-    """Perhaps only in the page cache when the machine stopped: re-hashed before it is believed."""
+    """Possibly not on the disk after a power cut: trusted only after it was re-hashed."""
     good_length: int = HEADER_SIZE
 
 
 def encode_header(nonce: int) -> bytes:
-    """The first bytes of a journal; ``nonce`` (32 bits, random) seeds every record's CRC."""
+    """Return the first bytes of a journal; ``nonce`` (32 bits, random) seeds every record's CRC."""
     head = _HEADER.pack(MAGIC, VERSION, 0, nonce, 0)[:-4]
     return head + _CRC.pack(zlib.crc32(head))
 
 
 def fits(text: str) -> bool:
-    """Whether a record can hold a source's name or a validator: both are identities, and never cut."""
+    """Whether a record can hold a source's name or a validator. Both are identities, so they are never truncated."""
     return len(text.encode()) <= MOST_TEXT
 
 
 def encode_source(nonce: int, source: int, name: str) -> bytes:
-    """Names ``source`` for the records that follow, without secrets; a name that does not fit by its sha256."""
+    """Name ``source``, without secrets, for the records that follow; by its sha256 if the name does not fit."""
     if not fits(name):
         name = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
     return _record(nonce, KIND_SOURCE, _SOURCE.pack(source) + name.encode())
 
 
 def encode_size(nonce: int, size: int) -> bytes:
-    """The whole file's size in bytes."""
+    """Record the file's size in bytes."""
     return _record(nonce, KIND_SIZE, _SIZE.pack(size))
 
 
 def encode_validator(nonce: int, source: int, validator: str) -> bytes:
-    """The strong validator (RFC 9110 8.8) that binds a file without a digest to one source; it ``fits``."""
+    """Record the strong validator (RFC 9110 8.8) that binds a file without a digest to one source; it must ``fits``."""
     return _record(nonce, KIND_VALIDATOR, _SOURCE.pack(source) + validator.encode())
 
 
 def encode_written(nonce: int, written: Written) -> bytes:
-    """A *written* record: appended after its data was written, without a sync."""
+    """Make a *written* record, to be appended after its data was written, without a sync."""
     return _record(nonce, KIND_WRITTEN, _WRITTEN.pack(written.start, written.end, written.source, written.crc32))
 
 
 def encode_durable(nonce: int, mark: int) -> bytes:
-    """A *durable* record: the data of all records before journal offset ``mark`` was synced before this was written."""
+    """Make a *durable* record: the data of all records before journal offset ``mark`` was synced before it."""
     return _record(nonce, KIND_DURABLE, _DURABLE.pack(mark))
 
 
 def encode_discard(nonce: int) -> bytes:
-    """Forget every range, the size and the validator said so far."""
+    """Make a *discard* record: it voids every range, the size and the validator before it."""
     return _record(nonce, KIND_DISCARD, b"")
 
 
 def encode_forget(nonce: int, start: int, end: int) -> bytes:
-    """Every written record before this one that touches ``[start, end)`` is void."""
+    """Make a *forget* record: it voids every earlier *written* record that overlaps ``[start, end)``."""
     return _record(nonce, KIND_FORGET, _FORGET.pack(start, end))
 
 
 def read(data: bytes) -> Contents:
-    """Believe a journal as far as it is whole.
+    """Parse a journal up to the first record that is truncated or has a wrong CRC.
 
-    Stops at the first record that is short or whose CRC is wrong. Raises JournalError for a journal of another
-    version (which must not be destroyed); a header that is short or damaged raises ValueError (start anew).
+    Raises JournalError for a journal of another version, which must not be destroyed, and ValueError for a truncated or
+    damaged header, after which the file begins anew.
     """
     if len(data) < HEADER_SIZE:
-        raise ValueError("the journal's header is short")
+        raise ValueError("the journal's header is truncated")
     magic, version, _, nonce, crc = _HEADER.unpack_from(data)
     if magic != MAGIC or crc != zlib.crc32(data[: HEADER_SIZE - 4]):
         raise ValueError("the journal's header is damaged")
     if version not in READABLE:
         raise JournalError(
-            f"an unfinished download has a journal of version {version}, this program reads {VERSION}",
-            hint="finish it with the version that began it, or remove it with: resume-dl clean",
+            f"an unfinished download has a journal of version {version}, but this program reads {VERSION}",
+            hint="finish it with the version that started it, or remove it with: resume-dl clean",
         )
     contents = Contents(nonce, version=version)
     records: list[Written] = []
@@ -145,11 +145,11 @@ def read(data: bytes) -> Contents:
             records, offsets, forgotten, mark = [], [], [], 0
             contents.size = contents.validator = contents.bound_source = None
         else:
-            _take_fact(contents, kind, payload)
+            _apply_fact(contents, kind, payload)
     contents.good_length = at
     synced = bisect_left(offsets, mark)
     if forgotten:
-        kept = _remembered(records, forgotten)
+        kept = _not_forgotten(records, forgotten)
         contents.durable = [records[number] for number in kept if number < synced]
         contents.written = [records[number] for number in kept if number >= synced]
     else:
@@ -158,9 +158,9 @@ def read(data: bytes) -> Contents:
 
 
 def _read_written(data: bytes, at: int, nonce: int, records: list[Written], offsets: list[int]) -> int:
-    """Read *written* records from ``at`` on into two lists; returns where the first record that is none begins.
+    """Append the *written* records from ``at`` on to both lists; returns the offset of the first other record.
 
-    Nearly all records of a large file are of this kind, so 40,000 in a row must cost a few hundredths of a second.
+    Nearly all records of a large file are of this kind; 40,000 in a row must take a few hundredths of a second.
     """
     unpack, make, crc = _WHOLE_WRITTEN.unpack_from, Written._make, zlib.crc32
     length, checked = _WHOLE_WRITTEN.size, _WHOLE_WRITTEN.size - _CRC.size
@@ -176,8 +176,11 @@ def _read_written(data: bytes, at: int, nonce: int, records: list[Written], offs
     return at
 
 
-def _remembered(records: list[Written], forgotten: list[tuple[int, int, int]]) -> list[int]:
-    """Which records no later *forget* touches; ``forgotten``: how many records came before it, and its range."""
+def _not_forgotten(records: list[Written], forgotten: list[tuple[int, int, int]]) -> list[int]:
+    """Return the indexes of records that no later *forget* overlaps.
+
+    ``forgotten``: for each *forget*, the number of records before it, and its range.
+    """
     void, kept, at = RangeSet(), [], len(records)
     for before, start, end in [*reversed(forgotten), (0, 0, 0)]:
         kept += [number for number in range(at - 1, before - 1, -1) if not void.overlaps(*records[number][:2])]
@@ -186,7 +189,7 @@ def _remembered(records: list[Written], forgotten: list[tuple[int, int, int]]) -
     return kept[::-1]
 
 
-def _take_fact(contents: Contents, kind: int, payload: bytes) -> None:
+def _apply_fact(contents: Contents, kind: int, payload: bytes) -> None:
     if kind == KIND_SOURCE:
         contents.sources[_SOURCE.unpack_from(payload)[0]] = payload[_SOURCE.size :].decode(errors="replace")
     elif kind == KIND_SIZE:
@@ -205,7 +208,7 @@ _LENGTHS = {
 
 
 def _parse(data: bytes, at: int, nonce: int) -> tuple[int, bytes, int] | None:
-    """The record at ``at``, none of *written*: kind, payload and where the next begins; None where it is not whole."""
+    """Parse the record at ``at``: kind, payload and offset of the next; None if it is damaged or a *written* record."""
     if at + _HEAD.size + _CRC.size > len(data):
         return None
     kind, length = _HEAD.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""A journal on the disk, open for appending: the order of its writes and syncs (docs/journal.md)."""
+"""A journal on the disk, open for appending, with the order of writes and syncs of docs/journal.md."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from resume_dl.store import journal as jn
 from resume_dl.store.platform import sync_fd, write_durably
 
 NEW = ".new"
-"""A journal that is being rewritten; never read."""
+"""Suffix of a journal that is being rewritten; it is never read."""
 _MOST_BYTES = 256 << 20
-"""Of a journal: a record each 128 KiB comes to this for a file of 1 TB."""
+"""The most bytes of a journal: enough for a record each 128 KiB of a 1 TB file."""
 
 
 def read_journal(path: Path) -> jn.Contents | None:
-    """What a journal says, None where there is none that can be read; raises JournalError for another version."""
+    """Read a journal; None if it is missing or its header is damaged. Raises JournalError for another version."""
     try:
         return jn.read(fs.read_regular(path, _MOST_BYTES))
     except (FileNotFoundError, ValueError):
@@ -28,14 +28,14 @@ def read_journal(path: Path) -> jn.Contents | None:
 
 
 def remove_journal(path: Path) -> None:
-    """Remove a journal and what is left of rewriting it, as far as they are there and may be."""
+    """Remove a journal and its unfinished replacement. Never raises OSError."""
     for each in (path, path.with_suffix(NEW)):
         with suppress(OSError):
             each.unlink()
 
 
 class JournalFile:
-    """Appended to by several threads; every method raises OSError. Closed until ``rewrite`` or ``go_on``."""
+    """A journal to which several threads append; closed until ``rewrite`` or ``reopen``. All methods raise OSError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,18 +47,18 @@ class JournalFile:
 
     @property
     def length(self) -> int:
-        """In bytes; what is behind it was appended later."""
+        """The length in bytes, as of now: a mark for ``record_durable``."""
         with self._lock:
             return self._length
 
-    def go_on(self, contents: jn.Contents) -> None:
-        """Append to the journal that is there, which says ``contents`` and nothing else."""
+    def reopen(self, contents: jn.Contents) -> None:
+        """Open the existing journal, whose content is exactly ``contents``, for appending."""
         self._nonce = contents.nonce
         self._sources = {name: number for number, name in contents.sources.items()}
         self._open(contents.good_length)
 
     def rewrite(self, contents: jn.Contents | None) -> None:
-        """Put a new journal in its place, by one rename, that says ``contents`` (a new nonce apart)."""
+        """Replace the journal atomically by a new one with ``contents`` and a new nonce."""
         self._nonce = nonce = secrets.randbits(32)
         self._sources = {}
         records = [jn.encode_header(nonce)]
@@ -78,35 +78,35 @@ class JournalFile:
         self._open(len(data))
 
     def record_size(self, size: int, validator: str | None = None, source: str | None = None) -> None:
-        """The file's size, and where no digest binds its bytes its validator and source; no sync."""
+        """Append the file's size, and for a file without a digest its validator and source; no sync."""
         with self._lock:
             self._append(jn.encode_size(self._nonce, size))
-            # A part of a validator, or of a name, would stand for another version or source: rather none.
+            # A truncated validator or name would mean another version or source, so it is left out instead.
             if validator is not None and source is not None and jn.fits(validator) and jn.fits(source):
                 self._append(jn.encode_validator(self._nonce, self._source_id(source), validator))
 
     def record_written(self, start: int, end: int, crc32: int, source: str) -> None:
-        """A *written* record; no sync."""
+        """Append a *written* record; no sync."""
         with self._lock:
             written = jn.Written(start, end, self._source_id(source), crc32)
             self._append(jn.encode_written(self._nonce, written))
 
     def record_durable(self, mark: int) -> None:
-        """A *durable* record, synced."""
+        """Append a *durable* record, synced."""
         with self._lock:
             self._append(jn.encode_durable(self._nonce, mark))
         sync_fd(self._fd)
 
     def record_discard(self) -> None:
-        """A *discard* record, synced."""
+        """Append a *discard* record, synced."""
         with self._lock:
             self._append(jn.encode_discard(self._nonce))
         sync_fd(self._fd)
 
     def record_forget(self, ranges: Iterable[tuple[int, int]], kept: Iterable[jn.Written]) -> None:
-        """*Forget* records, synced; before them what is ``kept`` of the records that they void, as *written* records.
+        """Append *forget* records, synced; before them *written* records for what is ``kept`` of the voided ones.
 
-        In this order a kill in between loses nothing that is kept.
+        In this order a kill between them loses nothing that is kept.
         """
         records = [jn.encode_written(self._nonce, w) for w in kept]
         records += [jn.encode_forget(self._nonce, start, end) for start, end in ranges]
@@ -125,7 +125,7 @@ class JournalFile:
         self._length = length
 
     def _append(self, records: bytes) -> None:
-        """Append them whole or not at all; the caller holds the lock."""
+        """Append all of ``records`` or nothing; the caller holds the lock."""
         count = os.write(self._fd, records)
         if count != len(records):
             os.ftruncate(self._fd, self._length)
@@ -137,5 +137,5 @@ class JournalFile:
         if number is None:
             number = 1 + max(self._sources.values(), default=-1)
             self._append(jn.encode_source(self._nonce, number, name))
-            self._sources[name] = number  # once the journal has it: an append that failed names nothing
+            self._sources[name] = number  # only after the append: a failed one defines no source
         return number

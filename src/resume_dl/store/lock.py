@@ -1,4 +1,4 @@
-"""One process a part file: an operating-system lock on a file of its own, never broken by age."""
+"""Lock files: an operating-system lock, so that one process at a time writes a part file. Locks do not expire."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from resume_dl.fs.lock import open_lock, try_lock
 
 _PAUSE = 0.05
 _MOST_NOTE = 4096
-"""Bytes of what a lock's file says of its owner."""
+"""The most bytes of the note about the owner in a lock file."""
 
 
 class FileLock:
-    """Held from ``acquire`` to ``release`` or to the end of the process, however it ends."""
+    """A lock held from ``acquire`` to ``release``, or until the process ends in any way."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -28,13 +28,13 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether it is ours now."""
+        """Whether we hold it."""
         return self._fd >= 0
 
     def acquire(self) -> None:
         """Take the lock without waiting.
 
-        Raises LockedError (``owner`` says who has it) or StoreError where the file system has no locks.
+        Raises LockedError (``owner`` describes the process that has it), or StoreError if the file system has no locks.
         """
         while True:
             fd = open_lock(self.path)
@@ -50,22 +50,22 @@ class FileLock:
                 os.close(fd)
                 owner = self._owner()
                 raise LockedError(
-                    f"{owner} works on this file", owner=owner, hint="wait for it, or run without --no-wait"
+                    f"{owner} is using this file", owner=owner, hint="wait for it, or run without --no-wait"
                 )
             if self._is_current(fd):
                 break
-            os.close(fd)  # its last owner removed the file between our open and our lock
+            os.close(fd)  # the previous owner removed the file between our open and our lock
         self._fd = fd
         if os.fstat(fd).st_nlink > 1:
-            return  # the file has another name, which may be a user's document: it is locked and not written
+            return  # another hard link to it may be a user's document: lock it, but do not write to it
         note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "program": _program()})
-        with suppress(OSError):  # on a full disk the lock holds all the same, only its owner stays unnamed
+        with suppress(OSError):  # on a full disk the lock still holds, only without its owner's name
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             os.write(fd, note.encode())
 
     def acquire_within(self, seconds: float) -> None:
-        """The same, and wait for another process that has it; for locks that are held for some milliseconds."""
+        """Take the lock, waiting up to ``seconds`` for another process; for locks that are held for milliseconds."""
         ends = time.monotonic() + seconds
         while True:
             try:
@@ -76,7 +76,7 @@ class FileLock:
             time.sleep(_PAUSE)
 
     def release(self, *, remove: bool = False) -> None:
-        """Let go; with ``remove`` the lock's file goes too (POSIX: while it is held, so that no two can hold it)."""
+        """Release the lock; ``remove``: remove its file too (POSIX: while it is held, so that it has one owner)."""
         if self._fd < 0:
             return
         if remove and sys.platform != "win32":
@@ -85,7 +85,7 @@ class FileLock:
         os.close(self._fd)
         self._fd = -1
         if remove and sys.platform == "win32":
-            with suppress(OSError):  # another process may have it open by now: then it is that one's
+            with suppress(OSError):  # another process may have opened it by now, and uses it
                 self.path.unlink()
 
     def _is_current(self, fd: int) -> bool:
@@ -104,6 +104,6 @@ class FileLock:
 
 
 def _program() -> str:
-    """What a user would call this process; ``python -m x`` runs ``x/__main__.py``."""
+    """Return the name by which a user knows this process; ``python -m x`` runs ``x/__main__.py``."""
     path = Path(sys.argv[0])
     return path.parent.name if path.name == "__main__.py" else path.name

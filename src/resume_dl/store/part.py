@@ -26,7 +26,7 @@ FOLDER = ".resume-dl"
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """One unfinished download as ``status`` shows it; sizes in bytes, ``done``: what a later run can go on from."""
+    """An unfinished download for ``status``; sizes in bytes, ``done``: those from which a later run can resume."""
 
     key: str
     path: Path
@@ -41,7 +41,7 @@ class PartStore:
         self.folder = folder
 
     def open(self, artifact: Artifact, *, journaled: bool) -> JournaledPart:
-        """Lock and open an artifact's part file, made on first use.
+        """Lock and open an artifact's part file, creating it if needed.
 
         Raises LockedError, NotWritableError, OutOfSpaceError or StoreError.
         """
@@ -58,7 +58,7 @@ class PartStore:
             raise
 
     def unfinished(self) -> list[Unfinished]:
-        """Every part file in the folder, whether or not a process works on it."""
+        """Return every part file in the folder, in use or not."""
         found: list[Unfinished] = []
         if not is_trusted(self.folder):
             return found
@@ -74,7 +74,7 @@ class PartStore:
         return found
 
     def remove(self, key: str) -> int:
-        """Remove an unfinished download; returns the bytes its journal had. Raises LockedError where it is at work."""
+        """Remove an unfinished download; returns the bytes in its journal. Raises LockedError if it is in use."""
         check_work_folder(self.folder)
         lock = FileLock(self.folder / f"{key}.lock")
         with as_store_errors(lock.path):
@@ -88,10 +88,10 @@ class PartStore:
         return done
 
     def rekey(self, old: Artifact, new: Artifact) -> bool:
-        """Continue the unfinished file of ``old`` under the key of ``new``, whose bytes it turned out to hold.
+        """Continue the unfinished file of ``old`` under the key of ``new``, whose bytes it holds.
 
-        False, and nothing is changed, where there is none, where another process has one of them, or where ``new`` has
-        a part file already. Raises StoreError.
+        False, without changes, if there is no such file, if another process uses either of them, or if ``new`` has a
+        part file already. Raises StoreError.
         """
         if new.key == old.key or not (self.folder / f"{old.key}.part").exists():
             return False
@@ -111,12 +111,12 @@ class PartStore:
         return moved
 
     def _adopt_alias(self, key: str, alias: str) -> None:
-        """Bytes begun when only the md5 was known continue under the sha256 (invariant 6)."""
-        with suppress(StoreError):  # another process works on it under the old key: a new one is begun
+        """Continue a file under its sha256 that was started when only its md5 was known (invariant 6)."""
+        with suppress(StoreError):  # another process uses it under the old key: start a new one
             self._move(alias, key)
 
     def _move(self, old_key: str, new_key: str) -> bool:
-        """Give a part file and its journal another key, whose lock the caller holds; False where it cannot be.
+        """Give a part file and its journal another key, whose lock the caller holds; whether that was done.
 
         Raises LockedError or StoreError.
         """
@@ -128,14 +128,14 @@ class PartStore:
             lock.acquire()
             moved = False
             try:
-                # the journal first: killed in between, the next run finds it moved and moves the bytes too
+                # the journal first: after a kill here the next run finds it moved, and moves the bytes too
                 with suppress(FileNotFoundError):
                     rename_durably(old.with_suffix(".journal"), new.with_suffix(".journal"))
-                if new.with_suffix(".journal").exists():  # without one the bytes are worth nothing
+                if new.with_suffix(".journal").exists():  # without a journal the bytes are useless
                     rename_durably(old, new)
                     moved = True
             except FileNotFoundError:
-                pass  # its owner was faster than we
+                pass  # its owner has published or removed it since
             finally:
                 lock.release(remove=moved)
         return moved

@@ -1,7 +1,7 @@
-"""Hashes first seen here: what a file without a published digest was, the first time it came.
+"""Pins: the hash that a file without a published digest had when it was first downloaded here.
 
 One small JSON file for each address, ``<user state>/resume-dl/pins/url-<hex>.json``: ``{"url", "sha256",
-"first_seen"}``. A later run then knows a digest, and other bytes at the same address are noticed.
+"first_seen"}``. Later runs verify the file by it, and so detect a change at the same address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from resume_dl.store.platform import make_folder, write_durably
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The sha256 (lower-case hex) that a file had on the day it was first seen, and the file that says so."""
+    """The sha256 (lower-case hex) of a file, the day it was first seen, and the path of the pin itself."""
 
     sha256: str
     first_seen: str
@@ -33,7 +33,7 @@ class Pins:
         self._folder = folder
 
     def find(self, artifact: Artifact) -> Pin | None:
-        """The pin of an artifact without a digest; None where there is none that can be read."""
+        """Return the pin of an artifact without a digest; None if it is missing or unreadable."""
         path = self._path(artifact)
         try:
             row = json.loads(path.read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ class Pins:
             return None
 
     def add(self, artifact: Artifact, sha256: str) -> None:
-        """Keep what the file at this address is, from today on. Raises NotWritableError."""
+        """Pin the hash of the file at this address, with today's date. Raises NotWritableError."""
         path = self._path(artifact)
         today = datetime.now(timezone.utc).date().isoformat()
         text = json.dumps({"url": str(artifact.url), "sha256": sha256, "first_seen": today}, indent=1)
@@ -51,7 +51,7 @@ class Pins:
             write_durably(path, f"{text}\n".encode())
         except OSError as error:
             raise NotWritableError(
-                f"{self._folder} cannot be written: {error.strerror}", hint="look at its permissions"
+                f"{self._folder} cannot be written: {error.strerror}", hint="check its permissions"
             ) from error
 
     def _path(self, artifact: Artifact) -> Path:

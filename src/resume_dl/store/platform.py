@@ -1,6 +1,6 @@
-"""What differs between POSIX and Windows when bytes have to stay where they were put; nothing else may.
+"""Positioned writes, syncs and durable renames on POSIX and Windows; no other module of the store differs by system.
 
-Reasoned from the documentation of the Windows calls named below; only the POSIX side ran in tests.
+The Windows side follows the documentation of the calls named below; only the POSIX side ran in tests.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _TO_SYNC = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # a FIFO that a package brought would be waited for
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in a package would block
 )
 
 
 class PositionedFile:
-    """A file that several threads write at positions of their own.
+    """A file to which several threads write, each at its own position.
 
-    POSIX has ``pwrite``; Windows has not, so there a lock joins seek and write.
+    POSIX has ``pwrite``; Windows does not, so there a lock covers seek and write.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -39,7 +39,7 @@ class PositionedFile:
         self._lock = threading.Lock()
 
     def write_at(self, offset: int, data: bytes | memoryview) -> None:
-        """Write all of ``data`` at ``offset``; raises OSError."""
+        """Write all of ``data`` at ``offset``. Raises OSError."""
         view = memoryview(data)
         while view:
             if sys.platform == "win32":
@@ -52,7 +52,7 @@ class PositionedFile:
             view = view[count:]
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """At most ``count`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read ``count`` bytes from ``offset``; fewer only at the end of the file."""
         if sys.platform == "win32":
             with self._lock:
                 os.lseek(self._fd, offset, os.SEEK_SET)
@@ -60,7 +60,7 @@ class PositionedFile:
         return os.pread(self._fd, count, offset)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from ``offset`` on, without the interpreter's lock; how many bytes, fewer only at the end."""
+        """Fill ``buffer`` from ``offset``, releasing the GIL; returns the bytes read, fewer only at the file's end."""
         if hasattr(os, "preadv"):  # Linux, the BSDs, macOS 11
             return os.preadv(self._fd, [buffer], offset)
         data = self.read_at(offset, len(buffer))
@@ -68,7 +68,7 @@ class PositionedFile:
         return len(data)
 
     def reserve(self, size: int) -> None:
-        """Make the file ``size`` bytes long, without holes filled."""
+        """Set the file's length to ``size`` bytes, without allocating holes."""
         if sys.platform == "win32":
             _set_sparse(self._fd)
         os.ftruncate(self._fd, size)
@@ -80,7 +80,7 @@ class PositionedFile:
 
     @property
     def links(self) -> int:
-        """How many names the file has."""
+        """The number of hard links to the file."""
         return os.fstat(self._fd).st_nlink
 
     def sync(self) -> None:
@@ -105,7 +105,7 @@ def sync_fd(fd: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """``sync_fd`` for a file that was written and closed. Raises OSError."""
+    """Sync a file that was written and closed, by ``sync_fd``. Raises OSError."""
     fd = os.open(path, _TO_SYNC)
     try:
         sync_fd(fd)
@@ -114,7 +114,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make names that were created in or renamed into ``path`` survive a power cut; Windows has no such call."""
+    """Make names created in or renamed into ``path`` durable; does nothing on Windows, which has no such call."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY)
@@ -128,10 +128,10 @@ def sync_directory(path: Path) -> None:
 
 
 def sync_trees(folders: Sequence[Path]) -> None:
-    """Wait until all files and names below these folders, of one file system, are on the disk. Raises OSError.
+    """Wait until all files and names below these folders, all on one file system, are on the disk. Raises OSError.
 
-    Linux has one call for all of them, which asks that file system alone: ``sync`` would wait for every other one too,
-    a hung network drive for example. Elsewhere each file is synced.
+    Linux has one call for a whole file system (``syncfs``). ``sync`` would wait for all others too, for example a hung
+    network drive. On other systems each file is synced.
     """
     if not folders:
         return
@@ -149,9 +149,9 @@ def sync_trees(folders: Sequence[Path]) -> None:
 
 
 def sync_file_system(fd: int) -> bool:
-    """``syncfs`` of the file system that an open file or folder is on; False where there is no such call.
+    """Sync the file system of an open file or folder by ``syncfs``; False if there is no such call.
 
-    Raises OSError where the disk has failed.
+    Raises OSError if the disk has failed.
     """
     if sys.platform != "linux":
         return False
@@ -178,24 +178,24 @@ def move_folder(source: Path, destination: Path, *, last: Sequence[str]) -> None
 def replace_durably(source: Path, destination: Path) -> None:
     """Sync a written file, rename it over ``destination``, sync that folder.
 
-    Whenever the power goes, ``destination`` is what it was before or the whole new file; the new one for good once this
-    has returned. Raises OSError.
+    After a power cut at any moment, ``destination`` is either the old file or the whole new one; once this has
+    returned, the new one. Raises OSError.
     """
     sync_file(source)
     rename_durably(source, destination)
 
 
 def rename_durably(source: Path, destination: Path) -> None:
-    """Rename a synced file over ``destination`` and sync that folder; raises OSError."""
+    """Rename a synced file over ``destination`` and sync that folder. Raises OSError."""
     replace(source, destination)
     sync_directory(destination.parent)
 
 
 def write_durably(path: Path, data: bytes, *, temporary: Path | None = None) -> None:
-    """Replace ``path`` by a file with ``data``, by ``replace_durably``; its folder exists.
+    """Replace ``path`` by a file with ``data``, by ``replace_durably``; its folder must exist.
 
-    It is written under the name ``temporary``, else beside ``path`` under a name that no other process takes. Raises
-    OSError; then nothing is left of it.
+    The file is written at ``temporary`` first; default: a unique name next to ``path``. Raises OSError; then the
+    temporary file is removed.
     """
     if temporary is None:
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
@@ -209,7 +209,7 @@ def write_durably(path: Path, data: bytes, *, temporary: Path | None = None) -> 
 
 
 def remove_durably(path: Path) -> None:
-    """Remove a file, if it is there, so that no power cut brings it back; raises OSError."""
+    """Remove a file, if it exists, so that a power cut cannot bring it back. Raises OSError."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -222,9 +222,9 @@ def _make_with_parents(path: Path) -> None:
 
 
 def make_folder(path: Path, make: Callable[[Path], object] = _make_with_parents) -> None:
-    """Make a folder, its parents too, so that a power cut does not take it away with what was synced in it.
+    """Make a folder and its parents durably, so that a power cut does not lose it with files synced in it.
 
-    ``make`` makes it, or finds it to be there. Raises OSError, and what ``make`` raises.
+    ``make`` makes it, or accepts an existing one. Raises OSError, and what ``make`` raises.
     """
     missing = []
     for folder in (path, *path.parents):
@@ -233,12 +233,12 @@ def make_folder(path: Path, make: Callable[[Path], object] = _make_with_parents)
         missing.append(folder)
     make(path)
     for folder in missing:
-        with suppress(PermissionError):  # a folder that may be written and not be read
+        with suppress(PermissionError):  # a folder that is writable but not readable
             sync_directory(folder.parent)
 
 
 def _sync_tree(folder: Path) -> None:
-    """``fsync`` for each file and folder below ``folder``, and for itself: what stops at the drive's cache on macOS."""
+    """Call ``fsync`` for ``folder`` and everything below it; on macOS that reaches only the drive's cache."""
     for name, _, names in os.walk(folder):
         for path in (Path(name, each) for each in names):
             if not path.is_symlink():
@@ -252,7 +252,7 @@ def _sync_tree(folder: Path) -> None:
 
 
 def _flush_drive(fd: int) -> bool:
-    """F_FULLFSYNC of macOS, which empties the drive's own cache too; False where there is none."""
+    """Call macOS's F_FULLFSYNC, which flushes the drive's own cache too; False if there is no such call."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -263,7 +263,7 @@ def _flush_drive(fd: int) -> bool:
 
 
 def _set_sparse(fd: int) -> None:
-    """FSCTL_SET_SPARSE, else Windows fills a hole with zeros on the disk; a refusal (FAT, network) is no error."""
+    """Make the file sparse, else Windows fills holes with zeros. A refusal (FAT, network) is ignored."""
     if sys.platform == "win32":
         import ctypes
         import msvcrt

@@ -1,22 +1,23 @@
-"""The folder of unfinished files, ``.resume-dl``: private to this user, in a place that others may write to.
+"""The folder of unfinished files, ``.resume-dl``: private to this user, in a folder to which others may write.
 
-Another user who can write into it could put a link where a part file, a journal or a lock will be. So it is made 0700
-and looked at before each use (``fs.check_private`` has the rules); what is opened in it follows no link all the same.
+Another user who can write to it could put a link in place of a part file, a journal or a lock. So it is created with
+mode 0700 and checked before each use (``fs.check_private`` has the rules). Besides, no file in it is opened through a
+link.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import NotWritableError, UntrustedFolderError
+from resume_dl.shell_commands import quote_word
 from resume_dl.store.platform import make_folder
 
 
 def make_work_folder(folder: Path) -> None:
-    """Make ``folder`` so that no power cut takes it away, or check the one that is there.
+    """Make ``folder`` durably, or check the existing one.
 
     Raises UntrustedFolderError or OSError.
     """
@@ -27,7 +28,7 @@ def make_work_folder(folder: Path) -> None:
 
 
 def check_work_folder(folder: Path) -> None:
-    """Raise UntrustedFolderError where ``folder`` is there and others may have written into it; or OSError."""
+    """Raise UntrustedFolderError if ``folder`` exists and others may have written to it; or OSError."""
     try:
         if os.path.lexists(folder):
             fs.check_private(folder)
@@ -36,7 +37,7 @@ def check_work_folder(folder: Path) -> None:
 
 
 def is_trusted(folder: Path) -> bool:
-    """Whether ``folder`` is there and was written to by this user, root or the group that shares the place alone."""
+    """Whether ``folder`` exists and only this user, root or the group that shares the place can write to it."""
     try:
         fs.check_private(folder)
     except OSError:
@@ -45,7 +46,7 @@ def is_trusted(folder: Path) -> bool:
 
 
 def not_writable(error: OSError, folder: Path) -> NotWritableError:
-    """The error for a folder of ours, or a file in it, that may not be written."""
+    """Return the error for a folder of ours, or a file in it, that we may not write."""
     denied = error.filename if isinstance(error.filename, str) else ""
     owner = fs.owner_of_unshared(denied) if denied else None
     if owner is None:
@@ -53,7 +54,7 @@ def not_writable(error: OSError, folder: Path) -> NotWritableError:
         return NotWritableError(f"{folder} cannot be written: {why}", hint=hint)
     return NotWritableError(
         f"{denied} belongs to {owner}, and the group that shares this folder cannot write to it",
-        hint=f"use umask 002, all who share the folder, and let {owner} run: chmod -R g+w {shlex.quote(str(folder))}"
+        hint=f"all users of the folder need umask 002; let {owner} run: chmod -R g+w {quote_word(str(folder))}"
         "; or choose another folder with --pkgs-dir",
     )
 

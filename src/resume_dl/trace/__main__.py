@@ -10,7 +10,7 @@ from pathlib import Path
 from resume_dl.errors import NotWritableError, ResumeDLError
 from resume_dl.progress.console import Console
 from resume_dl.trace.picture import draw
-from resume_dl.trace.reading import read_story
+from resume_dl.trace.trace_file import read_trace
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(given: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     output: Path = options.output or options.trace.with_name(options.trace.name + ".svg")
     try:
-        picture = draw(read_story(options.trace))
+        picture = draw(read_trace(options.trace))
         try:
             output.write_bytes(picture)
         except (OSError, ValueError) as error:

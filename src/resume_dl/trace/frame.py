@@ -1,4 +1,4 @@
-"""What all panels share: the time axis, the colours of sources, and how numbers are written."""
+"""The frame that all panels share: the time axis, the colours of sources, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from resume_dl.trace.timeline import File, Timeline
 
 WIDTH, LEFT, RIGHT = 1200.0, 112.0, 24.0
 EARLIER = "#c9ced6"
-"""What an earlier run brought."""
-# Told apart by people who see few colours too (Okabe and Ito, 2008), their yellow darkened to be seen on white.
+"""Bytes of an earlier run."""
+# Distinguishable with colour blindness (Okabe and Ito, 2008); the yellow is darkened for a white background.
 _COLOURS = (
     "#0072b2",
     "#e69f00",
@@ -53,16 +53,16 @@ class Frame:
             self.sources[name] = Source(shown, _COLOURS[number % len(_COLOURS)])
 
     def source(self, file: File, index: int) -> Source:
-        """Who it is, for a file's own index."""
+        """The source at an index of a file's sources."""
         name = self._names.get((file.key, index), "")
         return self.sources.get(name) or Source(f"source {index}", FAINT)
 
     def x(self, t: float) -> float:
-        """Where a time is."""
+        """The horizontal position of a time."""
         return LEFT + (WIDTH - LEFT - RIGHT) * min(max(t / self.seconds, 0.0), 1.0)
 
     def time_axis(self, canvas: Canvas, top: float, bottom: float, *, numbers: bool) -> None:
-        """Vertical lines at round times, and their numbers below."""
+        """Draw vertical lines at round times, with the numbers below."""
         step = round_step(self.seconds / 10)
         for number in range(int(self.seconds / step) + 1):
             x = self.x(number * step)
@@ -73,7 +73,7 @@ class Frame:
 
 
 def _told_apart(file: File) -> list[str]:
-    """The sources' names; those that several share get a number."""
+    """The sources' names; names that occur more than once get a number."""
     seen: dict[str, int] = {}
     found = []
     for name in file.sources:
@@ -89,12 +89,12 @@ def round_step(least: float) -> float:
 
 
 def bytes_text(count: float) -> str:
-    """As people read it, in three figures: ``5 MB``, ``1.25 GB``."""
+    """Bytes in three figures: ``5 MB``, ``1.25 GB``."""
     unit, scale = unit_of(count)
     scaled = count / scale
     return f"{scaled:.3g} {unit}" if 1 <= scaled < 999.5 else f"{scaled:.0f} {unit}"
 
 
 def seconds_text(seconds: float) -> str:
-    """As people read it."""
+    """Seconds, or minutes and seconds."""
     return f"{seconds:.1f} s" if seconds < 120 else f"{int(seconds) // 60} min {int(seconds) % 60} s"

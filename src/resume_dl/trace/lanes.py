@@ -1,4 +1,4 @@
-"""The middle panel: connections as bars, one lane each, used again once its connection has ended."""
+"""The middle panel: connections as bars; a lane is reused once its connection has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = 12
 QUIET = 1.0
 """Seconds without a byte that are shown as a stall."""
 DASHES = {"hold": "5 3", "compare": "1.5 2"}
-"""How connections are drawn that do not write."""
+"""Descriptions of the modes."""
 _BAR, _LANE, _COMPACT = 15.0, 19.0, 11.0
 
 Bar = tuple[File, int, Connection]
@@ -21,7 +21,7 @@ Extent = tuple[float, float]
 
 
 def draw_lanes(canvas: Canvas, frame: Frame, top: float) -> float:
-    """Returns where it ends."""
+    """Draw the panel below ``top``; return its lower end."""
     files = [file for file in frame.timeline.files if file.connections or file.marks or file.phases]
     if len(files) > MANY:
         title = f"{len(files)} files, {bytes_text(sum(file.size or 0 for file in files))}"
@@ -34,7 +34,7 @@ def draw_lanes(canvas: Canvas, frame: Frame, top: float) -> float:
 
 
 def _group(canvas: Canvas, frame: Frame, top: float, files: list[File], title: str) -> float:
-    """Lanes that these files share; only one file's are numbered, labelled, and have its phases above them."""
+    """Draw the lanes of these files; those of a single file are numbered and labelled, with its phases above."""
     alone = len(files) == 1
     step = _LANE if alone else _COMPACT
     height = step * _BAR / _LANE
@@ -66,7 +66,7 @@ def _group(canvas: Canvas, frame: Frame, top: float, files: list[File], title: s
 
 
 def assign(bars: list[Bar]) -> list[list[Bar]]:
-    """Each connection to the first lane that is free when it is opened."""
+    """Assign each connection to the first lane that is free when it opens."""
     lanes: list[list[Bar]] = []
     for bar in sorted(bars, key=lambda bar: bar[2].opened):
         for lane in lanes:
@@ -104,7 +104,7 @@ def _bar(canvas: Canvas, frame: Frame, file: File, one: Connection, y: Extent) -
 
 
 def _label(canvas: Canvas, frame: Frame, file: File, one: Connection, y: float, *, beside: list[Extent]) -> None:
-    """The range that was asked for, where there is room ``beside`` failures and stalls."""
+    """Write the requested range, if there is room ``beside`` failures and stalls."""
     label = _range(one)
     until = one.closed if one.closed is not None else frame.seconds
     x = frame.x(one.answered if one.answered is not None else until)
@@ -120,13 +120,13 @@ _MODES = {"write": "asked for", "hold": "duplicate, in memory:", "compare": "com
 
 
 def _range(one: Connection) -> str:
-    """What it was asked for, before anything was cut off."""
+    """The range first requested."""
     stop = "end" if one.asked_end is None else bytes_text(one.asked_end)
-    return f"{bytes_text(one.start)}–{stop}"
+    return f"{bytes_text(one.lease.start)}–{stop}"
 
 
 def _extent(frame: Frame, mark: Mark) -> Extent:
-    """From where to where a failure's mark and its text reach."""
+    """The horizontal extent of a failure's mark and its text."""
     x, width = frame.x(mark.t), width_of(mark.kind, 10) + 7
     return (x - width, x + 5) if x + width > WIDTH - RIGHT else (x - 5, x + width)
 
@@ -143,7 +143,7 @@ def _failure(canvas: Canvas, frame: Frame, file: File, mark: Mark, y: float, *, 
 
 
 def _phases(canvas: Canvas, frame: Frame, file: File, y: float) -> None:
-    """What the file waited for beside the network."""
+    """Draw the file's waits other than for the network."""
     last = (file.ended if file.ended is not None else frame.seconds, "")
     for (start, name), (end, _) in pairwise([*file.phases, last]):
         if name:

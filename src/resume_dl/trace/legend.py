@@ -1,4 +1,4 @@
-"""The table of sources, and what each stroke means."""
+"""The panel with the table of sources and the key to the strokes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLUE = "#0072b2"
 
 
 def draw_legend(canvas: Canvas, frame: Frame, top: float) -> float:
-    """Returns where it ends."""
+    """Draw the panel below ``top``; return its lower end."""
     kept, received, requests = Counter[str](), Counter[str](), Counter[str]()
     failures: dict[str, Counter[str]] = {}
     for file in frame.timeline.files:

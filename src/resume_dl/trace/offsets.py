@@ -1,4 +1,4 @@
-"""The lower panels: where in the file bytes came in, over time, and how the digest followed."""
+"""The lower panels: the offsets at which bytes were received over time, and the progress of the digest."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from resume_dl.trace.svg import ALARM, FAINT, INK, Canvas, shortened, thinned
 from resume_dl.trace.timeline import Connection, File
 
 MOST = 6
-"""So many files, the largest, are drawn."""
+"""Number of files drawn, the largest first."""
 HEIGHT = 190.0
 WORTH = 1_000_000
-"""Bytes: among many files, smaller ones come in one piece and are not drawn."""
+"""Bytes; of many files, smaller ones are not drawn, because they are one request each."""
 
 Height = Callable[[float], float]
-"""Where an offset of the file is."""
+"""Offset in the file -> vertical position."""
 
 
 def draw_offsets(canvas: Canvas, frame: Frame, top: float) -> float:
-    """Returns where it ends."""
+    """Draw the panel below ``top``; return its lower end."""
     files = [file for file in frame.timeline.files if file.size and file.connections]
     if len(files) > MANY:
         files = [file for file in files if (file.size or 0) >= WORTH]
@@ -51,7 +51,7 @@ def _plot(canvas: Canvas, frame: Frame, file: File, size: int, top: float) -> fl
         canvas.text(LEFT - 8, y(number * step) + 4, label, text_anchor="end", fill=FAINT, font_size=11)
     for t, ranges in file.forgotten:
         for start, end in ranges:
-            title = f"believed no more: {bytes_text(end - start)}"
+            title = f"forgotten: {bytes_text(end - start)}"
             canvas.rect((frame.x(t) - 2, y(end)), (frame.x(t) + 2, y(start)), title, class_="forgotten", fill=ALARM)
     for one in file.connections.values():
         _path(canvas, frame, file, one, y)

@@ -1,4 +1,4 @@
-"""The whole picture: a title, speeds, connections, offsets, a legend; all over one time axis."""
+"""The whole picture: title, speeds, connections, offsets and legend over one time axis."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _summary(timeline: Timeline) -> str:
     if kept:
         parts.append(f"{bytes_text(kept)} kept, {bytes_text(kept / max(timeline.end, 0.001))}/s on average")
     if received > kept:
-        parts.append(f"{bytes_text(received - kept)} received in vain")
+        parts.append(f"{bytes_text(received - kept)} received and discarded")
     if resumed:
         parts.append(f"{bytes_text(resumed)} from an earlier run")
     good = sum(file.outcome != "" and not file.outcome.startswith("failed") for file in timeline.files)

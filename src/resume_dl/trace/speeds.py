@@ -1,4 +1,4 @@
-"""The upper panel: kept bytes a second over time, stacked by source."""
+"""The upper panel: kept bytes a second, stacked by source."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from resume_dl.trace.svg import FAINT, INK, Canvas
 HEIGHT = 130.0
 BINS = 200
 SHORTEST_BIN = 0.05
-"""Seconds: connections report no oftener."""
+"""Seconds; connections do not report more often."""
 SMOOTH = 0.2
-"""Seconds to both sides that are taken together."""
+"""Seconds on either side that are averaged."""
 
 
 def draw_speeds(canvas: Canvas, frame: Frame, top: float) -> float:
-    """Returns where it ends."""
+    """Draw the panel below ``top``; return its lower end."""
     bins = max(1, min(BINS, int(frame.seconds / SHORTEST_BIN)))
     length = frame.seconds / bins
     rates = _rates(frame, bins, length)
@@ -40,7 +40,7 @@ def draw_speeds(canvas: Canvas, frame: Frame, top: float) -> float:
 
 
 def _rates(frame: Frame, bins: int, length: float) -> dict[str, list[float]]:
-    """For each source, bytes a second in each bin; a report's bytes are spread over the time they came in."""
+    """Bytes a second in each bin, by source; the bytes of a report are spread over its interval."""
     rates = {name: [0.0] * bins for name in frame.sources}
     colours = {id(source): name for name, source in frame.sources.items()}
     for file in frame.timeline.files:
@@ -58,7 +58,7 @@ def _rates(frame: Frame, bins: int, length: float) -> dict[str, list[float]]:
 
 
 def _smooth(rate: list[float], reach: int) -> list[float]:
-    """Each value as the mean of its neighbourhood: bytes come in lumps."""
+    """Replace each value by the mean of its neighbourhood, because bytes arrive in bursts."""
     around = [rate[max(0, number - reach) : number + reach + 1] for number in range(len(rate))]
     return [sum(values) / len(values) for values in around]
 

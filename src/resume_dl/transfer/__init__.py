@@ -1,1 +1,1 @@
-"""Where artifacts may be asked for, and the engine as a command uses it: mirrors that block us, what a run began."""
+"""Transfers of artifacts into their destinations: set-up, plan, download, unpacking, report."""

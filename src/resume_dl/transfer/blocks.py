@@ -1,4 +1,4 @@
-"""Mirrors that have blocked us: left out for a day, told to the user, forgotten when one serves us again."""
+"""Mirrors that have blocked us: skipped for a day, reported to the user, unblocked once they serve us again."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from resume_dl.settings.blocks import Block, blocks_file, read_blocks, write_blo
 from resume_dl.store.lock import FileLock
 
 _LOCK_SECONDS = 2.0
-"""Another run holds the file for some milliseconds; one that sleeps with it must not hold us up."""
+"""Another run holds the lock for milliseconds; a suspended process that holds it must not delay us for long."""
 
 
 class Blocks:
-    """What one command knows of blocks, and what it learns of them.
+    """The blocks that one command knows, those of earlier runs and those that it meets.
 
-    ``asked_for`` are the mirrors that the user named (``--mirror``): they are asked whatever was remembered.
+    ``asked_for``: mirrors that the user named (``--mirror``). They are used in spite of a recorded block.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Blocks:
         self._serving: set[str] = set()
 
     def allowed(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """``sources`` without the mirrors that are left out now; those are told by the next ``tell``."""
+        """Return ``sources`` without blocked mirrors; the next ``warn_left_out`` names these."""
         kept = []
         for source in sources:
             block = self._known.get(source.url.host)
@@ -58,30 +58,30 @@ class Blocks:
         return tuple(kept)
 
     def describe(self, block: Block) -> str:
-        """Since when and until when, and what to do about it."""
+        """Say since when and until when a mirror is blocked, and how to use it all the same."""
         until = moment(block.since + self._lasting)
         return f"since {moment(block.since)}; it is left out until {until}, --mirror {block.mirror} asks it again"
 
     def current(self) -> dict[str, str]:
-        """Mirror -> ``describe`` of its block."""
+        """Return ``describe`` of each block, by mirror."""
         return {block.mirror: self.describe(block) for block in self._known.values()}
 
-    def tell(self, reporter: Reporter) -> None:
-        """Name the mirrors that were left out, each once a command."""
+    def warn_left_out(self, reporter: Reporter) -> None:
+        """Name the mirrors that were left out, each once per command."""
         for name, block in self._left_out.items():
             if name not in self._told:
                 self._told.add(name)
-                reporter.message(f"the mirror {name} has refused us {self.describe(block)}", level="warning")
+                reporter.message(f"the mirror {name} has blocked us {self.describe(block)}", level="warning")
 
     def left_out(self) -> tuple[str, ...]:
-        """The mirrors that would have been sources, were they not left out."""
+        """Return the mirrors that were left out so far."""
         return tuple(self._left_out)
 
-    def learn(self, outcomes: Iterable[Outcome]) -> None:
-        """Take in how the sources behaved."""
+    def record(self, outcomes: Iterable[Outcome]) -> None:
+        """Note which sources served us and which blocked us."""
         for outcome in outcomes:
             hosts = {source.mirror: source.url.host for source in outcome.artifact.sources}
-            if outcome.reason == "unchanged" and not outcome.sources:  # 304, from the one that was asked first
+            if outcome.reason == "unchanged" and not outcome.sources:  # 304, from the first source
                 self._serving.add(outcome.artifact.sources[0].url.host)
             for report in outcome.sources:
                 host = hosts.get(report.mirror, "")
@@ -90,11 +90,11 @@ class Blocks:
                 if FailureKind.BLOCKED.value in report.failures:
                     self._refusing[host] = report.mirror
 
-    def keep(self, reporter: Reporter) -> None:
-        """Write down what was learnt; a state folder that cannot be written is no error of the command."""
+    def save(self, reporter: Reporter) -> None:
+        """Write new and lifted blocks to the state folder, and report new ones. Never raises if it is read-only."""
         refusing = {host: name for host, name in self._refusing.items() if host not in self._serving}
-        alike = len(refusing) > 1  # two that answer alike: the network says it, not the mirrors
-        new = {host: name for host, name in refusing.items() if name in self._mirrors and not alike}
+        is_network = len(refusing) > 1  # several at once: a firewall answers, not the mirrors
+        new = {host: name for host, name in refusing.items() if name in self._mirrors and not is_network}
         served = self._serving & self._known.keys()
         if not new and not served:
             return
@@ -110,7 +110,7 @@ class Blocks:
             finally:
                 lock.release()
             for host, name in new.items():
-                text = f"the mirror {name} refuses us with a page of its own {self.describe(blocks[host])}"
+                text = f"the mirror {name} blocks us with a web page (status 403) {self.describe(blocks[host])}"
                 reporter.message(text, level="warning")
 
     def _locked(self) -> FileLock:
@@ -120,5 +120,5 @@ class Blocks:
 
 
 def moment(when: float) -> str:
-    """A time of day as the user's own clocks show it."""
+    """Format a time (seconds since 1970) as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))

@@ -1,4 +1,4 @@
-"""What package caches of conda and rattler have already of the artifacts of a run."""
+"""Which artifacts of a run are already in conda's or rattler's package caches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from resume_dl.transfer.plan import Planned, measured
 
 
 def plan_cache(artifacts: Sequence[Artifact], pkgs_dir: Path, others: Sequence[Path], *, touch: bool) -> list[Planned]:
-    """What conda's package caches have of ``artifacts`` already.
+    """Look ``artifacts`` up in conda's package caches.
 
-    An entry under another mirror's URL is made one of the client's, unless ``touch`` is False (dry runs). A bare
-    archive counts once its digest was computed. Raises StoreError.
+    An entry with another mirror's URL is changed to the client's URL, unless ``touch`` is False (dry runs). An archive
+    that is not unpacked counts only if its digest matches. Raises StoreError.
     """
     return [_planned(artifact, pkgs_dir, others, touch=touch) for artifact in artifacts]
 
@@ -41,7 +41,7 @@ def _planned(artifact: Artifact, pkgs_dir: Path, others: Sequence[Path], *, touc
 
 
 def plan_rattler(artifacts: Sequence[Artifact], pkgs_dir: Path) -> list[Planned]:
-    """What rattler's package cache has already. Raises StoreError for a package whose name would lead elsewhere."""
+    """Look ``artifacts`` up in rattler's package cache. Raises StoreError for an unsafe package name."""
     planned = []
     for artifact in artifacts:
         place, staged, state = rattler_folder(pkgs_dir, artifact), staged_path(pkgs_dir, artifact), "missing"

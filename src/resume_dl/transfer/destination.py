@@ -1,4 +1,4 @@
-"""Where artifacts go, and whether that can be written: found out before anything is downloaded."""
+"""The destination of artifacts, and checks, before any download, that it can be written."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 class Destination(Protocol):
-    """Where artifacts go, and how they come to lie there."""
+    """A place that artifacts are downloaded to."""
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What is there already; with ``touch`` False nothing on the disk is changed to find that out."""
+        """Find which artifacts are there already; with ``touch`` False, without changing anything on disk."""
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
-        """What the rest needs on each disk."""
+        """Compute the space that the missing artifacts need on each disk."""
 
     def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
-        """The same for a reporter, with the bytes that unfinished downloads have."""
+        """Return the planned files for a reporter, with the bytes that unfinished downloads have."""
 
     def fetch(
         self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
     ) -> list[ArtifactResult]:
-        """Download, verify and publish; one result for each, in order. ``thorough`` as in ``Wanted``."""
+        """Download, verify and publish; one result per artifact, in order. ``thorough`` as in ``Wanted``."""
 
 
 def check_folder(folder: Path, option: str) -> Path:
-    """``folder``, absolute, where it can be written or made. Raises NotWritableError, which names the option."""
-    folder = folder.absolute()
+    """Return ``folder`` as an absolute path if it can be written or created.
+
+    Raises NotWritableError, which names ``option``.
+    """
+    folder = fs.roomy(folder.absolute())
     refuse_others_link(folder, f"choose another folder with {option}")
     if not can_make(folder):
         raise NotWritableError(f"{folder} cannot be written", hint=f"choose another folder with {option}")
@@ -47,7 +50,7 @@ def check_folder(folder: Path, option: str) -> Path:
 
 
 def refuse_others_link(path: Path, hint: str) -> None:
-    """Raise NotWritableError where another user's link, on the way to ``path``, says where it is written."""
+    """Raise NotWritableError if a component of ``path`` is a link of another user, who would choose where we write."""
     link = fs.others_link_on(path)
     if link is not None:
         why = "is a link that another user made: what is written would go where it leads"
@@ -55,7 +58,7 @@ def refuse_others_link(path: Path, hint: str) -> None:
 
 
 def check_lock(lock: Path) -> None:
-    """Refuse a list that could not be written after all was downloaded. Raises NotWritableError."""
+    """Raise NotWritableError if the list for ``--lock`` cannot be written: better now than after the download."""
     if lock.is_dir():
         why = "it is a folder"
     elif lock.exists():
@@ -67,7 +70,7 @@ def check_lock(lock: Path) -> None:
 
 
 def can_make(folder: Path) -> bool:
-    """Whether ``folder`` can be written, or be made."""
+    """Whether ``folder`` can be written or created."""
     place = folder
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
@@ -75,7 +78,7 @@ def can_make(folder: Path) -> bool:
 
 
 def write_list(lock: Path, text: str) -> NotWritableError | None:
-    """Write a list that was asked for; the error where it cannot be."""
+    """Write the list of ``--lock``. Returns the error, if any."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(text, encoding="utf-8")
@@ -86,19 +89,19 @@ def write_list(lock: Path, text: str) -> NotWritableError | None:
 
 
 def channel_path(root: Path, artifact: Artifact) -> Path:
-    """Its place in the bundle at ``root``. Raises ConfigurationError for an address that says no platform."""
+    """Return the artifact's path in the bundle at ``root``. Raises ConfigurationError for a URL without a platform."""
     if not re.fullmatch(SUBDIR, artifact.subdir):
         raise ConfigurationError(
-            f"{artifact.url} does not say which platform it is for",
+            f"{artifact.url} does not name its platform",
             hint="list it as …/linux-64/name-version-build.conda",
         )
     return root / CHANNEL / artifact.subdir / artifact.filename
 
 
 def clash(artifacts: Iterable[Artifact], *, by_subdir: bool = False) -> tuple[Artifact, Artifact] | None:
-    """Two that have one name and other bytes, which one folder cannot hold; None where there are none.
+    """Find two artifacts with the same file name and different content, which one folder cannot hold; else None.
 
-    ``by_subdir``: each platform has a folder of its own.
+    ``by_subdir``: each platform has its own folder.
     """
     named: dict[tuple[str, str], Artifact] = {}
     for artifact in artifacts:

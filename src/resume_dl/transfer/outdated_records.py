@@ -1,4 +1,4 @@
-"""When the record is what is wrong: which results say so, and what a fresher index makes of them. Pure."""
+"""Outdated records: which results point to one, and which of them a newer index explains. No I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.transfer.report import ArtifactResult
 
 _AGREED = frozenset({"disputed", "record"})
-"""How a download ends whose sources agree against the record, after a short look or on every byte; all is kept."""
+"""Reasons of failures where the sources agree with each other against the record: in a sample, or on every byte.
+
+The downloaded bytes are kept.
+"""
 
 
 def is_stale(result: ArtifactResult) -> bool:
-    """Whether an index that is behind would explain it: no source has the file, or its bytes are not what it says."""
+    """Whether an outdated index would explain this failure: no source has the file, or its digest is wrong."""
     if isinstance(result.error, IntegrityError):
         return True
     return (
@@ -27,7 +30,7 @@ def is_stale(result: ArtifactResult) -> bool:
 
 
 def disputes(results: Iterable[ArtifactResult]) -> dict[str, str]:
-    """The digest in the index -> the digest of the bytes that sources agree on."""
+    """Map digests in the index to those of the bytes on which the sources agree."""
     found = {}
     for result in results:
         error = result.error
@@ -37,7 +40,7 @@ def disputes(results: Iterable[ArtifactResult]) -> dict[str, str]:
 
 
 def renamed(results: Iterable[ArtifactResult], newer: Iterable[Artifact]) -> list[tuple[Artifact, Artifact]]:
-    """Old and new artifact of each file whose disputed bytes are what the newer index says."""
+    """Pair old and new artifact of each file whose disputed bytes match the newer index."""
     by_name = {_name(artifact): artifact for artifact in newer}
     pairs = []
     for result in results:
@@ -50,13 +53,13 @@ def renamed(results: Iterable[ArtifactResult], newer: Iterable[Artifact]) -> lis
 
 
 def merged(first: Sequence[ArtifactResult], second: Sequence[ArtifactResult]) -> list[ArtifactResult]:
-    """Two passes of one run told as one: what came in the first pass was not there before."""
+    """Merge the results of two passes of one run: bytes of the first pass count as downloaded, not as resumed."""
     before = {_name(result.artifact): result for result in first}
     return [_merged(before.get(_name(result.artifact)), result) for result in second]
 
 
 def _name(artifact: Artifact) -> tuple[str, str]:
-    """What stays the same in a newer index; platforms may have files of one name."""
+    """Return what identifies the file in any version of the index; a file name may occur on several platforms."""
     return artifact.subdir, artifact.filename
 
 
@@ -76,7 +79,7 @@ def _merged(first: ArtifactResult | None, second: ArtifactResult) -> ArtifactRes
 
 
 def _joined(first: Sequence[SourceReport], second: Sequence[SourceReport]) -> tuple[SourceReport, ...]:
-    """Each mirror once, in the order in which they were first heard of."""
+    """Add up the reports by mirror, in order of first appearance."""
     bytes_of: Counter[str] = Counter()
     failures: dict[str, Counter[str]] = {}
     for report in (*first, *second):

@@ -23,9 +23,9 @@ from resume_dl.transfer.watched_engine import WatchedEngine
 
 @dataclass(kw_only=True)
 class PackageDestination(ABC):
-    """One folder of packages; subclasses know what is there already.
+    """One folder of packages; subclasses find what is there already.
 
-    ``unpack``: archives become complete entries; ``worker`` is then as for ``Transfer.run``.
+    ``unpack``: unpack archives to complete cache entries. ``worker``: see ``Transfer.run``.
     """
 
     folder: Path
@@ -41,30 +41,30 @@ class PackageDestination(ABC):
 
     @abstractmethod
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What is there already. Raises StoreError or OSError."""
+        """Find which artifacts are there already. Raises StoreError or OSError."""
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
-        """Of the one folder."""
+        """Compute the space needed in ``folder``."""
         return [space_for(planned, self.folder, unpack=self.unpack)]
 
     def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
-        """With the bytes that unfinished downloads in the folder have."""
+        """Return the planned files, with the bytes that unfinished downloads in ``folder`` have."""
         return planned_files(planned, self.folder)
 
     def fetch(
         self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
     ) -> list[ArtifactResult]:
-        """As ``Transfer.run``."""
+        """Run ``Transfer.run`` on this folder."""
         return self._transfer(engine).run(planned, unpack=self.unpack, thorough=thorough, worker=self.worker)
 
     def take_over(self, old: Artifact, new: Artifact) -> bool:
-        """Whether the unfinished file of ``old`` is one of ``new`` from now on. Raises StoreError."""
+        """Continue the unfinished file of ``old`` as one of ``new``; whether that was done. Raises StoreError."""
         return PartStore(self.folder / FOLDER).rekey(old, new)
 
     def tidy(self) -> None:
-        """Leave no empty folder of ours among the user's plain files, or rattler's."""
+        """Remove our work folder if it is empty, except from conda's cache."""
         if not self.is_condas:
-            with suppress(OSError):  # not there, or not empty: something is unfinished
+            with suppress(OSError):  # missing, or not empty: something is unfinished
                 (self.folder / FOLDER).rmdir()
 
     def _transfer(
@@ -96,7 +96,7 @@ class CondaPackages(PackageDestination):
     is_condas: ClassVar[bool] = True
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What any of the caches has; with ``touch`` under the address that conda knows it by."""
+        """Look in all of the caches; with ``touch``, give found entries the URL under which conda knows them."""
         return plan_cache(artifacts, self.folder, self.others, touch=touch)
 
 
@@ -105,8 +105,8 @@ class RattlerPackages(PackageDestination):
     """The package cache of pixi and rattler."""
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What is there, whole."""
-        del touch  # nothing is taken from elsewhere
+        """Find which artifacts are there, complete."""
+        del touch  # nothing is copied from elsewhere
         return plan_rattler(artifacts, self.folder)
 
     def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:
@@ -115,24 +115,24 @@ class RattlerPackages(PackageDestination):
 
 @dataclass(kw_only=True)
 class PlainPackages(PackageDestination):
-    """Archives, under their own names or where ``place`` says."""
+    """Plain archives, under their own names or at the paths that ``place`` returns."""
 
     place: Callable[[Artifact], Path] | None = None
     near: Sequence[Path] = ()
-    """Folders whose files are linked or copied."""
+    """Folders whose files may be linked or copied instead of downloaded."""
     pack: bool = False
-    """All files go into a tar in the end."""
+    """Whether all files are packed into a tar at the end, which needs space for them twice."""
     options: str = ANY_FOLDER
-    """Those that choose another folder."""
+    """The options that choose another folder, for messages."""
 
     in_cache: ClassVar[bool] = False
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What lies there, or near and with ``touch`` is put there."""
+        """Find files in ``folder``, or in ``near``; with ``touch`` the latter are linked or copied."""
         return plan_folder(artifacts, self.folder, place=self.place, near=self.near, touch=touch)
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
-        """Of the one folder, and of the tar beside it."""
+        """Compute the space needed in ``folder``, and for the tar next to it."""
         return [space_for(planned, self.folder, unpack=False, pack=self.pack, options=self.options)]
 
     def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:

@@ -1,4 +1,4 @@
-"""Planned artifacts to files: downloaded and verified by the engine, unpacked beside it, put in place."""
+"""Transfer of planned packages: they are downloaded and verified while earlier ones are unpacked and published."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from resume_dl.ports import Reporter
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import staged_path
+from resume_dl.transfer.extraction import Extractor
 from resume_dl.transfer.plan import Planned, measured
 from resume_dl.transfer.report import ArtifactResult
-from resume_dl.transfer.unpacking import Extractor
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 _JOURNAL_FROM = DEFAULTS.journal_from
-"""A smaller file has no part file that could hold what conda had of it."""
+"""Smaller files have no journal, so conda's bytes could not be kept across runs."""
 
 
 class Transfer:
-    """Brings artifacts into ``folder``: a package cache where ``in_cache``, else plain files.
+    """Downloads artifacts to ``folder``: a package cache if ``in_cache``, else a folder of plain files.
 
-    ``cache`` says which client's; conda's where it is not given. ``place`` says where in a folder each plain file
-    goes; under its own name where it is not given.
+    ``cache``: the client's package cache; default conda's. ``place``: the path of each plain file; default its own
+    name in ``folder``.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Transfer:
         thorough: Container[str] = (),
         worker: RattlerWorker | None = None,
     ) -> list[ArtifactResult]:
-        """One result for each, in order; with ``unpack`` they become complete entries.
+        """Download and publish; one result per artifact, in order. With ``unpack`` they become complete entries.
 
-        ``worker``: see ``Extractor``. Closed if there is nothing to unpack; left open if no archive came.
-        ``thorough``: keys of those whose record cannot be had any fresher (``Job.thorough``).
+        ``worker``: see ``Extractor``. It is closed if there is nothing to unpack, and left open if no archive was
+        downloaded. ``thorough``: keys of artifacts whose record is the newest available (``Job.thorough``).
         """
         results = {
             each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
@@ -84,7 +84,7 @@ class Transfer:
         if self._in_cache:
             sweep(self._folder)
         if worker is not None and not (unpack and any(each.state != "cached" for each in planned)):
-            worker.release()  # what it keeps of the indexes is of no use during a long download
+            worker.release()  # it would hold the memory of the indexes during a long download
         extractor = Extractor(self._cache, cancelled=self._cancelled, worker=worker)
         for each in planned:
             if each.state == "packed" and unpack:
@@ -112,7 +112,7 @@ class Transfer:
         return [results[each.artifact.key] for each in planned]
 
     def _adopt(self, artifacts: Sequence[Artifact]) -> dict[str, Adopted]:
-        """Go on from what an interrupted conda has left of these, where it is worth a journal."""
+        """Take over what an interrupted conda left of files that are large enough for a journal."""
         adopted: dict[str, Adopted] = {}
         for artifact in artifacts if self._in_cache else ():
             if (artifact.size is None or artifact.size >= _JOURNAL_FROM) and not self._cancelled():
@@ -120,7 +120,7 @@ class Transfer:
                 if partial is not None:
                     adopted[artifact.key] = partial
                     if partial.count:
-                        text = f"{artifact.filename}: goes on from the {show_bytes(partial.count)} that conda had"
+                        text = f"{artifact.filename}: resuming from {show_bytes(partial.count)} that conda downloaded"
                         self._reporter.message(text, level="info")
         return adopted
 
@@ -147,21 +147,21 @@ class Transfer:
         return result
 
     def _leave_waiting(self, result: ArtifactResult, error: ResumeDLError) -> None:
-        """A verified archive that could not be unpacked, or was not because the run was stopped."""
+        """Record that a verified archive was not unpacked, because of ``error`` or because the run was stopped."""
         interrupted = self._cancelled() and result.error is None
         result.error = _stopped(result.artifact) if interrupted else error
         result.status, result.path = "failed", None
         if isinstance(error, IntegrityError):
-            return  # the next run fetches it again
+            return  # the next run downloads it again
         artifact = result.artifact
         for archive in (staged_path(self._folder, artifact), self._place(artifact)):
             if fs.is_regular(archive, artifact.size):
-                result.path, result.waits = archive, True
+                result.path, result.is_still_packed = archive, True
                 result.error.resumable_bytes = archive.stat().st_size
                 return
 
     def _leave_packed(self, result: ArtifactResult) -> None:
-        """``--no-extract``: the verified archive gets its name, and conda will unpack it."""
+        """Publish the verified archive packed (``--no-extract``); conda will unpack it."""
         staged = staged_path(self._folder, result.artifact)
         try:
             publish_entry(self._folder, result.artifact, archive=staged if staged.is_file() else None, extracted=None)
@@ -171,9 +171,9 @@ class Transfer:
 
 
 def _is_dead_end(result: ArtifactResult) -> bool:
-    """Whether a source refuses to go on in the middle: conda would ask it for just that, for ever (416 to any Range).
+    """Whether a source does not serve ranges: conda would get 416 for its ``.partial`` in every later run.
 
-    What its ``.partial`` held is ours by now and is kept.
+    The bytes of the ``.partial`` are in our part file by then, and are kept.
     """
     return any(_NO_RANGES & source.failures.keys() for source in result.sources)
 
@@ -188,11 +188,12 @@ def _stopped(artifact: Artifact) -> Interrupted:
 
 
 def _offline_error(artifact: Artifact) -> ResumeDLError:
-    return TransferError(f"{artifact.filename} is not here, and this is --offline", hint="run it without --offline")
+    why = "is not on disk, and --offline forbids downloads"
+    return TransferError(f"{artifact.filename} {why}", hint="run it without --offline")
 
 
 def _undigested(artifact: Artifact) -> ResumeDLError:
     return IntegrityError(
         f"{artifact.filename} has no digest, so it cannot be verified and is not put into a package cache",
-        hint="add #<md5> or #sha256:<sha256> to its line",
+        hint="append #<md5> or #sha256:<sha256> to its line",
     )

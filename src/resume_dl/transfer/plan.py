@@ -1,4 +1,4 @@
-"""What a run will do with each artifact: what is there already, what has to come, and whether it will fit."""
+"""The plan of a run: which artifacts are on disk already, which are downloaded, and whether they fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resume_dl.caches.conda.lookup import verify_file
-from resume_dl.caches.link_or_copy import take
+from resume_dl.caches.link_or_copy import link_or_copy
 from resume_dl.errors import OutOfSpaceError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.units import show_bytes
@@ -18,7 +18,7 @@ from resume_dl.store.part import FOLDER, PartStore
 from resume_dl.store.staged import staged_path
 
 UNPACKED_FACTOR = 3
-"""Packages unpack to about this many times their archive's size (pytorch 2.3, mkl 3.6, numpy 3.5): an estimate."""
+"""Estimated ratio of a package's unpacked size to its archive's (pytorch 2.3, mkl 3.6, numpy 3.5)."""
 ANY_FOLDER = "--pkgs-dir (or --wheel-dir, --dest)"
 """The options of ``fetch`` that choose where files go."""
 
@@ -33,7 +33,7 @@ class Planned:
 
 
 def measured(artifact: Artifact, path: Path | None) -> Artifact:
-    """The artifact with its file's size on disk, where its record gives none (lines of a list)."""
+    """Return the artifact with its file's size on disk if its record gives none (lines of a list)."""
     if artifact.size is None and path is not None:
         with suppress(OSError):
             return replace(artifact, size=path.stat().st_size)
@@ -48,10 +48,10 @@ def plan_folder(
     near: Sequence[Path] = (),
     touch: bool = False,
 ) -> list[Planned]:
-    """What a plain folder (``--dest``, a wheel dir, a bundle) has already, verified by digest.
+    """Find which artifacts are in a plain folder (``--dest``, a wheel dir, a bundle), verified by digest.
 
-    ``place`` says where in it each one lies. What lies in one of the folders ``near`` under its own name is put there
-    too, without a second copy if that can be, unless ``touch`` is False (dry runs). Raises OSError.
+    ``place``: the path of each in it. Files found in a folder of ``near`` are linked into it, or copied if they cannot
+    be linked, unless ``touch`` is False (dry runs). Raises OSError.
     """
     planned = []
     for artifact in artifacts:
@@ -68,7 +68,7 @@ def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch
         return False
     if not touch:
         return _is_verified(source, artifact)
-    return take(source, target, staged_path(folder, artifact), artifact)
+    return link_or_copy(source, target, staged_path(folder, artifact), artifact)
 
 
 def _is_verified(path: Path, artifact: Artifact) -> bool:
@@ -85,19 +85,19 @@ class Space:
 
     folder: Path
     download: int
-    """Not on disk yet."""
+    """Bytes that are not on disk yet."""
     unpacked: int
     """Estimated."""
     free: int
     packed: int = 0
-    """For all files once more, in a tar."""
+    """The size of a tar of all files."""
     unknown: int = 0
-    """How many files are to be downloaded whose size is unknown; in none of the sums."""
+    """The number of files to download whose size is unknown; the sums leave them out."""
     options: str = ANY_FOLDER
     """The options that choose another folder, for messages."""
 
     def describe(self) -> str:
-        """All the numbers, for people."""
+        """Format all sizes for a message."""
         files = f"{self.unknown} file{'' if self.unknown == 1 else 's'} of unknown size"
         known = [show_bytes(self.download)] if self.download or not self.unknown else []
         download = " and ".join(known + [files] * bool(self.unknown))
@@ -105,7 +105,7 @@ class Space:
         return f"{download} to download, {unpacked}{show_bytes(self.free)} free"
 
     def check(self) -> None:
-        """Raise OutOfSpaceError with the numbers where it will not fit."""
+        """Raise OutOfSpaceError, with the sizes, if the disk is too small."""
         needed = self.download + self.unpacked + self.packed
         later = f" and about {show_bytes(self.unpacked)} unpacked" if self.unpacked else ""
         later = f" and about {show_bytes(self.packed)} in the tar" if self.packed else later
@@ -123,9 +123,9 @@ class Space:
 def space_for(
     planned: Sequence[Planned], folder: Path, *, unpack: bool, pack: bool = False, options: str = ANY_FOLDER
 ) -> Space:
-    """What the run will put on the disk of ``folder``; bytes of unfinished downloads are there already.
+    """Compute what the run will write to the disk of ``folder``; the bytes of unfinished downloads are there already.
 
-    ``pack``: all files go into a tar in the end, beside them. ``options`` as in ``Space``.
+    ``pack``: all files are packed into a tar on the same disk. ``options`` as in ``Space``.
     """
     download = unpacked = unknown = 0
     for each, file in zip(planned, planned_files(planned, folder), strict=True):
@@ -142,11 +142,11 @@ def space_for(
 
 
 def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]:
-    """``planned`` as a reporter is told of it: with the bytes of each that unfinished downloads in ``folder`` have."""
-    begun = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
+    """Return ``planned`` for a reporter, with the bytes that unfinished downloads in ``folder`` have."""
+    unfinished = {part.key: part for part in PartStore(folder / FOLDER).unfinished()}
     files = []
     for each in planned:
-        artifact, part = each.artifact, begun.get(each.artifact.key)
+        artifact, part = each.artifact, unfinished.get(each.artifact.key)
         if each.state != "missing":
             files.append(PlannedFile(artifact, artifact.size or 0, whole=True))
         elif part is None:
@@ -159,7 +159,7 @@ def planned_files(planned: Sequence[Planned], folder: Path) -> list[PlannedFile]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request comes to. ``thorough``: keys of artifacts whose record cannot be had any fresher."""
+    """The artifacts of a request. ``thorough``: keys of those whose record is the newest available."""
 
     artifacts: Sequence[Artifact]
     thorough: Container[str] = ()
@@ -167,7 +167,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done for ``Wanted``; ``left_out`` is not fetched, because the target machine has it."""
+    """The plan for ``Wanted``; ``left_out`` is not downloaded, because the target machine has it."""
 
     planned: Sequence[Planned]
     left_out: Sequence[Artifact]
@@ -176,10 +176,10 @@ class Plan:
 
     @property
     def keys(self) -> set[str]:
-        """Those of the artifacts that are planned."""
+        """The keys of the planned artifacts."""
         return {each.artifact.key for each in self.planned}
 
     def check(self) -> None:
-        """Raise OutOfSpaceError where a disk is too small. Reads nothing: call it as early as it helps."""
+        """Raise OutOfSpaceError if a disk is too small. Does no I/O."""
         for space in self.spaces:
             space.check()

@@ -1,4 +1,4 @@
-"""What a run came to, as the one JSON object of docs/interface.md."""
+"""The results of a run, and their JSON object (docs/interface.md)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resume_dl.engine.job import Outcome, SourceReport
 from resume_dl.errors import Interrupted, ResumeDLError, worst_exit_code
 from resume_dl.model.artifact import Artifact
+from resume_dl.shell_commands import Shell, Step, command_line, native_shell
 from resume_dl.transfer.plan import Planned
 
 if TYPE_CHECKING:  # one plain download resolves nothing
@@ -20,9 +21,9 @@ if TYPE_CHECKING:  # one plain download resolves nothing
 
 @dataclass(slots=True)
 class ArtifactResult:
-    """One artifact's end. Counts in bytes, as docs/interface.md defines them.
+    """The result for one artifact. Counts in bytes; docs/interface.md defines them and the values of ``status``.
 
-    ``status`` is one of its words too; ``left-out``: not fetched, because the machine that it is for has it.
+    ``left-out``: not downloaded, because the target machine has it.
     """
 
     artifact: Artifact
@@ -34,17 +35,17 @@ class ArtifactResult:
     sources: tuple[SourceReport, ...] = ()
     error: ResumeDLError | None = None
     reason: str = ""
-    """Why it failed, as the engine says it (``Outcome.reason``)."""
+    """Why it failed (``Outcome.reason``)."""
     held_by: str = ""
-    """What a wheel without a published digest was verified by: ``record`` (its own RECORD; its hash was first seen in
+    """How a wheel without a published digest was verified: ``record`` (its own RECORD; its hash was first seen in
     this run) or ``pin`` (the hash first seen in an earlier one)."""
 
-    waits: bool = False
-    """Whether its archive is whole, verified and kept, and only its unpacking is left for the next run."""
+    is_still_packed: bool = False
+    """Whether its archive is complete, verified and kept, and the next run has only to unpack it."""
 
     @classmethod
     def of(cls, outcome: Outcome, path: Path) -> ArtifactResult:
-        """How the engine's job ended; ``path`` is where the file lies if it ended well."""
+        """Make the result of an engine's job; ``path`` is where the file is after a success."""
         return cls(
             outcome.artifact,
             outcome.status,
@@ -59,7 +60,7 @@ class ArtifactResult:
 
     @classmethod
     def of_plan(cls, planned: Planned) -> ArtifactResult:
-        """What a dry run says of it."""
+        """Make the result of a dry run."""
         return cls(planned.artifact, "cached" if planned.state == "cached" else "planned", planned.path)
 
     @property
@@ -69,13 +70,13 @@ class ArtifactResult:
 
     @property
     def verified_by(self) -> str | None:
-        """``digest``, ``record`` or ``pin``; None where nothing was verified."""
-        if not self.waits and (self.error is not None or self.status in {"planned", "failed"}):
+        """``digest``, ``record`` or ``pin``; None if nothing was verified."""
+        if not self.is_still_packed and (self.error is not None or self.status in {"planned", "failed"}):
             return None
         return self.held_by or (None if self.artifact.digest is None else "digest")
 
     def as_json(self) -> dict[str, Any]:
-        """The object in ``artifacts``."""
+        """Return the object for ``artifacts``."""
         artifact = self.artifact
         return {
             "name": artifact.name,
@@ -106,42 +107,42 @@ class ArtifactResult:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a request came to, platform by platform."""
+    """What a request was resolved to, by platform."""
 
     conda: tuple[tuple[str, Solution], ...] = ()
-    """A platform and its solution."""
+    """Platforms and their solutions."""
     explicit: tuple[Artifact, ...] = ()
-    """Of lists, in their order."""
+    """Artifacts of explicit lists, in their order."""
     pip: tuple[PipSolution, ...] = ()
 
 
 @dataclass(slots=True)
 class RunResult:
-    """A whole run's end."""
+    """The result of a run."""
 
     command: str
     artifacts: list[ArtifactResult] = field(default_factory=list)
     elapsed: float = 0.0
     transfer_seconds: float = 0.0
-    """Of ``elapsed``, how long files were brought: what their speed is reckoned by."""
+    """The part of ``elapsed`` in which files were downloaded; speeds are computed from it."""
     error: ResumeDLError | None = None
     notes: tuple[str, ...] = ()
-    next_command: str = ""
-    """The conda command that uses exactly these files."""
+    next_steps: tuple[Step, ...] = ()
+    """The commands of conda and pip that use exactly these files."""
     resolved: Resolved = field(default_factory=Resolved)
     index_bytes: int = 0
-    """Body bytes of channel indexes that came."""
+    """Body bytes of the downloaded channel indexes."""
     indexes: tuple[IndexReport, ...] = ()
-    """Of channels: what each came to, and why it is believed."""
+    """The channel indexes that were used, and why each is trusted."""
 
     @property
     def exit_code(self) -> int:
-        """By the order of docs/interface.md where several outcomes hold."""
+        """The most severe exit code of all errors, by the order of docs/interface.md."""
         errors: Sequence[ResumeDLError | None] = [self.error, *(result.error for result in self.artifacts)]
         return worst_exit_code([error.exit_code for error in errors if error is not None])
 
     def as_json(self) -> dict[str, Any]:
-        """The object on stdout with ``--json``."""
+        """Return the object that ``--json`` prints."""
         code = self.exit_code
         return {
             "schema": 1,
@@ -161,13 +162,14 @@ class RunResult:
             "artifacts": [result.as_json() for result in self.artifacts],
             "indexes": [index.as_json() for index in self.indexes],
             "notes": list(self.notes),
-            "next_command": self.next_command,
+            "next_command": command_line(self.next_steps, native_shell()),
+            "next_command_powershell": command_line(self.next_steps, Shell.POWERSHELL),
             "index_bytes": self.index_bytes,
         }
 
 
 def error_json(error: ResumeDLError) -> dict[str, Any]:
-    """An error as docs/interface.md has it."""
+    """Return the JSON object of an error (docs/interface.md)."""
     return {
         "type": type(error).__name__,
         "message": error.message,

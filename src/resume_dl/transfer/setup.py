@@ -1,4 +1,4 @@
-"""What every command that downloads has to know first: settings read, mirrors chosen, transport and engine made."""
+"""Set-up of every command that downloads: reads settings, chooses mirrors, makes transport and engine."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from resume_dl.settings.conda_config import load_conda_settings
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
-from resume_dl.store.begun import BegunNotes
+from resume_dl.store.unfinished_runs import UnfinishedNotes
 from resume_dl.transfer.blocks import Blocks
-from resume_dl.transfer.run_notes import Remember
+from resume_dl.transfer.run_notes import RunNotes
 from resume_dl.transfer.source_places import Places
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOptions:
-    """The common options of docs/interface.md; rates in bytes a second, times in seconds."""
+    """The common options of docs/interface.md; rates in bytes per second, times in seconds."""
 
     mirrors_file: Path | None = None
     mirrors: tuple[str, ...] = ()
     upstream: bool = True
     index_from: tuple[str, ...] = ()
-    """Mirrors whose indexes the user believes, in their order."""
+    """Mirrors whose indexes the user trusts, in order of preference."""
     connections: int | None = None
     per_host: int | None = None
     limit_rate: float | None = None
     give_up_after: float | None = None
     unreached_give_up: float | None = None
-    """Where no source could be reached from the start; else as ``give_up_after``."""
+    """The limit if no source could be reached at all; default: ``give_up_after``."""
     max_index_size: int | None = None
-    """Bytes of a channel index, as it comes and unpacked."""
+    """The most bytes of a channel index, as transferred and as decompressed."""
     refresh: bool = False
-    """Ask for channel indexes again, past caches, however young the kept ones are."""
+    """Revalidate channel indexes past all caches, however recent the kept ones are."""
     index_max_age: float | None = None
-    """A kept channel index that is younger is used without a request; None: as its server says, within limits."""
+    """A kept channel index that is younger is used without a request; None: as its Cache-Control says, in limits."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None
     command: tuple[str, ...] = ()
-    """The words of the command line, secrets included; empty where there is none that goes on."""
+    """The words of the command line, secrets included; empty if no command would resume the run."""
 
     def policy(self) -> Policy:
-        """The core's policy with what the user has set."""
+        """Return the core's policy with the user's settings."""
         policy = Policy(wait_for_lock=self.wait)
         if self.connections is not None:
             policy = changed(policy, connections=self.connections, files_in_flight=self.connections)
@@ -70,14 +70,14 @@ class TransferOptions:
         if self.give_up_after is not None:
             unreached = self.give_up_after if self.unreached_give_up is None else self.unreached_give_up
             policy = changed(policy, give_up_after=self.give_up_after, unreached_give_up=unreached)
-            if self.unreached_give_up is None:  # the user's own word: lines come back
+            if self.unreached_give_up is None:  # the user chose to wait: the network may come back
                 policy = changed(policy, unresolved_give_up=math.inf)
         return policy
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One command's surroundings."""
+    """Settings, mirrors and options of one command."""
 
     paths: Paths
     conda: CondaSettings
@@ -88,14 +88,20 @@ class Setup:
     rules: ChannelRules
     access: Callable[[RedactedUrl], Access]
     network: Reachability = field(default_factory=Reachability)
-    """What this command knows of the network so far; the same for every engine and reader of it."""
+    """What this command has found out about the network; shared by all its engines and small requests."""
 
     @property
     def places(self) -> Places:
-        """The mirrors that may be used. Raises ConfigurationError for an unknown name."""
+        """The sources that may be used. Raises ConfigurationError for an unknown mirror."""
         self._check_names(self.options.mirrors)
         only = frozenset(self.options.mirrors) or None
         return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Texts in which the user names places: the command line, and the mirrors' addresses."""
+        bases = (base for mirror in self.table.mirrors for base in mirror.carries.values())
+        return (*self.options.command, *bases, *self.table.origins.values())
 
     @property
     def index_from(self) -> tuple[str, ...]:
@@ -117,9 +123,10 @@ def load_setup(
     conda: CondaSettings | None = None,
     access: Callable[[RedactedUrl], Access] | None = None,
 ) -> Setup:
-    """Read every setting. Raises ConfigurationError.
+    """Read all settings. Raises ConfigurationError.
 
-    ``conda``: its settings, where they are known already; ``access``: how it asks for an address, where it can tell.
+    ``conda``: conda's settings if they are known already. ``access``: how conda requests an address, if the caller
+    knows; default: by conda's settings.
     """
     paths = find_paths(env)
     table = load_mirrors(override=options.mirrors_file, user=paths.mirrors_file)
@@ -135,13 +142,14 @@ def load_setup(
 def engine_for(
     setup: Setup, reporter: Reporter, cancelled: Callable[[], bool], *, network: NetworkSettings | None = None
 ) -> Iterator[WatchedEngine]:
-    """An engine on a transport that is closed in the end, as is its trace. Raises NotWritableError for that.
+    """Make an engine; its transport and its trace are closed at the end of the block.
 
-    ``network``: others than conda's (pip's, by ``settings.pip_network``).
+    ``network``: network settings other than conda's (pip's, by ``settings.pip_network``). Raises NotWritableError if
+    the trace cannot be written.
     """
     from resume_dl.transport.client import HttpTransport
 
-    network = network or load_network(setup.env, setup.conda)
+    network = network or load_network(setup.env, setup.conda, setup.named)
     tracer: TraceWriter | None = None
     transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:
@@ -155,8 +163,8 @@ def engine_for(
             tracer=tracer,
             network=setup.network,
         )
-        remember = Remember(BegunNotes(setup.paths.unfinished), setup.options.command)
-        watched = WatchedEngine(engine, setup.blocks, reporter, remember)
+        notes = RunNotes(UnfinishedNotes(setup.paths.unfinished), setup.options.command)
+        watched = WatchedEngine(engine, setup.blocks, reporter, notes)
         try:
             yield watched
         finally:

@@ -1,4 +1,4 @@
-"""Files each under a name of its own, wherever they lie: the destination of ``get``."""
+"""The destination of ``get``: files at paths that the user chose."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _Identity = tuple[int, int, int, int]
 
 
 class SingleFiles:
-    """``paths``: where each artifact goes, by its key. Without ``force`` another file that is there stays."""
+    """Downloads each artifact to its path in ``paths`` (by key). Without ``force`` no other file is overwritten."""
 
     def __init__(self, paths: Mapping[str, Path], *, force: bool, offline: bool) -> None:
         self._paths = paths
         self._force = force
         self._offline = offline
         self._others: dict[str, _Identity | None] = {}
-        """By key: the file that is there and has other bytes; it was hashed, and need not be again."""
+        """By key: an existing file with another digest, which need not be hashed again while it is unchanged."""
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """Hash what is there, each file once. Raises NotWritableError for a file that would be overwritten."""
-        del touch  # nothing is put there from elsewhere
+        """Hash existing files, each once. Raises NotWritableError for a file that would be overwritten."""
+        del touch  # nothing is copied from elsewhere
         planned = []
         for artifact in artifacts:
             path = self._paths[artifact.key]
             self._others[artifact.key] = _identity(path)
             (found,) = plan_folder([artifact], path.parent)
             if found.state != "cached" and path.exists() and not self._force:
-                other = "with another digest" if artifact.digest else "and no digest says that it is this file"
+                why = "with another digest" if artifact.digest else "and no digest is given to compare it with"
                 hint = "name another file with -o, or overwrite it with --force"
-                raise NotWritableError(f"{path} is there already, {other}", hint=hint)
+                raise NotWritableError(f"{path} exists already, {why}", hint=hint)
             planned.append(found)
         return planned
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
-        """Of each folder."""
+        """Compute the space needed in each folder."""
         return [
             space_for(there, folder, unpack=False, options=_OPTIONS)
             for folder, there in self._by_folder(planned).items()
         ]
 
     def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
-        """In the order of ``planned``."""
+        """Return the planned files, in the order of ``planned``."""
         found = [planned_files(there, folder) for folder, there in self._by_folder(planned).items()]
         by_key = {file.artifact.key: file for files in found for file in files}
         return [by_key[each.artifact.key] for each in planned]
@@ -62,10 +62,10 @@ class SingleFiles:
     def fetch(
         self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
     ) -> list[ArtifactResult]:
-        """One result for each, in order. Raises TransferError where something is missing and nothing may be asked."""
+        """Download; one result per artifact, in order. Raises TransferError if a file is missing with ``--offline``."""
         missing = [each.artifact for each in planned if each.state != "cached"]
         if missing and self._offline:
-            raise TransferError("nothing can be downloaded with --offline", hint="run it without --offline")
+            raise TransferError("--offline forbids downloads", hint="run it without --offline")
         results = {
             each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
             for each in planned
@@ -103,7 +103,7 @@ class SingleFiles:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """What changes when a file is replaced or written; None if there is no file."""
+    """Return device, inode, size and mtime, which change if a file is replaced or written; None if it is missing."""
     try:
         found = path.stat()
     except OSError:

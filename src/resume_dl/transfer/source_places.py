@@ -1,4 +1,4 @@
-"""Where a file may be asked for."""
+"""The sources of a file that may be used."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from resume_dl.transfer.blocks import Blocks
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which sources may be used: every mirror and upstream, or fewer; and what is sent to which."""
+    """The permitted mirrors, and what is sent to each; all mirrors and upstream by default."""
 
     table: MirrorTable
     upstream: bool = True
     only: frozenset[str] | None = None
     blocks: Blocks | None = None
-    """Mirrors that have blocked us are left out."""
+    """Mirrors that have blocked us, which are left out."""
     rules: ChannelRules = EVERY_CHANNEL
-    """What conda may not use as a channel is left out too."""
+    """The channels that conda may use; sources in other channels are left out."""
     access: Callable[[RedactedUrl], Access] = Access
-    """How the user's conda would ask for an address."""
+    """How the user's conda would request an address."""
 
     def of(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The sources of the file whose canonical address is ``url``, best first.
+        """Return the sources of the file whose canonical address is ``url``, best first.
 
-        An address that no origin claims is its only place, whatever the rules say: the caller named it.
+        An address outside of all known origins is its only source, even against the rules: the caller named it.
         """
         access = self.access(url)
         asked = access.url if access.private else url
@@ -45,5 +45,5 @@ class Places:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The mirrors that were left out so far because they had blocked us."""
+        """The mirrors left out so far because they have blocked us."""
         return () if self.blocks is None else self.blocks.left_out()

@@ -1,4 +1,4 @@
-"""The engine as use cases see it: what sources answered is looked at across files, and errors say what it means."""
+"""The engine as use cases see it: detects blocks and login pages across files, and explains them in errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import CaptivePortalError, SourcesExhaustedError
 from resume_dl.ports import Reporter, Transport
 from resume_dl.transfer.blocks import Blocks
-from resume_dl.transfer.run_notes import Remember
+from resume_dl.transfer.run_notes import RunNotes
 
 _PORTAL = FailureKind.PORTAL.value
 _NO_ANSWER = frozenset(
@@ -24,43 +24,43 @@ _NO_ANSWER = frozenset(
         FailureKind.FATAL,
     )
 )
-"""What a network that wants a login makes of other addresses: nothing answers, or with a certificate of its own."""
+"""How other addresses fail behind a login page: no answer, or a certificate of the network's own."""
 
 
 class WatchedEngine:
-    """Wraps one engine; ``finish`` is called once, when the command ends."""
+    """Wraps one engine; call ``finish`` once, when the command ends."""
 
-    def __init__(self, engine: Engine, blocks: Blocks, reporter: Reporter, remember: Remember | None = None) -> None:
+    def __init__(self, engine: Engine, blocks: Blocks, reporter: Reporter, notes: RunNotes | None = None) -> None:
         self._engine = engine
-        self._remember = remember or Remember()
+        self._notes = notes or RunNotes()
         self._blocks = blocks
         self._reporter = reporter
 
     @property
     def transport(self) -> Transport:
-        """The engine's, for small requests beside it."""
+        """The engine's transport, for small requests that share its connections."""
         return self._engine.transport
 
     def run(self, jobs: Sequence[Job], on_done: Callable[[Outcome], None] | None = None) -> list[Outcome]:
-        """As ``Engine.run``."""
-        self._blocks.tell(self._reporter)
+        """Run ``Engine.run``, and note blocks and unfinished downloads."""
+        self._blocks.warn_left_out(self._reporter)
         ended: list[Outcome] = []
 
         def done(outcome: Outcome) -> None:
             explained = self._explained(outcome)
-            self._blocks.learn([explained])
+            self._blocks.record([explained])
             ended.append(explained)
             if on_done is not None:
                 on_done(explained)
 
-        with self._remember.during(jobs):
+        with self._notes.during(jobs):
             self._engine.run(jobs, done)
         order = {job.artifact.key: number for number, job in enumerate(jobs)}
         return sorted(ended, key=lambda outcome: order[outcome.artifact.key])
 
     def finish(self) -> None:
-        """Write down what was learnt of mirrors."""
-        self._blocks.keep(self._reporter)
+        """Save which mirrors have blocked us."""
+        self._blocks.save(self._reporter)
 
     def _explained(self, outcome: Outcome) -> Outcome:
         error = outcome.error
@@ -75,14 +75,14 @@ class WatchedEngine:
             )
             return replace(outcome, error=portal)
         if not outcome.artifact.sources and (names := self._blocks.left_out()):
-            error.hint = f"every mirror that has it refused us lately; to ask again: --mirror {names[0]}"
+            error.hint = f"every mirror that has it blocked us recently; to try one again: --mirror {names[0]}"
         return outcome
 
 
 def _is_portal(outcome: Outcome) -> bool:
-    """Whether no source gave anything but web pages, and at least one gave that."""
+    """Whether at least one source served a web page, and none served anything else."""
     kinds = [set(report.failures) for report in outcome.sources]
     pages = [_PORTAL in each for each in kinds]
-    # Where bytes came before, it must be all of them: one mirror with odd pages is no network.
+    # If bytes arrived before, all sources must serve pages: a single one does so for reasons of its own.
     enough = all(pages) if any(report.bytes for report in outcome.sources) else any(pages)
     return any(pages) and enough and all(each <= {_PORTAL} | _NO_ANSWER for each in kinds)

@@ -1,4 +1,4 @@
-"""Where wheels go: a wheel dir, of this machine or of a bundle."""
+"""The destination of wheels: a wheel dir, on this machine or in a bundle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from resume_dl.transfer.wheel_transfer import WheelDir
 
 @dataclass(frozen=True, slots=True)
 class WheelDestination:
-    """``wheels`` with what one run wants of it; ``near``, ``pack`` and ``options`` as in ``transfer.plan``."""
+    """A wheel dir and one run's options for it; ``near``, ``pack`` and ``options`` as in ``transfer.plan``."""
 
     wheels: WheelDir
     near: Sequence[Path]
@@ -30,20 +30,20 @@ class WheelDestination:
         return self.wheels.folder
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """What lies there, or near and with ``touch`` is put there."""
+        """Find files in the wheel dir, or in ``near``; with ``touch`` the latter are linked or copied."""
         return self.wheels.plan(artifacts, near=self.near, touch=touch)
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
-        """Of the one folder, and of the tar beside it."""
+        """Compute the space needed in the wheel dir, and for the tar next to it."""
         return [space_for(planned, self.folder, unpack=False, pack=self.pack, options=self.options)]
 
     def files(self, planned: Sequence[Planned]) -> list[PlannedFile]:
-        """With the bytes that unfinished downloads in the folder have."""
+        """Return the planned files, with the bytes that unfinished downloads in the wheel dir have."""
         return planned_files(planned, self.folder)
 
     def fetch(
         self, planned: Sequence[Planned], engine: WatchedEngine, *, thorough: Container[str]
     ) -> list[ArtifactResult]:
-        """As ``WheelDir.fetch``."""
-        del thorough  # an index page is not asked again: every file with a digest is compared to the end
+        """Run ``WheelDir.fetch``."""
+        del thorough  # package indexes are not asked again, so every job of a wheel dir is thorough
         return self.wheels.fetch(planned, engine, offline=self.offline)

@@ -1,9 +1,8 @@
-"""Wheels into a folder that pip's ``--find-links`` takes: from every mirror that has them, resumable, verified.
+"""Transfer of wheels to a folder for pip's ``--find-links``: from several mirrors, resumable, verified.
 
-A file whose index gives a digest is verified by it. One without is fetched from the address that its index gives,
-alone, whose validator holds for all of it (invariant 6), and waits below ``.resume-dl`` until every member was compared
-with the wheel's own RECORD; then its digest is pinned. From then on any mirror may serve it, and other bytes are
-noticed.
+A file is verified by the digest in its index. A file without one is downloaded from the address in its index only, as
+one version by its validator (invariant 6). It is kept below ``.resume-dl`` until every member was compared with the
+wheel's own RECORD; then its digest is pinned. From then on any mirror may serve it, and a change is detected.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from resume_dl.caches.conda.lookup import verify_file
-from resume_dl.caches.wheel_record import check_itself
+from resume_dl.caches.wheel_record import check_archive
 from resume_dl.engine.job import Job, Outcome
 from resume_dl.errors import (
     DigestMismatchError,
@@ -52,19 +51,19 @@ class WheelDir:
         cancelled: Callable[[], bool] = lambda: False,
         by_digest: Callable[[RedactedUrl], tuple[Source, ...]] = lambda _: (),
     ) -> None:
-        """``by_digest``: further sources of an address, for bytes that a pinned digest identifies."""
+        """``by_digest``: more sources of an address, used once a pinned digest identifies the file."""
         self.folder = folder
         self._by_digest = by_digest
         self._pins = pins
         self._reporter = reporter
         self._cancelled = cancelled
         self._pinned: dict[str, tuple[Pin, Path]] = {}
-        """By the key that an artifact has with it: the pin that is its digest, and where it waited for its name."""
+        """Pins, and where the file was staged, by the key that the artifact has with the pinned digest."""
 
     def plan(self, artifacts: Sequence[Artifact], *, near: Sequence[Path] = (), touch: bool = False) -> list[Planned]:
-        """What is here already; a file that was seen before is planned with its pinned hash as its sha256.
+        """Find which files are here already; a pinned file is planned with the pinned hash as its sha256.
 
-        ``near`` and ``touch`` as for ``plan_folder``.
+        ``near`` and ``touch`` as in ``plan_folder``.
         """
         known = []
         for artifact in artifacts:
@@ -80,7 +79,7 @@ class WheelDir:
         return plan_folder(known, self.folder, near=near, touch=touch)
 
     def fetch(self, planned: Sequence[Planned], engine: WatchedEngine, *, offline: bool) -> list[ArtifactResult]:
-        """One result for each, in order; errors stand in them."""
+        """Download and publish; one result per artifact, in order, with its error if it failed."""
         results: dict[str, ArtifactResult] = {}
         jobs = []
         for each in planned:
@@ -93,7 +92,7 @@ class WheelDir:
                 jobs.append(self._job(artifact))
         for outcome in engine.run(jobs):
             results[outcome.artifact.key] = self._settle(outcome)
-        with suppress(OSError):  # not there, or something is unfinished
+        with suppress(OSError):  # missing, or something is unfinished
             (self.folder / FOLDER).rmdir()
         return [results[each.artifact.key] for each in planned]
 
@@ -110,12 +109,12 @@ class WheelDir:
         _, left = self._pinned.get(artifact.key, (None, None))
 
         def is_published() -> bool:
-            if left is not None and verify_file(left, digest, artifact.size):  # by a run that was killed at its end
+            if left is not None and verify_file(left, digest, artifact.size):  # left by a run killed before its rename
                 rename_durably(left, destination)
                 return True
             return verify_file(destination, digest, artifact.size)
 
-        # an index page is not asked again: sources that seem to agree against it are compared to the end
+        # A package index is not asked again: sources that agree against it are compared on every byte.
         return Job(artifact, PartStore(self.folder / FOLDER), destination, is_published, thorough=True)
 
     def _settle(self, outcome: Outcome) -> ArtifactResult:
@@ -128,7 +127,7 @@ class WheelDir:
         return self._held(result)
 
     def _held(self, result: ArtifactResult) -> ArtifactResult:
-        """The result, with what its record lacks as it is on the disk; marked where it was a pin that verified it."""
+        """Return the result with size and sha256 as on disk, and with ``held_by`` set if a pin verified it."""
         if result.artifact.key in self._pinned:
             result.held_by = PIN
         path, artifact = result.path, result.artifact
@@ -139,19 +138,19 @@ class WheelDir:
         return result
 
     def _settle_unknown(self, result: ArtifactResult) -> ArtifactResult:
-        """A complete file without a published digest: compare it with its RECORD, pin it, then give it its name."""
+        """Check a complete file without a published digest against its RECORD, pin it, then rename it."""
         artifact, waiting = result.artifact, staged_path(self.folder, result.artifact)
         try:
             if result.status == "cached" and (arrived := self._arrived(artifact)) is not None:
-                result.artifact, result.held_by = arrived, PIN  # another process did all of it before
+                result.artifact, result.held_by = arrived, PIN  # another process has published it
                 return result
-            if result.status == "cached":  # it came in an earlier run, which ended before it was looked at
+            if result.status == "cached":  # an earlier run downloaded it and ended before the check
                 result.status, result.resumed = "resumed", waiting.stat().st_size
             result.artifact = self._take(artifact, waiting)
             result.held_by = "" if _promised(artifact) else RECORD
         except (ResumeDLError, OSError) as error:
             arrived = self._arrived(artifact) if isinstance(error, FileNotFoundError) else None
-            if arrived is not None:  # another process looked at it at the same time, and gave it its name
+            if arrived is not None:  # another process checked it at the same time and renamed it
                 result.artifact, result.held_by = arrived, PIN
                 if not result.downloaded:
                     result.status, result.resumed = "cached", 0
@@ -169,7 +168,7 @@ class WheelDir:
         return result
 
     def _arrived(self, artifact: Artifact) -> Artifact | None:
-        """The artifact with its hash where it was pinned since ``plan``, and lies here as it was then."""
+        """Return the artifact with its hash if another process has pinned and published it since ``plan``."""
         pin = self._pins.find(artifact)
         if pin is None:
             return None
@@ -177,72 +176,77 @@ class WheelDir:
         return found.artifact if found.state == "cached" else None
 
     def _take(self, artifact: Artifact, waiting: Path) -> Artifact:
-        """The artifact with its hash and size, its file in place. Raises IntegrityError, Interrupted, OSError."""
+        """Check and publish the file; returns the artifact with hash and size.
+
+        Raises IntegrityError, Interrupted or OSError.
+        """
         if self._cancelled():
-            raise Interrupted(f"{artifact.filename}: stopped", hint="run the same command again: what came is kept")
-        self._reporter.message(f"{artifact.filename}: no hash is published, reading all of it", level="info")
-        check_itself(waiting, artifact.filename, cancelled=self._cancelled)
+            hint = "run the same command again: what is on disk is kept"
+            raise Interrupted(f"{artifact.filename}: stopped", hint=hint)
+        self._reporter.message(f"{artifact.filename}: no hash is published, checking its content", level="info")
+        check_archive(waiting, artifact.filename, cancelled=self._cancelled)
         known = changed(artifact, sha256=hash_file(waiting, "sha256"), size=waiting.stat().st_size)
         _check_promised(known, waiting)
-        try:  # before it has its name: a file without a pin would be fetched again
+        try:  # before the rename: a file without a pin would be downloaded again
             self._pins.add(artifact, known.sha256 or "")
         except NotWritableError as error:
-            self._reporter.message(f"the hash of {artifact.filename} is not kept: {error.message}", level="warning")
+            self._reporter.message(f"the hash of {artifact.filename} is not pinned: {error.message}", level="warning")
         rename_durably(waiting, self.folder / artifact.filename)
         return known
 
 
 def first_seen(results: Sequence[ArtifactResult]) -> list[str]:
-    """Notes on files without a published digest."""
+    """Return a note for each file whose hash no index gives and which this run saw first."""
     notes = []
     for each in results:
         if each.error is None and each.held_by == RECORD:
             is_wheel = each.artifact.filename.endswith(".whl")
-            proof = "its content is what its RECORD says" if is_wheel else "it is whole by its checksum"
+            proof = "its content matches its RECORD" if is_wheel else "its checksum is correct"
             notes.append(f"{each.artifact.filename}: hash first seen here: sha256 {each.artifact.sha256} ({proof})")
     return notes
 
 
 def _promised(artifact: Artifact) -> list[tuple[str, str]]:
-    """Algorithm and hex of every hash that the engine does not compare (sha512, or several) and one of which must fit.
+    """Return algorithm and hex of the hashes of which one must match, and which the engine does not compare.
 
-    They stand in the record of an artifact that was resolved: ``hashes``, the index's, and ``allowed``, those of
-    ``--hash``.
+    These are hashes of other algorithms, or several. They are in the artifact's record: ``hashes`` are the index's,
+    ``allowed`` those of ``--hash``.
     """
     allowed = [(each.partition(":")[0], each.partition(":")[2]) for each in artifact.record.get("allowed", ())]
     return allowed or list(artifact.record.get("hashes", {}).items())
 
 
 def _check_promised(artifact: Artifact, path: Path) -> None:
-    """Raise DigestMismatchError for a file that has none of the hashes that it may have."""
+    """Raise DigestMismatchError if the file has none of the permitted hashes."""
     promised = _promised(artifact)
     if not promised or any(hash_file(path, algorithm) == value for algorithm, value in promised):
         return
     wanted = " or ".join(":".join(each) for each in promised)
     actual = hash_file(path, promised[0][0])
     raise DigestMismatchError(
-        f"{artifact.filename} came with {promised[0][0]}:{actual}, it should have {wanted}",
+        f"{artifact.filename} has {promised[0][0]}:{actual}, expected {wanted}",
         expected=wanted,
         actual=actual,
-        hint="correct the --hash if there is one and you trust the file; else try another mirror, or later",
+        hint="if you gave a --hash and trust the file, correct it; else try another mirror, or again later",
     )
 
 
 def _changed(artifact: Artifact, pin: Pin, error: DigestMismatchError) -> DigestMismatchError:
-    """The error for a file that is not what it was."""
-    told = DigestMismatchError(
-        f"{artifact.filename}: its sha256 was {pin.sha256} when it was first seen here ({pin.first_seen}), and what "
-        f"comes now has {error.actual or 'another'}",
+    """Return the error for a file whose content differs from its pin."""
+    changed_error = DigestMismatchError(
+        f"{artifact.filename}: its sha256 was {pin.sha256} when it was first seen here ({pin.first_seen}), and is "
+        f"now {error.actual or 'another'}",
         expected=pin.sha256,
         actual=error.actual,
         hint=f"it was replaced; if you know why and trust it, remove {pin.path} and run the same command again",
     )
-    told.resumable_bytes = error.resumable_bytes
-    return told
+    changed_error.resumable_bytes = error.resumable_bytes
+    return changed_error
 
 
 def _offline_error(artifact: Artifact) -> ResumeDLError:
-    return TransferError(f"{artifact.filename} is not here, and this is --offline", hint="run it without --offline")
+    why = "is not on disk, and --offline forbids downloads"
+    return TransferError(f"{artifact.filename} {why}", hint="run it without --offline")
 
 
 def _local(error: OSError, path: Path) -> StoreError:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 and ``file://``: the only room that imports httpx and httpcore; ``transport.client.HttpTransport`` leads."""
+"""HTTP/1.1 and ``file://`` by ``client.HttpTransport``; the only room that imports httpx and httpcore."""
 
 import sys
 import threading
@@ -10,9 +10,9 @@ _CLI_EXTRA = frozenset({"click", "pygments", "rich"})
 class _WithoutExtra:
     """Makes the packages of httpx's ``cli`` extra unavailable to one thread, during its own ``import httpx``.
 
-    Where they are installed httpx loads its command line with them, which takes as long as all the rest of it; without
-    the extra it provides a stand-in. Other threads import them as before. Once disarmed the finder finds nothing and
-    stays: removing it could let an import that runs in another thread skip the finder behind it.
+    If they are installed, httpx imports its command line with them, which doubles its import time; without the extra it
+    provides a stand-in. Other threads import them as before. Afterwards the finder stays, without effect: removing it
+    could make an import in another thread skip the next finder.
     """
 
     def __init__(self) -> None:

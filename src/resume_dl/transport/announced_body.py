@@ -1,9 +1,9 @@
-"""Bodies of announced length, read from the connection and not through httpcore and h11.
+"""Bodies of announced length, read directly from the connection instead of through httpcore and h11.
 
-These copy each byte four times and make some forty Python calls a read: 0.4 s of CPU a GB (docs/performance.md). So
-they get the head alone, with ``Content-Length: 0`` in place of the announced length, and the body is read from the
-stream that they were given. All other answers reach them unchanged: bodies without a Content-Length, with a transfer
-coding or an error status, and every head in an unusual form (docs/adr/reading-past-h11.md). No I/O here.
+These copy each byte four times and make about forty Python calls per read: 0.4 s of CPU per GB (docs/performance.md).
+So they get only the head, with ``Content-Length: 0`` in place of the announced length, and the body is read from their
+stream. All other responses reach them unchanged: those without a Content-Length, with a transfer coding or an error
+status, and every head in an unusual form (docs/adr/reading-past-h11.md). No I/O here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 MAX_READ = 256 * 1024
 """Bytes of one read. Larger ones gain nothing (docs/performance.md), and sixteen connections hold 4 MiB."""
 MAX_HEAD = 100 * 1024
-"""Bytes of a head that is looked at; h11, as httpcore sets it up, refuses longer ones."""
+"""The most bytes of a head that is examined; h11, as httpcore configures it, refuses longer ones."""
 
 _START = b"HTTP/1."
 _SUCCESS = re.compile(rb"HTTP/1\.[01] 20[06][ \r]")
@@ -24,29 +24,29 @@ _FOLDED = re.compile(rb"\n[ \t]")
 
 
 class AnnouncedBody:
-    """Takes the bodies out of what one connection receives. One response at a time; for one thread at a time."""
+    """Separates bodies from what a connection receives: one response at a time, used by one thread at a time."""
 
     def __init__(self) -> None:
         self.length: int | None = None
-        """Content-Length of a response whose body is taken out, None for one that httpcore sees whole."""
+        """Content-Length of a response whose body is read here; None if httpcore reads it."""
         self.left = 0
         """Bytes of that body that were not read yet."""
         self.awaits_head = False
-        """A GET request was sent, and its head goes through ``head``."""
+        """Whether a GET request was sent whose response head must pass through ``head``."""
         self._early = b""
         self.has_surplus = False
-        """More bytes came than were announced; this connection must not be used again (RFC 9112 6.3)."""
+        """Whether more bytes arrived than announced; the connection must not be reused then (RFC 9112 6.3)."""
 
     def sent(self, data: bytes) -> None:
-        """Note what was sent: a GET begins a response. CONNECT and SOCKS messages are answered without a body."""
+        """Note sent data: after a GET a response head is expected; CONNECT and SOCKS replies have no body."""
         if data:
             self.awaits_head = data.startswith(b"GET ")
             self.length = None
 
     def head(self, receive: Callable[[], bytes]) -> bytes:
-        """The first bytes of a response for httpcore, read by ``receive``, which returns b"" at the end.
+        """Return the first bytes of a response for httpcore, read by ``receive``, which returns b"" at the end.
 
-        A whole head without its body where the body is taken out, else what came.
+        That is the head without its body if the body is read here, else everything received so far.
         """
         data = bytearray()
         end = -1
@@ -54,7 +54,7 @@ class AnnouncedBody:
             searched = max(0, len(data) - 3)
             data += more
             if not data.startswith(_START[: len(data)]):
-                break  # no HTTP: httpcore shall say so now, not after a blank line that may never come
+                break  # not HTTP: let httpcore raise now, and not after a blank line that may never come
             end = data.find(b"\r\n\r\n", searched)
         self.awaits_head = False
         head = bytes(data[: end + 4])
@@ -67,9 +67,9 @@ class AnnouncedBody:
         return head[: span[0]] + b"0" + head[span[1] :]
 
     def read(self, receive: Callable[[int], bytes]) -> bytes:
-        """The next bytes of the body, at most MAX_READ; b"" at its end, and where the connection ends before it.
+        """Return the next bytes of the body, at most MAX_READ; b"" at its end, or if the connection ends early.
 
-        ``receive`` reads at most so many bytes from the connection; ``left`` says whether the body is complete.
+        ``receive`` reads at most the given number of bytes from the connection. The body is complete if ``left`` is 0.
         """
         if not self.left:
             return b""
@@ -82,9 +82,9 @@ class AnnouncedBody:
 
 
 def announced_length(head: bytes) -> tuple[int, int] | None:
-    """Where in ``head`` the digits of its Content-Length stand: start and end.
+    """Return start and end of the digits of the Content-Length in ``head``.
 
-    None where anything else may frame the body, or where two parsers could disagree on the head (CWE-444): a status
+    None if anything else may frame the body, or if two parsers could disagree on the head (CWE-444): a status
     other than 200 and 206, a transfer coding, a second Content-Length, folded lines, lines that end in a bare LF.
     """
     found = _LENGTH.search(head)

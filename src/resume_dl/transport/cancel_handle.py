@@ -1,4 +1,4 @@
-"""Stops a request from another thread, whatever its own thread waits for."""
+"""Cancellation of a request by another thread, whatever the request's own thread waits for."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class CancellableStream(Protocol):
     """What a CancelHandle needs of a connection."""
 
     reused: bool
-    """It has served another exchange before."""
+    """Whether it has served another exchange before."""
     answered: bool
-    """A byte of this exchange's answer came."""
+    """Whether a byte of this exchange's response has arrived."""
     is_private: bool
-    """Its other end is in a private network."""
+    """Whether its peer is in a private network."""
 
     def shut_down(self, handle: CancelHandle) -> None:
         """End the wait of the thread that reads for ``handle``. Never raises."""
@@ -34,11 +34,11 @@ class CancelHandle:
         self.cancelled = False
         """Set once, never cleared. The reader checks it after each read."""
         self.stream: CancellableStream | None = None
-        """The connection that the exchange uses now."""
+        """The exchange's current connection."""
         self.public_only = False
-        """Nothing may be sent to an address in a private network: a public server redirected to it."""
+        """Whether private addresses are refused, because a public server redirected to this one."""
         self.met_private = False
-        """``public_only`` was set, and the connection leads to such an address."""
+        """Whether ``public_only`` was set and the connection leads to a private address."""
 
     def cancel(self) -> None:
         """Mark the exchange as cancelled, then wake the thread that waits for its connection. Never raises."""
@@ -49,12 +49,12 @@ class CancelHandle:
             stream.shut_down(self)
 
     def detach(self) -> None:
-        """Forget the connection: the answer has ended, and the connection may serve another exchange already."""
+        """Forget the connection: the response has ended, and another exchange may use the connection already."""
         self.stream = None
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
-        """Inside the block, connections that this thread opens or writes to belong to this exchange."""
+        """Attach connections that this thread opens or writes to, inside the block, to this exchange."""
         _thread.handle = self
         try:
             yield
@@ -63,7 +63,7 @@ class CancelHandle:
 
     @property
     def went_stale(self) -> bool:
-        """Whether the connection had served before and closed without a byte of this answer.
+        """Whether the connection was reused and closed without a byte of this response.
 
         A server may close an idle connection while a request is on its way; a GET is sent again then (RFC 9112 9.3.1).
         """
@@ -78,5 +78,5 @@ _thread = _Thread()
 
 
 def current_handle() -> CancelHandle | None:
-    """The handle whose ``attached`` block this thread is in."""
+    """Return the handle in whose ``attached`` block this thread is, if any."""
     return _thread.handle

@@ -1,4 +1,4 @@
-"""The network as the engine sees it: requests of any thread, over connections that are kept alive and shared."""
+"""The transport: requests from any thread, over shared keep-alive connections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from resume_dl.transport.tls_contexts import tls_context, unverified_context
 class HttpTransport:
     """``ports.Transport`` over HTTP/1.1 by httpx, and over ``file://``; may be used from any number of threads.
 
-    httpx's transport interface is used and not its Client, which would log whole URLs with their tokens, keep cookies
-    and follow redirects by its own rules. The environment is not read: everything comes from ``network``. ``warn``
-    gets a line for each setting that is wrong and does not stop a run; the default is this module's logger. Raises
-    ConfigurationError (at the first https request or proxy) for certificates or proxies that cannot be used.
+    It uses httpx's transport interface and not its Client, which would log whole URLs with their tokens, keep cookies
+    and follow redirects by its own rules. The environment is not read: all settings are in ``network``. ``warn`` gets a
+    line for each invalid setting that does not stop a run; default: this module's logger. Raises ConfigurationError (at
+    the first https request or proxy) for certificates or proxies that cannot be used.
     """
 
     def __init__(self, network: NetworkSettings, *, warn: Callable[[str], None] | None = None) -> None:
-        # Its debug lines hold whole heads of answers, and so the signed addresses that redirects lead to.
+        # Its debug lines contain whole response heads, and so the signed URLs of redirects.
         logging.getLogger("httpcore").setLevel(logging.INFO)
         self.network = network
         self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
@@ -40,9 +40,9 @@ class HttpTransport:
         self._closed = False
 
     def exchange(self, request: RangeRequest) -> Exchange:
-        """A request that is not sent yet; ``open()`` sends it."""
+        """Prepare a request; ``open()`` sends it."""
         if request.url.reveal()[:5].lower() == "file:":
-            return FileExchange(request)
+            return FileExchange(request, self.network.shares)
         exchange = HttpExchange(request, network=self.network, logins=self.logins, route=self.route)
         with self._lock:
             self._exchanges.add(exchange)
@@ -51,7 +51,7 @@ class HttpTransport:
         return exchange
 
     def route(self, url: str) -> Route:
-        """The pool that a request for ``url`` goes through. Raises ConfigurationError."""
+        """Return the connection pool for a request for ``url``. Raises ConfigurationError."""
         proxy = self.network.proxy_for(url)
         secure = any(address[:6].lower() == "https:" for address in (url, proxy or ""))
         skip_verify = secure and self.network.trusts(url)
@@ -74,7 +74,7 @@ class HttpTransport:
         for exchange in exchanges:
             exchange.abort()
         for route in routes:
-            with contextlib.suppress(Exception):  # it complains about answers in flight; those are stopped
+            with contextlib.suppress(Exception):  # it raises for open responses, which are stopped already
                 route.transport.close()
 
     def _tls(self, *, skip_verify: bool = False) -> ssl.SSLContext:

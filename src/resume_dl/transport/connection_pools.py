@@ -17,7 +17,7 @@ from resume_dl.transport.abortable_stream import AbortableBackend
 from resume_dl.transport.pooled_transport import PooledTransport
 
 MAX_IDLE = 20
-"""Connections. How many are used at once is decided by the core."""
+"""Idle connections per pool. The core decides how many are used at once."""
 IDLE_SECONDS = 30.0
 """Shorter than most servers keep an idle connection."""
 _SOCKS = frozenset({"socks5", "socks5h"})
@@ -34,10 +34,10 @@ class Route(NamedTuple):
 def open_route(
     proxy: str | None, *, tls: ssl.SSLContext | None, proxy_tls: Callable[[], ssl.SSLContext], patience: float
 ) -> Route:
-    """A new pool. Raises ConfigurationError for a proxy that cannot be used.
+    """Make a pool. Raises ConfigurationError for a proxy that cannot be used.
 
-    ``tls``: for the servers, None where none is asked over https. ``proxy_tls`` is called for an https proxy, whose
-    certificate is checked also where the server's is not. ``patience``: see AbortableBackend.
+    ``tls``: for the servers; None if no https is used. ``proxy_tls`` is called for an https proxy, whose certificate is
+    verified even if the server's is not. ``patience``: see AbortableBackend.
     """
     backend = AbortableBackend(patience, in_slices=not system.shutdown_wakes_readers())
     if proxy is None:

@@ -1,4 +1,4 @@
-"""Logins of hosts: from a URL's userinfo, else from a netrc file."""
+"""Credentials of hosts, from a URL's userinfo or a netrc file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Logins:
                 self._hosts[host.lower()] = (login or account or "", password or "")
 
     def authorization(self, url: str) -> str | None:
-        """The Authorization header's value for a request to ``url``, or None. The URL's own userinfo wins."""
+        """Return the Authorization header for a request to ``url``, or None. The URL's own userinfo is preferred."""
         parts = urlsplit(url)
         login: tuple[str, str] | None
         if parts.username is not None or parts.password is not None:

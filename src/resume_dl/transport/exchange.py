@@ -1,4 +1,4 @@
-"""One request: redirects followed by our own rules, and cancelled from another thread at any moment."""
+"""One request, with redirects followed by our own rules; another thread can cancel it at any moment."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class HttpExchange:
         self._handle = CancelHandle()
         self._proxied = False
         self._led_by = ""
-        """The public address that redirected to the one that is asked now; empty if none did."""
+        """The public URL that redirected to the current one; empty if none did."""
 
     def __repr__(self) -> str:
         return f"HttpExchange({self._request.url})"
 
     def open(self) -> Response:
-        """Send the request and follow redirects. Returns the answer of any other status, its body not read yet.
+        """Send the request and follow redirects. Returns the first other response, its body not read yet.
 
-        Raises NetworkError or StalledError; NetworkError also after ``abort``. ConfigurationError for certificates and
-        proxies of the settings that cannot be used.
+        Raises NetworkError or StalledError; NetworkError also after ``abort``; ConfigurationError for certificates and
+        proxies in the settings that cannot be used.
         """
         url = self._request.url.reveal().partition("#")[0]
         headers = self._headers()
@@ -75,13 +75,13 @@ class HttpExchange:
             seen.add(url)
 
     def abort(self) -> None:
-        """Wake the thread that waits in this exchange, and end its body. Never raises."""
+        """Wake the thread that waits in this exchange, and end the body. Never raises."""
         self._handle.cancel()
 
     def _is_private(self, url: str) -> bool:
         """Whether the server that has just answered for ``url`` is in a private network.
 
-        A direct connection's other end tells; behind a proxy only the host's own name may.
+        The peer's address decides on a direct connection, the host name behind a proxy.
         """
         stream = self._handle.stream
         return is_private_host(urlsplit(url).hostname or "") if self._proxied or stream is None else stream.is_private
@@ -91,7 +91,7 @@ class HttpExchange:
             f"{_host(url)}: {refusal}",
             source=str(self._request.url),
             retryable=False,
-            hint="Use another mirror, or the address that it should lead to.",
+            hint="Use another mirror, or the address to which it should redirect.",
         )
 
     def _headers(self) -> dict[str, str]:
@@ -111,7 +111,7 @@ class HttpExchange:
         try:
             return self._logins.authorization(url)
         except ValueError:
-            return None  # an address that cannot be read is refused where it is sent
+            return None  # a malformed URL is refused when the request is sent
 
     def _send(self, url: str, headers: dict[str, str]) -> HttpResponse:
         network = self._network
@@ -135,20 +135,20 @@ class HttpExchange:
                     response = route.transport.handle_request(request)
             except FOREIGN as error:
                 if self._handle.stream is not None:
-                    self._handle.stream.close()  # httpcore leaves it open where a SOCKS handshake fails
+                    self._handle.stream.close()  # httpcore leaves it open if a SOCKS handshake fails
                 asked = url == self._request.url.reveal().partition("#")[0]
                 ours = to_ours(
                     error, host=_host(url), source=str(self._request.url), network=network, proxy=proxy, asked=asked
                 )
-                # A lookup cannot be woken, and its result is worth telling after an abort too.
+                # A DNS lookup cannot be interrupted; its failure is reported even after an abort.
                 is_news = isinstance(ours, NetworkError) and bool(ours.unresolved)
                 if self._handle.cancelled:
                     raise (ours if is_news else self._stopped()) from None
                 if self._handle.met_private:
                     raise self._refused(self._led_by, redirects.private_refused(_host(url))) from None
                 if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and self._handle.went_stale:
-                    continue  # ends: each time round one idle connection leaves the pool
-                # The foreign text of a bad address may quote a password in it.
+                    continue  # terminates: each iteration removes an idle connection from the pool
+                # httpx's message for a bad URL may quote a password.
                 raise ours from (error if ours.retryable else None)
             return HttpResponse(
                 response,

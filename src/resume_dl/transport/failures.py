@@ -1,6 +1,6 @@
-"""Every exception of httpx and of what stands below it, as a SourceError.
+"""Conversion of the exceptions of httpx and the layers below it to SourceError.
 
-A message names the host and the failure, and quotes neither a URL nor a foreign text, which may hold a secret.
+A message names the host and the failure. It quotes no URL and no text of another library, which may contain a secret.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class _Meaning(NamedTuple):
 def to_ours(
     error: Exception, *, host: str, source: str, network: NetworkSettings, proxy: str = "", asked: bool = True
 ) -> SourceError:
-    """The SourceError that ``error`` means; ``source`` a redacted URL, ``proxy`` the redacted proxy's or empty.
+    """Convert ``error`` to a SourceError; ``source`` is a redacted URL, ``proxy`` the redacted proxy URL or empty.
 
-    ``asked``: this is the host that was asked for, not one that it redirects to.
+    ``asked``: ``host`` is the requested host, not the target of a redirect.
     """
     meaning = _meaning(error, network, proxy)
     message = f"{host}: {meaning.why}" if host else meaning.why
@@ -75,7 +75,7 @@ def _is_unresolved(error: Exception) -> bool:
 
 
 def _has_no_route(error: Exception, url: str) -> bool:
-    """Whether the system says that nothing answers at a literal IP address; a name may have other addresses."""
+    """Whether a literal IP address cannot be reached, by the system's error; a name may have other addresses."""
     root = _root_cause(error) if isinstance(error, httpx.ConnectError) else None
     if root is None or root.errno not in _NO_ROUTE:
         return False
@@ -121,10 +121,10 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
 
 
 def _root_cause(error: BaseException) -> OSError | None:
-    """The system's own error below the wrappers, the deepest one."""
+    """Return the deepest OSError in the chain of causes."""
     found: OSError | None = None
     step: BaseException | None = error
-    for _ in range(10):  # libraries have raised an error from itself
+    for _ in range(10):  # bounded: an exception can be its own cause
         if step is None:
             break
         if isinstance(step, OSError):
@@ -146,7 +146,7 @@ def _system_reason(root: OSError | None) -> str:
 
 
 def _protocol_trouble(error: httpx.RemoteProtocolError) -> str:
-    """In our words: the library's text may quote what the server sent."""
+    """Describe a protocol error in our own words: the library's text may quote what the server sent."""
     text = str(error)
     if text == ENDED_IN_BODY or "without sending complete message body" in text or "incomplete chunked read" in text:
         return ENDED_IN_BODY

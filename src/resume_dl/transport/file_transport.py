@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from resume_dl.errors import NetworkError
 from resume_dl.model.http import RangeRequest, ResponseHead
-from resume_dl.model.url import path_from_url
+from resume_dl.model.url import path_from_url, unc_host
 from resume_dl.ports import Response
 
 _CHUNK = 256 * 1024
@@ -19,24 +19,29 @@ _WINDOWS = sys.platform == "win32"
 
 
 class FileExchange:
-    """``ports.Exchange`` for a file on this machine, with the heads of an HTTP server."""
+    """``ports.Exchange`` for a local file, with the response heads of an HTTP server."""
 
-    def __init__(self, request: RangeRequest) -> None:
+    def __init__(self, request: RangeRequest, shares: frozenset[str] = frozenset()) -> None:
+        """``shares``: the hosts that may be asked for a file, which matters on Windows alone."""
         self._request = request
+        self._shares = shares
         self._aborted = False
 
     def open(self) -> Response:
-        """The file's head: 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
+        """Open the file. Status 200, 206, 304, 404, 403 or 416. Raises NetworkError (invalid URL, read error)."""
         source = str(self._request.url)
+        url = self._request.url.reveal()
         try:
-            path = Path(path_from_url(self._request.url.reveal(), windows=_WINDOWS))
+            named = path_from_url(url, windows=_WINDOWS)
+            self._check_share(named, source)
+            path = Path(named)
             file = _opened(path)
         except ValueError as error:
             raise NetworkError(f"{error}", source=source, retryable=False, hint="Write it as file:///path.") from None
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return self._empty(404)
         except PermissionError:
-            # Windows says so for a folder too; what lies below a closed folder cannot be looked at either.
+            # Windows raises this for a folder too; so does a file below a folder that we may not enter.
             return self._empty(404 if os.path.isdir(path) else 403)  # noqa: PTH112 - Path.is_dir raises PermissionError
         except OSError as error:
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
@@ -48,13 +53,19 @@ class FileExchange:
             file.close()
             raise NetworkError(f"cannot read {source}: {error.strerror}", source=source) from error
 
+    def _check_share(self, path: str, source: str) -> None:
+        if _WINDOWS and (host := unc_host(path)) and host not in self._shares:
+            why = f"{source}: your settings do not name {host}, and Windows would send it your login"
+            hint = "name it on the command line, in condarc, pip.ini or mirrors.toml, or copy the file"
+            raise NetworkError(why, source=source, retryable=False, hint=hint)
+
     def abort(self) -> None:
-        """End the body at its next chunk; a read from a disk is not waited for long."""
+        """End the body at its next chunk; reads from a disk are short."""
         self._aborted = True
 
     def _answer(self, file: BinaryIO) -> Response:
         request = self._request
-        status = os.fstat(file.fileno())  # of the open file: its name may belong to another file now
+        status = os.fstat(file.fileno())  # of the open file: its path may name another file by now
         size, etag = status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
         headers = {"content-type": "application/octet-stream", "accept-ranges": "bytes", "etag": etag}
         asked = {name.lower(): value for name, value in request.headers.items()}
@@ -80,14 +91,14 @@ class FileExchange:
 
     @property
     def aborted(self) -> bool:
-        """Whether ``abort`` came."""
+        """Whether ``abort`` was called."""
         return self._aborted
 
 
 def _opened(path: Path) -> BinaryIO | None:
     """Open the file for reading; None if it is not a regular file. Raises OSError.
 
-    A pipe or a device would keep its reader waiting, or never end.
+    Reading a pipe or a device may block or never end.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags)

@@ -1,6 +1,6 @@
-"""httpx's transport interface over httpcore's pools, which take a network backend of ours publicly.
+"""httpx's transport interface over httpcore's pools, to which our network backend can be passed.
 
-``httpx.HTTPTransport`` does the same over pools that it makes itself, without a place to name a backend.
+``httpx.HTTPTransport`` makes its own pools and has no parameter for a backend.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRANSLATIONS: dict[type[Exception], type[httpx.TransportError]] = {
     httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
     httpcore.ConnectionNotAvailable: httpx.TransportError,
 }
-"""httpx's exception for each of httpcore's."""
+"""The exception of httpx for each of httpcore."""
 
 
 class PooledTransport(httpx.BaseTransport):
@@ -48,7 +48,7 @@ class PooledTransport(httpx.BaseTransport):
         """Send ``request``. Returns its response with the body not read yet; ``close`` it, or read it to its end.
 
         ``request.extensions["timeout"]``: see httpx; its ``read`` may be changed before the body is read. Raises
-        httpx.TransportError, and OSError and ValueError as they came.
+        httpx.TransportError, and OSError and ValueError unchanged.
         """
         url = request.url
         with translated(proxied=self._proxied):
@@ -87,9 +87,9 @@ class PooledBody(httpx.SyncByteStream):
         self._timeouts = timeouts
 
     def __iter__(self) -> Iterator[bytes]:
-        """The body past httpcore if it is taken out there, then what httpcore has of it.
+        """Yield the body read past httpcore, if any, then httpcore's own body.
 
-        That comes also where it is empty: only after its end does httpcore use the connection again.
+        The latter is read even if it is empty, because httpcore reuses the connection only after its end.
         """
         with translated():
             if self._stream is not None:
@@ -98,7 +98,7 @@ class PooledBody(httpx.SyncByteStream):
             yield from cast("Iterator[bytes]", self._response.stream)
 
     def close(self) -> None:
-        """Give the connection back, or close it if the body was not read to its end."""
+        """Release the connection, or close it if the body was not read to its end."""
         self._response.close()
 
 

@@ -14,7 +14,7 @@ _KEPT = frozenset({"user-agent", "accept", "accept-encoding", "range", "if-range
 
 
 class RedirectRefusedError(ValueError):
-    """This redirect is not followed; the message says why, and quotes no part of an address but its host."""
+    """A redirect is not followed; the message says why, and quotes only the host of a URL."""
 
 
 def target_of(current: str, location: str, seen: Collection[str], *, public: bool = False) -> str:
@@ -36,7 +36,7 @@ def target_of(current: str, location: str, seen: Collection[str], *, public: boo
     if public and is_private_host(host):
         raise private_refused(host)
     if target in seen:
-        raise RedirectRefusedError("it redirects in a circle")
+        raise RedirectRefusedError("it redirects in a loop")
     if len(seen) > MOST:
         raise RedirectRefusedError(f"it redirects more than {MOST} times")
     return target

@@ -17,7 +17,7 @@ _HOST = re.compile(r"[a-z0-9._-]+")
 
 
 class _PlainAddress(httpx.URL):
-    """An address at an origin that was parsed before: httpx looks at each character of a path a dozen times."""
+    """A URL at an origin that was parsed before, to save parsing: httpx examines each character a dozen times."""
 
     def __init__(self, origin: httpx.URL, path: str) -> None:
         super().__init__(origin)
@@ -51,8 +51,8 @@ def request_to(address: httpx.URL, headers: dict[str, str], timeouts: dict[str, 
 def parse(url: str, schemes: frozenset[str]) -> httpx.URL:
     """``url`` as httpx understands it. Raises httpx.InvalidURL, whose message quotes no part of the address.
 
-    Redirects, logins, proxies and messages go by the host that ``urllib.parse`` finds, in all rooms of the program. An
-    address in which httpx finds another one is refused, so that the host that is checked is the host that is asked.
+    Everywhere else the host is the one that ``urllib.parse`` finds: in redirects, logins, proxies and messages. An
+    address in which httpx finds another host is refused, so that the checked host is the requested one.
     """
     try:
         scheme, rest = url.partition(":")[::2]
@@ -69,7 +69,7 @@ def parse(url: str, schemes: frozenset[str]) -> httpx.URL:
     if not host or address.scheme not in schemes:
         raise httpx.InvalidURL("without a host, or of another scheme")
     if not (same_scheme and same_host and same_port):
-        raise httpx.InvalidURL("it can be understood in two ways")
+        raise httpx.InvalidURL("it is ambiguous")
     if ":" not in host and _HOST.fullmatch(host) is None:
         raise httpx.InvalidURL("the host name has characters that no host name has")
     return address

@@ -1,4 +1,4 @@
-"""An answer: its head, and its body as it comes."""
+"""An HTTP response: its head, and its body as a stream."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class HttpResponse:
 
     @property
     def head(self) -> ResponseHead:
-        """Status, headers and host of the last answer."""
+        """Status, headers and host of the final response."""
         return self._head
 
     def chunks(self) -> Iterator[bytes]:
-        """Raw body bytes as they come, at most 256 KiB each; see ``ports.Response``."""
-        # PooledTransport reads the time-out from this very dictionary at each read.
+        """Yield raw body bytes as they arrive, at most 256 KiB each; see ``ports.Response``."""
+        # PooledTransport reads the time-out from this dictionary object before each read.
         self._timeouts["read"] = self._network.read_timeout
         return self._read()
 
@@ -64,7 +64,7 @@ class HttpResponse:
             self.close()
 
     def drain(self, most: int) -> None:
-        """Read a short body to its end, so that the connection can be used again; give up silently."""
+        """Read a short body to its end, so that the connection can be reused; errors are ignored."""
         with contextlib.suppress(SourceError):
             for chunk in self._read():
                 most -= len(chunk)
@@ -73,13 +73,13 @@ class HttpResponse:
         self.close()
 
     def close(self) -> None:
-        """Give the connection back, or drop it if the body was not read to its end. Never raises."""
-        with contextlib.suppress(Exception):  # an error here says nothing of the bytes that came
+        """Release the connection, or close it if the body was not read to its end. Never raises."""
+        with contextlib.suppress(Exception):  # an error of closing does not affect the received bytes
             self._response.close()
         self._handle.detach()
 
     def _broken(self, error: Exception) -> SourceError:
         host = self._head.final_host
         if isinstance(error, httpx.TimeoutException):
-            return StalledError(f"{host}: no byte came for {self._network.read_timeout:g} s", source=self._source)
+            return StalledError(f"{host}: no data for {self._network.read_timeout:g} s", source=self._source)
         return to_ours(error, host=host, source=self._source, network=self._network)

@@ -1,4 +1,4 @@
-"""TLS settings: which certificates are trusted, and the client certificate that is shown."""
+"""TLS contexts: trusted certificates and the client certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resume_dl.model.network import NetworkSettings
 
 
 def tls_context(network: NetworkSettings) -> ssl.SSLContext:
-    """The context of all connections. Raises ConfigurationError for certificate files that cannot be used."""
+    """Make the context of verified connections. Raises ConfigurationError for unusable certificate files."""
     context = _verifying(network)
     if network.client_cert is not None:
         _load_client_cert(context, network.client_cert, network.client_cert_key)
@@ -22,7 +22,7 @@ def tls_context(network: NetworkSettings) -> ssl.SSLContext:
 
 
 def unverified_context(network: NetworkSettings) -> ssl.SSLContext:
-    """The context for hosts whose certificates are not checked. Raises ConfigurationError as ``tls_context`` does."""
+    """Make the context for hosts whose certificates are not verified. Raises ConfigurationError as ``tls_context``."""
     return tls_context(replace(network, verify=False))
 
 
@@ -52,7 +52,7 @@ def _context_of_path(path: Path) -> ssl.SSLContext:
 
 
 def _context_of_system() -> ssl.SSLContext:
-    """The system's store: by truststore if it is installed (conda has it), else by OpenSSL's own defaults."""
+    """Make a context of the system's store: by truststore if installed (conda has it), else by OpenSSL's defaults."""
     try:
         truststore = importlib.import_module("truststore")
     except ImportError:
@@ -70,7 +70,7 @@ def _load_client_cert(context: ssl.SSLContext, cert: Path, key: Path | None) -> 
     except ssl.SSLError as error:
         raise ConfigurationError(
             f"cannot use the client certificate {cert}: {error.reason or 'unreadable, or its key is encrypted'}",
-            hint="It must be a PEM file with its key in it or beside it (client_ssl_cert_key), without a password.",
+            hint="It must be a PEM file without a password, with its key in it or in client_ssl_cert_key.",
         ) from error
     except OSError as error:
         raise ConfigurationError(f"cannot read the client certificate {cert}: {error.strerror}") from error

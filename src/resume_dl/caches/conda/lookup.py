@@ -1,10 +1,10 @@
-"""What conda's package cache has of an artifact.
+"""Lookup of an artifact in conda's package caches.
 
-**When is an extracted folder believed?** Its ``repodata_record.json`` names the artifact's file and its digests (conda
-and we write that file last, from verified bytes; ``same_bytes`` for file: channels), and every path that
-``info/paths.json`` (in old packages ``info/files``) lists is there, regular files with their recorded size. That is
-more than conda asks of a folder whose URL fits, and needs no hashing; it does not detect a file altered in place at the
-same length, as conda does not. A bare archive is believed only after its whole content was hashed.
+**When is an extracted folder trusted?** If its ``repodata_record.json`` names the artifact's file and digests (conda
+and we write that file last, from verified bytes; for file: channels see ``same_bytes``), and every path listed in
+``info/paths.json`` (in old packages ``info/files``) exists, regular files with their recorded size. conda checks less
+if the URL matches. This needs no hashing; like conda, it does not detect a file altered in place at the same length.
+An archive without its folder is trusted only after its whole content was hashed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class State(Enum):
     COMPLETE = "complete"
     """Archive, extracted folder and a record with the right digest."""
     EXTRACTED = "extracted"
-    """The folder and its record, without the archive: all that conda needs."""
+    """The extracted folder and its record, without the archive: enough for conda."""
     ARCHIVE = "archive"
-    """A file of the right name and size, its content not looked at yet (``verify_file``)."""
+    """A file of the right name and size, whose content is not verified yet (``verify_file``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Entry:
     state: State
     archive: Path | None
     extracted: Path | None
-    """Only where its record has the artifact's digest."""
+    """None unless its record has the artifact's digest."""
     record: Mapping[str, Any] | None = None
-    """What its ``repodata_record.json`` says."""
+    """The content of its ``repodata_record.json``."""
 
     def is_for(self, artifact: Artifact) -> bool:
-        """Whether conda will take it without our help: the URL and channel in its record are the client's."""
+        """Whether conda will use it as it is: the URL and channel in its record are the client's."""
         if self.record is None:
             return False
         url = client_url(artifact)
@@ -70,7 +70,7 @@ class Entry:
 
 
 def stem(filename: str) -> str:
-    """The extracted folder's name; raises ValueError for what is no conda package."""
+    """Return the name of the extracted folder. Raises ValueError if the file name is not a conda package's."""
     for extension in _EXTENSIONS:
         if filename.endswith(extension) and len(filename) > len(extension):
             return filename[: -len(extension)]
@@ -78,10 +78,10 @@ def stem(filename: str) -> str:
 
 
 def find_entry(pkgs_dirs: Iterable[Path], artifact: Artifact, *, whole: bool = True) -> Entry | None:
-    """The best that any of these caches has of ``artifact``; absent caches and unreadable ones have nothing.
+    """Find the best entry of ``artifact`` in these caches; missing and unreadable ones count as empty.
 
-    One that conda will take as it is goes before all, then an extracted one, then an archive; among equals the first
-    cache wins. With ``whole`` a folder that has lost files counts as none. Nothing is hashed.
+    An entry that conda will use as it is comes first, then an extracted one, then an archive; among equals that of the
+    first cache. With ``whole``, a folder with missing files is ignored. Nothing is hashed.
     """
     best: Entry | None = None
     for pkgs_dir in pkgs_dirs:
@@ -100,7 +100,7 @@ def find_entry(pkgs_dirs: Iterable[Path], artifact: Artifact, *, whole: bool = T
 
 
 def look(pkgs_dir: Path, artifact: Artifact) -> Entry | None:
-    """What one cache has of ``artifact`` by name, size and record: two stats where there is nothing."""
+    """Look ``artifact`` up in one cache by name, size and record. Costs two ``stat`` calls if it is not there."""
     folder, file = pkgs_dir / stem(artifact.filename), pkgs_dir / artifact.filename
     archive = file if _is_file(file, artifact.size) else None
     record = read_info(folder, RECORD)
@@ -110,10 +110,10 @@ def look(pkgs_dir: Path, artifact: Artifact) -> Entry | None:
 
 
 def same_bytes(record: Mapping[str, Any], artifact: Artifact) -> bool:
-    """Whether a record speaks of the artifact's bytes: its file name, and every digest and size that both give.
+    """Whether a record describes the artifact's bytes: same file name, and no digest or size differs.
 
-    At least one digest must be given by both. The record of a file: URL speaks for that URL alone: conda copies such an
-    archive without comparing it, and takes the digests from the channel's index (``CacheUrlAction._execute_local``).
+    Both must give at least one digest. The record of a file: URL counts for that URL only, because conda copies such
+    an archive unverified, and takes the digests from the channel's index (``CacheUrlAction._execute_local``).
     """
     if record.get("fn") != artifact.filename or _is_of_another_file(record, artifact):
         return False
@@ -128,7 +128,7 @@ def _is_of_another_file(record: Mapping[str, Any], artifact: Artifact) -> bool:
 
 
 def is_whole(extracted: Path) -> bool:
-    """Whether an extracted folder has all that its own list of paths names, files with their recorded size."""
+    """Whether an extracted folder has all paths of its own list, files with their recorded size."""
     if not fs.is_regular(extracted / INDEX):
         return False
     listing = read_info(extracted, PATHS)
@@ -140,7 +140,7 @@ def is_whole(extracted: Path) -> bool:
 
 
 def verify_file(path: Path, digest: Digest, size: int | None) -> bool:
-    """Whether a file has this size and, hashed from beginning to end, this digest; False if it cannot be read."""
+    """Whether a file has this size and, hashed completely, this digest; False if it cannot be read."""
     if not _is_file(path, size):
         return False
     try:
@@ -158,7 +158,7 @@ def _is_file(path: Path, size: int | None) -> bool:
 
 
 def _is_there(base: str, row: Any) -> bool:
-    """Whether one row of paths.json is on the disk; links and folders need only be there."""
+    """Whether the path of a row of paths.json exists, and if it is a regular file, with the recorded size."""
     try:
         found = os.lstat(f"{base}/{row['_path']}")
         size = row.get("size_in_bytes")

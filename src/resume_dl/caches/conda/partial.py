@@ -1,10 +1,10 @@
-"""A complete ``<fn>.partial``: the hand-over that conda takes whatever the URL, checks by digest and extracts itself.
+"""Complete ``<fn>.partial`` files, which hand an archive to conda: it accepts them for any URL, hashes and extracts.
 
 conda 24.7 and 26.7 keep an unfinished download there and continue it; one that has the record's size is only hashed
-and renamed. It must be a real file that can be written. It is the second-best way (``condacache`` is the first),
-because one that conda does not use does harm later: a file that a conda without our help appends to. So it is
-withdrawn when the process ends (``HandedPartial.withdraw``), or by the next one if that process was killed
-(``withdraw_orphans``): a lock file beside it, held as long as its maker lives, names its inode.
+and renamed. It must be a regular, writable file. A cache entry (``publish``) is preferred, because an unused
+``.partial`` does harm later: conda would append to it. So it is withdrawn when our process ends
+(``HandedPartial.withdraw``), or by the next process if ours was killed (``withdraw_orphans``): a lock file in the work
+folder, held as long as our process lives, names its inode.
 
 conda's own lock on it is one byte at offset 21 (``gateways/disk/lock.py``): ``fcntl.lockf``, on Windows
 ``msvcrt.locking``; ``flock`` does not see it. A process that replaces or removes the file holds that lock.
@@ -44,16 +44,16 @@ class HandedPartial:
         self._mark = mark
 
     def withdraw(self) -> None:
-        """Remove it if conda has not taken it. Never raises OSError; a second call does nothing."""
+        """Remove it if conda has not used it. Never raises OSError; a second call does nothing."""
         _remove_if(self.path, self._inode)
         self._mark.release(remove=True)
 
 
 def duplicate(source: Path, folder: Path, *, link: bool = True) -> Path:
-    """A second name or a copy of ``source`` below ``<pkgs>/.resume-dl/`` of the cache ``folder``; raises OSError.
+    """Make a hard link or a copy of ``source`` below ``<pkgs>/.resume-dl/`` of the cache ``folder``. Raises OSError.
 
-    A second name (no bytes copied), unless ``link`` forbids it, only where conda may do to it all that it does to its
-    own: a plain file that we can write. Its bytes are verified, and conda writes to none that has its full size.
+    A link is made only if ``link`` permits it and ``source`` is a regular file that we can write, so that conda can
+    treat it as its own. Its bytes are verified, and conda does not write to a file that has its full size.
     """
     target = folder / FOLDER / f"copy-{secrets.token_hex(8)}"
     make_work_folder(target.parent)
@@ -72,9 +72,9 @@ def duplicate(source: Path, folder: Path, *, link: bool = True) -> Path:
 
 
 def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
-    """Rename a **verified** file of ``<pkgs>/.resume-dl/`` to ``<fn>.partial``; a prefix that lay there is replaced.
+    """Rename a **verified** file of ``<pkgs>/.resume-dl/`` to ``<fn>.partial``, replacing conda's unfinished one.
 
-    Raises LockedError where a conda works on that prefix at this moment, or OSError; ``verified`` is removed then.
+    Raises LockedError if a conda process is using that one, or OSError; ``verified`` is removed then.
     """
     target = pkgs_dir / f"{filename}{SUFFIX}"
     inode = verified.stat().st_ino
@@ -82,7 +82,7 @@ def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
     try:
         mark.acquire()
         try:
-            with condas_lock(target):
+            with conda_lock(target):
                 replace(verified, target)
         except BaseException:
             mark.release(remove=True)
@@ -95,7 +95,7 @@ def place(pkgs_dir: Path, filename: str, verified: Path) -> HandedPartial:
 
 
 def withdraw_orphans(pkgs_dir: Path) -> None:
-    """Remove what killed processes had placed and conda did not take. Never raises OSError."""
+    """Remove files that killed processes had placed and conda did not use. Never raises OSError."""
     if not is_trusted(pkgs_dir / FOLDER):
         return
     with suppress(OSError):
@@ -104,23 +104,23 @@ def withdraw_orphans(pkgs_dir: Path) -> None:
             if found is None:
                 continue
             mark = FileLock(pkgs_dir / FOLDER / name)
-            with suppress(LockedError):  # its maker lives
+            with suppress(LockedError):  # its process still runs
                 mark.acquire()
                 _remove_if(pkgs_dir / f"{found[2]}{SUFFIX}", int(found[1]))
                 mark.release(remove=True)
 
 
 def _remove_if(path: Path, inode: int) -> None:
-    with suppress(OSError, LockedError), condas_lock(path):
+    with suppress(OSError, LockedError), conda_lock(path):
         if path.lstat().st_ino == inode:
             path.unlink()
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[int]:
-    """A handle to read a ``.partial`` by, under conda's lock. Raises LockedError where a conda has it, or OSError.
+def open_locked(path: Path) -> Iterator[int]:
+    """Open a ``.partial`` for reading, under conda's lock. Raises LockedError if a conda process has it, or OSError.
 
-    To close any other handle of that file in this process would free the lock (fcntl(2)).
+    Closing any other handle of that file in this process would free the lock (fcntl(2)).
     """
     fd = fs.open_regular(path, os.O_RDWR)
     try:
@@ -132,11 +132,11 @@ def reading(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def condas_lock(path: Path) -> Iterator[None]:
-    """Hold conda's lock on a ``.partial`` while it is replaced or removed; nothing to hold where there is none.
+def conda_lock(path: Path) -> Iterator[None]:
+    """Hold conda's lock on a ``.partial`` while it is replaced or removed; does nothing if the file is missing.
 
-    Raises LockedError where a conda has it. On Windows an open file can be neither replaced nor removed, so there the
-    lock is only tried.
+    Raises LockedError if a conda process has it. On Windows an open file can be neither replaced nor removed, so there
+    the lock is taken and released before the block.
     """
     try:
         fd = fs.open_regular(path, os.O_RDWR)
@@ -156,7 +156,7 @@ def condas_lock(path: Path) -> Iterator[None]:
 
 def _try_byte(fd: int, path: Path) -> None:
     if not granted(lambda: _lock_byte(fd)):
-        raise LockedError(f"a conda works on {path.name}", owner="a conda")
+        raise LockedError(f"conda is using {path.name}", owner="conda")
 
 
 def _lock_byte(fd: int) -> None:
@@ -172,10 +172,10 @@ def _lock_byte(fd: int) -> None:
 
 
 def _free_byte(fd: int) -> None:
-    """Windows wants a lock to be freed before its handle is closed; elsewhere it falls with the handle."""
+    """Release the lock where closing the handle does not (Windows)."""
     if sys.platform == "win32":
         import msvcrt
 
-        with suppress(OSError):  # it was not ours
+        with suppress(OSError):  # we did not hold it
             os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)

@@ -1,9 +1,9 @@
-"""Continues what conda began: the bytes of its ``<fn>.partial`` become the start of a part file of ours.
+"""Adoption of conda's unfinished downloads: the bytes of a ``<fn>.partial`` become the start of our part file.
 
-conda writes that file from its start on and holds a lock on it meanwhile (``cache_partial``). What lies in it may be
-wrong all the same (an error page, an append in the wrong place, zeros after a power cut), so it is copied as one more
-source's bytes: its records carry ``LABEL``, and the digest of the whole file decides. What can be seen to be wrong
-before, by the format, is not copied. The file is conda's: it is never changed, and removed only once it has no use.
+conda writes that file from its start and holds a lock on it meanwhile (``cache_partial``). Its content may be wrong (an
+error page, bytes appended at a wrong place, zeros after a power cut), so it is treated as one more source: its records
+carry ``LABEL``, and the digest of the whole file decides. Bytes that the archive's format proves wrong are not copied.
+We never write to the file, and remove it only when it has no more use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from resume_dl.caches.conda.partial import SUFFIX, condas_lock, reading
+from resume_dl.caches.conda.partial import SUFFIX, conda_lock, open_locked
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.responses import check_magic
 from resume_dl.errors import LockedError, StoreError
@@ -26,9 +26,9 @@ from resume_dl.store.journal_file import read_journal
 from resume_dl.store.part import FOLDER, PartStore
 
 LABEL = "conda's .partial"
-"""What the journal calls the source of such bytes."""
+"""The name of this source in the journal."""
 _PIECE = 128 * 1024
-"""What one record covers, as with bytes from the network."""
+"""Bytes that one record covers, as for bytes from the network."""
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _LOCAL_MAGIC, _OTHER_MAGICS = b"PK\x03\x04", (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06")
 _STREAMED, _ENCRYPTED, _STORED, _MAX32 = 0x08, 0x01, 0, 0xFFFFFFFF
@@ -37,39 +37,39 @@ _ZIP = (".conda", ".whl", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A ``.partial`` whose bytes were taken: ``count`` of them now, 0 where an earlier run did."""
+    """A ``.partial`` whose bytes were copied: ``count`` of them now, 0 if an earlier run copied them."""
 
     path: Path
     count: int
     state: tuple[int, int, int]
-    """Inode, size and time of change in nanoseconds, as it was then."""
+    """Inode, size and mtime in nanoseconds at that time."""
 
 
 def adopt_partial(
     pkgs_dir: Path, artifact: Artifact, *, cancelled: Callable[[], bool] = lambda: False
 ) -> Adopted | None:
-    """Copy conda's unfinished file of ``artifact`` to where our part file has no bytes yet.
+    """Copy conda's unfinished file of ``artifact`` into the gaps of our part file.
 
-    None where there is none, where a conda works on it, where nothing in it is of use, or where our part file has more
-    or is in other hands. Whatever goes wrong with it is no error: the file is fetched then as if it were not there.
+    None if there is no such file, if it has no use, if our part file has more bytes, or if another process uses either.
+    Errors are ignored: the package is downloaded then as if the file were missing.
     """
     path = pkgs_dir / f"{artifact.filename}{SUFFIX}"
     try:
         if artifact.digest is None or not stat.S_ISREG(path.lstat().st_mode):
             return None
-        with reading(path) as fd:
+        with open_locked(path) as fd:
             return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled)
     except (OSError, StoreError):
         return None
 
 
 def remove_adopted(adopted: Adopted) -> None:
-    """Remove the ``.partial``, if it is the very file whose bytes were taken, unchanged, and no conda has it.
+    """Remove the ``.partial``, unless it was changed or replaced since, or a conda process uses it.
 
-    Called once the package is published. Never raises OSError.
+    Call this after the package is published. Never raises OSError.
     """
     try:
-        with condas_lock(adopted.path):
+        with conda_lock(adopted.path):
             if _state(adopted.path.lstat()) == adopted.state:
                 adopted.path.unlink()
     except (OSError, LockedError):
@@ -81,9 +81,9 @@ def _adopt(path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Cal
     limit = _believable(fd, found.st_size, artifact)
     if not limit:
         return None
-    with_us = read_journal(folder / f"{artifact.key}.journal")
-    if with_us is not None and LABEL in with_us.sources.values():
-        return Adopted(path, 0, _state(found))  # what was wrong in it must not come back
+    contents = read_journal(folder / f"{artifact.key}.journal")
+    if contents is not None and LABEL in contents.sources.values():
+        return Adopted(path, 0, _state(found))  # copied before: bytes found to be wrong must not be copied again
     part = PartStore(folder).open(artifact, journaled=True)
     try:
         ours = RangeSet(part.resume().ranges)
@@ -97,9 +97,9 @@ def _adopt(path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Cal
 
 
 def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool]) -> int:
-    """Copy ``[start, end)`` with its records; how many bytes. Ends early at a piece of zeros, where a crash left none.
+    """Copy ``[start, end)`` and record it; returns the bytes copied. Stops at a piece of zeros, the gap of a crash.
 
-    A copy and no second name: conda may go on writing to its file.
+    Copied and not linked, because conda may go on writing to its file.
     """
     at = start
     while at < end and not cancelled():
@@ -113,9 +113,9 @@ def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[],
 
 
 def _believable(fd: int, size: int, artifact: Artifact) -> int:
-    """How many of its first bytes may be the file's, by size, magic and, of a ZIP, the CRC-32 of whole members."""
+    """Return how many of the first bytes are plausible by size, magic and, in a ZIP, the CRC-32 of whole members."""
     if artifact.size is not None and size > artifact.size:
-        return 0  # not a prefix of it
+        return 0  # longer than the whole package
     first = _read(fd, 0, 64)
     if len(first) < _LOCAL.size or check_magic(artifact.filename, first) is not None:
         return 0
@@ -123,9 +123,9 @@ def _believable(fd: int, size: int, artifact: Artifact) -> int:
 
 
 def _good_members(fd: int, size: int) -> int:
-    """Where the first member lies that is wrong or is no member at all; ``size`` where nothing speaks against it.
+    """Return the offset of the first member that is wrong or not a member; ``size`` if none is found.
 
-    The last member may be cut off, and one whose header does not say how long it is cannot be passed over.
+    The search ends at a member that is cut off, or whose header does not give its length.
     """
     at = 0
     while at + _LOCAL.size <= size:

@@ -1,7 +1,7 @@
-"""Notes of packages that were fetched ahead of a client which may have been told "no" afterwards.
+"""Notes of packages that were downloaded before the user confirmed a conda command, and may not have been installed.
 
-The package lies in the cache, whole and verified; the note, ``<pkgs>/.resume-dl/ahead-<name>.json``, says for which
-environment it came. It is stale as soon as that environment has the package, or the cache has it no more.
+Such a package is in the cache, complete and verified; its note, ``<pkgs>/.resume-dl/ahead-<name>.json``, names the
+environment for which it was downloaded. The note is stale once that environment has the package or the cache does not.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NAME = "ahead-*.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """One package that waits in a cache for ``prefix``; ``size`` of its archive in bytes."""
+class Prefetched:
+    """A package in a cache that ``prefix`` may still need; ``size`` of its archive in bytes."""
 
     pkgs_dir: Path
     filename: str
@@ -31,12 +31,12 @@ class Ahead:
 
     @property
     def note(self) -> Path:
-        """Its note."""
+        """The path of its note."""
         return self.pkgs_dir / FOLDER / f"ahead-{_stem(self.filename)}.json"
 
 
-def note_ahead(packages: Iterable[Ahead]) -> None:
-    """Write the notes; one that cannot be written is left out: it only informs."""
+def note_prefetched(packages: Iterable[Prefetched]) -> None:
+    """Write the notes. Errors are ignored: notes only inform."""
     for each in packages:
         with suppress(OSError):
             value = {"filename": each.filename, "size": each.size, "prefix": str(each.prefix)}
@@ -44,8 +44,8 @@ def note_ahead(packages: Iterable[Ahead]) -> None:
                 fs.write_file(each.note, json.dumps(value).encode())
 
 
-def read_ahead(pkgs_dir: Path) -> list[Ahead]:
-    """Those that still wait; notes that have become stale are removed."""
+def read_prefetched(pkgs_dir: Path) -> list[Prefetched]:
+    """Return the packages that are not installed yet; stale notes are removed."""
     found = []
     for path in _notes(pkgs_dir):
         each = _read(path, pkgs_dir)
@@ -57,7 +57,7 @@ def read_ahead(pkgs_dir: Path) -> list[Ahead]:
     return found
 
 
-def forget_ahead(pkgs_dir: Path) -> None:
+def forget_prefetched(pkgs_dir: Path) -> None:
     """Remove every note; the packages stay. Never raises OSError."""
     for path in _notes(pkgs_dir):
         with suppress(OSError):
@@ -68,17 +68,17 @@ def _notes(pkgs_dir: Path) -> list[Path]:
     return sorted((pkgs_dir / FOLDER).glob(_NAME)) if is_trusted(pkgs_dir / FOLDER) else []
 
 
-def _read(path: Path, pkgs_dir: Path) -> Ahead | None:
+def _read(path: Path, pkgs_dir: Path) -> Prefetched | None:
     value = read_json(path)
     try:
         if value is not None:
-            return Ahead(pkgs_dir, str(value["filename"]), int(value["size"]), Path(value["prefix"]))
+            return Prefetched(pkgs_dir, str(value["filename"]), int(value["size"]), Path(value["prefix"]))
     except (KeyError, TypeError, ValueError):
         pass
     return None
 
 
-def _is_installed(each: Ahead) -> bool:
+def _is_installed(each: Prefetched) -> bool:
     return (each.prefix / "conda-meta" / f"{_stem(each.filename)}.json").is_file()
 
 

@@ -1,9 +1,9 @@
-"""``info/repodata_record.json``: what conda remembers of a package in its cache, written as conda itself writes it.
+"""``info/repodata_record.json``, conda's record of a package in its cache, written as conda writes it.
 
 The rules are those of conda's ``PackageRecord`` (``models/records.py``, 24.7 and 26.7): which fields are kept, which of
 them fall back on the archive's own ``info/index.json``, and which defaults are left out. Fields that only newer
-condas know are written where the channel has them; older ones ignore them. What conda adds to a record when it loads
-an index (``pip`` to python's ``depends``) is the resolver's to add to ``Artifact.record``.
+versions of conda know are written if the channel has them; older versions ignore them. What conda adds to a record when
+it loads an index (``pip`` in python's ``depends``), the resolver has added to ``Artifact.record``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from resume_dl import fs
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import Artifact
 
-BROKEN_PACKAGE = "the package is broken where it was built: choose another build or version of it"
-"""The hint where a package's own description cannot be used."""
+BROKEN_PACKAGE = "the package was built wrongly: choose another build or version of it"
+"""The hint if a package's own metadata cannot be used."""
 RECORD = Path("info", "repodata_record.json")
 INDEX = Path("info", "index.json")
 LAST_COPIED = (INDEX.as_posix(), RECORD.as_posix())
@@ -29,7 +29,7 @@ PATHS = Path("info", "paths.json")
 FILES = Path("info", "files")
 
 _MOST_JSON = 64 << 20
-"""Bytes of a file that describes one package: paths.json of 300,000 files. What is longer would take the memory."""
+"""The most bytes of a metadata file, to bound memory: enough for a paths.json of 300,000 files."""
 
 _ALWAYS = ("name", "version", "build", "build_number", "subdir")
 _IF_SET = (
@@ -57,33 +57,33 @@ _TEXTS = (
 )
 _COUNTS = ("build_number", "size", "legacy_bz2_size")
 _MOST = 1 << 60
-"""No count and no time in milliseconds is as large: beyond it, numbers stop being whole or finite."""
+"""Above any real count and any time in milliseconds; excludes infinity and NaN too."""
 _TOKEN = re.compile(r"/t/[^/]+(?=/)")
 
 
 def without_credentials(url: str) -> str:
-    """``url`` without userinfo and ``/t/<token>``: what may be written to a file, and what conda compares by."""
+    """Return ``url`` without userinfo and ``/t/<token>``, as it may be written to files and as conda compares it."""
     parts = urlsplit(url)
     path = _TOKEN.sub("", parts.path, count=1)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, ""))
 
 
 def client_url(artifact: Artifact) -> str:
-    """The URL that the user's conda will ask for, without credentials."""
+    """Return the URL that the user's conda will request, without credentials."""
     return without_credentials((artifact.client_url or artifact.url).reveal())
 
 
 def channel_of(url: str) -> str:
-    """The channel in the form that conda writes: ``scheme://location/name/subdir``, i.e. the URL's folder."""
+    """Return the channel as conda writes it: ``scheme://location/name/subdir``, i.e. the URL's folder."""
     return without_credentials(url).rpartition("/")[0]
 
 
 def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, Any]:
-    """The record for an extracted archive; ``index`` is its ``info/index.json``.
+    """Build the record of an extracted archive; ``index`` is its ``info/index.json``.
 
-    Where the artifact has no record of a channel (it was named by a URL), the archive's own index and the digests
-    that were verified take its place, as conda does for explicit specs. Raises KeyError where a required field is
-    in neither, IntegrityError where a field of either has a type that it cannot have.
+    If the artifact has no record of a channel (it was named by a URL), the archive's own index and the verified digests
+    are used instead, as conda does for explicit specs. Raises KeyError if a required field is in neither, and
+    IntegrityError if a field has a wrong type.
     """
     check_fields(index, f"{artifact.filename}: its own info/index.json")
     check_fields(artifact.record, f"{artifact.filename}: its record in the channel's index")
@@ -115,17 +115,17 @@ def repodata_record(artifact: Artifact, index: Mapping[str, Any]) -> dict[str, A
 
 
 def check_fields(record: Mapping[str, Any], subject: str) -> None:
-    """Raise IntegrityError where a field that is used here has another type than conda's records have.
+    """Raise IntegrityError if a field that is used here has a type that conda's records do not have.
 
-    The builder of the package wrote these. A null says nothing; other fields are left alone.
+    The package's builder wrote these, so they may be anything. A null counts as missing; other fields are ignored.
     """
     fits: list[tuple[tuple[str, ...], Callable[[Any], bool], str]] = [
-        (_TEXTS, lambda value: isinstance(value, str), "a text"),
+        (_TEXTS, lambda value: isinstance(value, str), "a string"),
         (_COUNTS, lambda value: _is_number(value) and isinstance(value, int) and value >= 0, "a whole number"),
         (_TIMESTAMPS, _is_number, "a number"),
-        (("depends", "constrains", "flags"), _is_texts, "a list of texts"),
-        (_FEATURES, lambda value: isinstance(value, str) or _is_texts(value), "a text or a list of texts"),
-        (("noarch",), lambda value: isinstance(value, (str, bool)), "a text"),
+        (("depends", "constrains", "flags"), _is_texts, "a list of strings"),
+        (_FEATURES, lambda value: isinstance(value, str) or _is_texts(value), "a string or a list of strings"),
+        (("noarch",), lambda value: isinstance(value, (str, bool)), "a string"),
     ]
     for names, fit, kind in fits:
         for name in names:
@@ -146,12 +146,12 @@ def _is_texts(value: Any) -> bool:
 
 
 def record_bytes(record: Mapping[str, Any]) -> bytes:
-    """A record as the bytes of its file: conda 24's ``json_dump`` (sorted, two spaces, ASCII)."""
+    """Serialise a record as conda 24's ``json_dump`` does: sorted, two spaces, ASCII."""
     return json.dumps(record, indent=2, sort_keys=True, separators=(",", ": ")).encode()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None where there is none that can be read: absent, a link, damaged, not an object."""
+    """Read a JSON object; None if the file is missing, a link, damaged or not an object."""
     try:
         return _object(fs.read_regular(path, _MOST_JSON))
     except OSError:
@@ -159,7 +159,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_info(extracted: Path, name: Path) -> dict[str, Any] | None:
-    """As ``read_json``, of a file that a package brought: None also where it, or a folder above it, is a link."""
+    """Read a JSON object of a package as ``read_json`` does; None also if the file or a folder above it is a link."""
     try:
         return _object(fs.read_below(extracted, *name.parts, limit=_MOST_JSON))
     except OSError:
@@ -167,7 +167,7 @@ def read_info(extracted: Path, name: Path) -> dict[str, Any] | None:
 
 
 def read_lines(extracted: Path, name: Path) -> list[str] | None:
-    """The lines of a text that a package brought, or None as ``read_info``."""
+    """Read the lines of a package's text file; None as in ``read_info``."""
     try:
         return fs.read_below(extracted, *name.parts, limit=_MOST_JSON).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -175,9 +175,9 @@ def read_lines(extracted: Path, name: Path) -> list[str] | None:
 
 
 def write_record(extracted: Path, record: Mapping[str, Any], *, sync: bool) -> None:
-    """Put a record into an extracted package, by one rename; with ``sync`` it is on the disk then. Raises OSError.
+    """Write a record into an extracted package atomically, and durably with ``sync``. Raises OSError.
 
-    A link that the package brought under that name is replaced; where its ``info`` is a link, nothing is written.
+    A link of that name in the package is replaced; if its ``info`` is a link, nothing is written.
     """
     fs.replace_below(extracted, *RECORD.parts, data=record_bytes(record), sync=sync)
 
@@ -191,24 +191,24 @@ def _object(data: bytes) -> dict[str, Any] | None:
 
 
 def _first(value: Any, other: Any) -> Any:
-    """A null in a channel's record counts as nothing said (conda's ``find_or_raise``)."""
+    """Return ``other`` if ``value`` is null, which counts as missing (conda's ``find_or_raise``)."""
     return other if value is None else value
 
 
 def _words(value: Any) -> list[str]:
-    """Features come as a list, or as a text parted by spaces or commas."""
+    """Split features, which are a list or a string separated by spaces or commas."""
     parts = value.replace(" ", ",").split(",") if isinstance(value, str) else list(value or ())
     return [word for word in (part.strip() for part in parts) if word]
 
 
 def _milliseconds(value: float) -> int:
-    """Whole milliseconds; by way of seconds as a float, because conda's rounding is part of what it writes."""
+    """Convert a timestamp to whole milliseconds, by way of float seconds, to round as conda does."""
     seconds = value / 1000 if value > _LATEST_SECONDS else value
     return int(seconds * 1000)
 
 
 def _noarch(value: Any) -> str | None:
-    """``noarch: true`` of old packages means generic."""
+    """Normalise ``noarch``; ``true`` in old packages means generic."""
     if value is True:
         return "generic"
     return value.lower() if isinstance(value, str) and value.lower() in _PACKAGE_TYPES else None

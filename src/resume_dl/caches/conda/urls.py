@@ -1,6 +1,6 @@
-"""``urls.txt`` of a package cache: which URL an archive came from, one a line, the last line of a name counting.
+"""``urls.txt`` of a package cache: the URLs of its archives, one per line; the last line for a file name counts.
 
-It is also the file by which conda knows a folder as a package cache, and by which it tests whether it may write there.
+By this file conda also recognises a folder as a package cache, and tests whether it can write there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST_BYTES = 256 << 20
 
 
 def origin_of(pkgs_dir: Path, filename: str) -> str | None:
-    """The URL that conda takes for an archive: the last line whose file name is ``filename``."""
+    """Return the URL that conda assumes for an archive: the last line with this file name."""
     for line in reversed(_lines(pkgs_dir / URLS)):
         if line.rpartition("/")[2] == filename:
             return line
@@ -24,10 +24,10 @@ def origin_of(pkgs_dir: Path, filename: str) -> str | None:
 
 
 def add_url(pkgs_dir: Path, *urls: str) -> bool:
-    """Append a line for each URL that does not count already; whether any was written. Makes the file; raises OSError.
+    """Append the URLs that are not current yet, creating the file; whether any was written. Raises OSError.
 
-    One write of whole lines in append mode: a process that dies or another that appends cannot tear them. A last
-    line without a line end (a killed conda, an editor) is ended first.
+    One write of whole lines in append mode, so that neither a kill nor another process can tear them. An unterminated
+    last line (of a killed conda, or an editor) is terminated first.
     """
     path = pkgs_dir / URLS
     counts = {line.rpartition("/")[2]: line for line in _lines(path)}

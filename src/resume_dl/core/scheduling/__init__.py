@@ -1,1 +1,1 @@
-"""Which connection asks which source for which bytes, within what the whole run may open."""
+"""Scheduling: which connection requests which bytes from which source, within the limits of the run."""

@@ -10,7 +10,7 @@ from resume_dl.core.reachability import Reachability
 
 @dataclass(slots=True)
 class HostState:
-    """One host as this run knows it. Speeds in bytes a second of one connection, None while unmeasured."""
+    """A host's state in this run. Speeds in bytes a second of one connection, None while unmeasured."""
 
     limit: int
     final: str
@@ -24,7 +24,7 @@ class HostState:
     steady: float | None = None
     """The same, once a connection had got over its start."""
     latency: float = 0.0
-    """Seconds from asking to the head of the answer, as last seen."""
+    """Seconds from the last request to the head of its response."""
     distrusted: bool = False
     """It has served wrong bytes."""
     failures_in_a_row: int = 0
@@ -33,16 +33,16 @@ class HostState:
 
     @property
     def keeps_silent(self) -> bool:
-        """Whether it was asked in this run, and has never answered."""
+        """Whether it was tried in this run, and has never answered."""
         return not self.reached and self.failures_in_a_row > 0
 
 
 class Budget:
-    """Shared by all downloads of a run; every connection is taken here before it is opened and given back once."""
+    """Shared by all downloads of a run; every connection is acquired here before it opens, and released once."""
 
     def __init__(self, policy: Policy, network: Reachability | None = None) -> None:
         self.network = network or Reachability()
-        """Outlives the budget where a command has several: what answered once has answered."""
+        """Shared by all budgets of a command."""
         self._policy = policy
         self._hosts: dict[str, HostState] = {}
         self._active = 0
@@ -71,7 +71,7 @@ class Budget:
         return not self.exhausted and self.has_room(name, now)
 
     def _at(self, final: str) -> int:
-        """Connections that end at one host, whatever names they were asked under."""
+        """Connections to one host, under any of its names."""
         return sum(host.active for host in self._hosts.values() if host.final == final)
 
     def take(self, name: str) -> None:
@@ -102,18 +102,18 @@ class Budget:
             host.steady = speed
 
     def is_fast(self, host: HostState) -> bool:
-        """Whether one connection to it brings all that this process can take."""
+        """Whether one connection to it is as fast as this process can be."""
         return host.speed is not None and host.speed >= self._policy.fast_connection
 
     def progressed(self, name: str) -> None:
-        """New bytes came from this host: its failures in a row end, and its failure score shrinks."""
+        """Take new bytes from this host: its failures in a row end, and its failure score shrinks."""
         host = self.host(name)
         if host.failures_in_a_row:
             host.failures_in_a_row = 0
             host.failure_score *= self._policy.recovery
 
     def failed(self, name: str, now: float, *, rests_until: float) -> None:
-        """A connection to this host failed in a way that says something about the host, not only about one file."""
+        """Take a failure of a connection that concerns the host, not only one file."""
         host = self.host(name)
         host.failure_score = self._failure_score(host, now) + 1.0
         host.scored_at = now

@@ -30,7 +30,7 @@ class Connection:
     closing: bool = False
     stalled: bool = False
     shorten_to: int | None = None
-    """Where its lease is to end from now on, until it has said where it does."""
+    """The requested end of its lease, until it has reported where it ends."""
     spent: bool = False
     """It had got beyond that already: there is nothing more to take from it."""
     held: bool = False
@@ -38,7 +38,7 @@ class Connection:
     writing: bool = False
     """A duplicate that has won."""
     doubted_at: float | None = None
-    """When the process awoke; None once it has brought something since then."""
+    """When the process awoke; None once bytes have been received since then."""
     peak: float = 0.0
     slow_since: float | None = None
     slow: bool = False
@@ -50,15 +50,15 @@ class Connection:
         return end if size is None else min(end, size)
 
     def finished(self, size: int | None) -> bool:
-        """Whether it has written all that it was asked for; its answer may not have ended yet."""
+        """Whether it has written its whole lease; its response may not have ended yet."""
         return self.mode is Mode.WRITE and self.answered and self.position >= self.end(size)
 
     def silent(self, now: float, patience: float) -> bool:
-        """Whether its answer has brought nothing for ``patience`` seconds."""
+        """Whether its response has been silent for ``patience`` seconds."""
         return self.answered and now - self.last_byte_at >= patience
 
     def speed(self, now: float, patience: float) -> float | None:
-        """Now; None while it is too young to tell, 0 where its answer has been silent for ``patience`` seconds."""
+        """The current speed; None while it is too new, 0 if its response has been silent for ``patience`` seconds."""
         if self.silent(now, patience):
             return 0.0
         return self.meter.at(now) if self.received else None

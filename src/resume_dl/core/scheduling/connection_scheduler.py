@@ -1,4 +1,4 @@
-"""Which source the next connection of one download asks, for which range, and which connection makes way for it."""
+"""The source and range of a download's next connection, and which connection is closed for it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from resume_dl.core.sources import SourceState
 
 
 class ConnectionScheduler:
-    """Opens connections within the run's budget, and closes those whose place or work another can use better.
+    """Opens connections within the run's budget, and closes those that a better one should replace.
 
-    Every method returns the actions that it decided on, in order.
+    Every method returns its actions in order.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class ConnectionScheduler:
     ) -> list[Action]:
         """Give work to every source that may have one more connection.
 
-        ``by_digest``: any source may go on with another's bytes; else one source has the file alone, under the
-        validator ``if_range``. ``help_out``: where nothing is free, connections may take over others' work.
+        ``by_digest``: any source may continue another's bytes; else one source serves the whole file, under the
+        validator ``if_range``. ``help_out``: if no range is free, connections may take over others' work.
         """
         self._connections.has_idle_source = self._connections.may_hedge = False
         out = self._connections.close_surplus_of_fast_hosts()
@@ -94,7 +94,7 @@ class ConnectionScheduler:
         if_range: str | None = None,
         mode: Mode = Mode.WRITE,
     ) -> OpenRange:
-        """Ask ``source`` for a lease."""
+        """Request a lease from ``source``."""
         index = self._sources.index(source)
         number = self._next
         self._next += 1
@@ -114,9 +114,9 @@ class ConnectionScheduler:
     # ------------------------------------------------------------------ which source
 
     def _first_try(self, allowed: Sequence[SourceState], ready: list[SourceState], now: float) -> list[SourceState]:
-        """Those of ``ready`` that may be asked now: a source that may call the file unchanged is waited for.
+        """The sources of ``ready`` that may be used now: one that may answer 304 has the first try.
 
-        Not where it, or its host, rests after a failure: the whole file from another one is better than that.
+        Unless it, or its host, rests after a failure: then the whole file from another one is better.
         """
         for source in allowed:
             rests_until = max(source.not_before, self._budget.host(source.host).not_before)
@@ -127,9 +127,9 @@ class ConnectionScheduler:
     def _worth(self, source: SourceState, now: float) -> tuple[bool, bool, float, int, int]:
         """Rank sources: healthy first; the fastest, with an unmeasured host first so that each is tried; the idler.
 
-        One that was tried and has never answered comes after those that have. A further connection to a host counts
-        for half of the last one: where a server limits all of a client's connections together, it brings nothing, and
-        an idle host of the same speed brings as much again.
+        A source that was tried and has never answered comes after those that have. Each further connection to a host
+        counts half of the one before: if a server limits all connections of a client together, it gains nothing, while
+        an idle host of the same speed doubles the total.
         """
         host = self._budget.host(source.host)
         speed = math.inf if host.speed is None else host.speed / (1 + host.active)
@@ -141,10 +141,10 @@ class ConnectionScheduler:
     # ------------------------------------------------------------------ which bytes
 
     def _share(self, ranged: Sequence[SourceState], size: int, now: float, *, help_out: bool) -> Action | None:
-        """Give the best source a free range, or another connection's work; OpenRange where it has some now."""
+        """Give the best source a free range, or another connection's work; OpenRange if it has some now."""
         source = max(ranged, key=lambda each: self._worth(each, now))
         step: Action | None = None
-        # A small file is one request, but not where others are idle and something of it is free.
+        # A small file is one request, unless others are idle and part of it is free.
         if help_out or size >= self._policy.small_file:
             step = self._lease_to(source, size, now)
         return self._help(source, size, now) if step is None and help_out else step
@@ -159,9 +159,9 @@ class ConnectionScheduler:
     def _split(
         self, ranged: Sequence[SourceState], size: int, now: float, *, if_range: str, help_out: bool
     ) -> Action | None:
-        """Give a file without a digest one more connection to its source, where that one is slow; OpenRange if so.
+        """Open one more connection to the slow source of a file without a digest; OpenRange if so.
 
-        Each range is asked for under the validator of the bytes that are here, so that they are of one version.
+        Each range is requested under the validator of the bytes on disk, so that all are of one version.
         """
         if not self._policy.rebalance or self._connections.is_shortening():
             return None
@@ -178,7 +178,7 @@ class ConnectionScheduler:
         return None
 
     def _is_long(self, size: int, now: float) -> bool:
-        """Whether what the connections still have to bring takes them longer than a further request is worth."""
+        """Whether the rest will take the connections so long that a further request pays."""
         speeds = sum(self._connections.speeds(now))
         return speeds > 0 and (size - self._coverage.done.total) / speeds > self._policy.split_seconds
 
@@ -212,9 +212,9 @@ class ConnectionScheduler:
         return ShortenLease(number, end)
 
     def _hedge(self, ready: Sequence[SourceState], now: float) -> list[Action]:
-        """Where a connection is not answered and another source is idle, let that one have its turn.
+        """Replace a connection without an answer by one to an idle source.
 
-        Not where that one has failed more often: two that are slow to answer would take turns for ever.
+        Unless that source has failed more often: two slow sources would alternate forever.
         """
         late = []
         for number, one in self._live.items():
@@ -229,7 +229,7 @@ class ConnectionScheduler:
         return self._connections.close(*late)
 
     def _make_place(self, allowed: Sequence[SourceState], now: float) -> list[Action]:
-        """With every connection of the run in use, give up a slow one of ours where a much faster host waits."""
+        """With every connection of the run in use, close a slow one of this file if a much faster host waits."""
         waiting = [s for s in allowed if s.not_before <= now and self._budget.has_room(s.host, now)]
         hosts = [self._budget.host(source.host) for source in waiting]
         better = max((host.steady or host.speed or 0.0 for host in hosts), default=0.0)

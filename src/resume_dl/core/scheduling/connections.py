@@ -15,7 +15,7 @@ from resume_dl.core.scheduling.rebalance import falls_behind
 from resume_dl.core.sources import SourceState
 
 _INSTANT = 0.001
-"""Seconds; nothing is faster than what clocks can tell."""
+"""Seconds; the shortest interval that clocks measure."""
 
 
 class Connections:
@@ -24,7 +24,7 @@ class Connections:
     def __init__(self, sources: Sequence[SourceState], budget: Budget, policy: Policy) -> None:
         self.live: dict[int, Connection] = {}
         self.has_idle_source = False
-        """Whether a source found no work when last asked: then it matters which connections stand still."""
+        """Whether a source found no work the last time: only then silent connections matter."""
         self.may_hedge = False
         """Whether another source could have the turn of one that does not answer."""
         self._sources = sources
@@ -53,7 +53,7 @@ class Connections:
         return self.close(*over)
 
     def close_silent(self, now: float) -> list[Action]:
-        """Close what is silent or has long been slow."""
+        """Close connections that are silent or have been slow for long."""
         chosen = []
         for number, one in self.live.items():
             if now >= self._silence_ends(one):
@@ -70,7 +70,7 @@ class Connections:
         return self.close(*chosen)
 
     def close_surplus_of_fast_hosts(self) -> list[Action]:
-        """Keep one connection, the furthest behind, to each host that alone brings all that this process can take."""
+        """Keep one connection, the furthest behind, to each host that is as fast as this process can be."""
         seen, chosen = set(), []
         for number, one in sorted(self.live.items(), key=lambda each: each[1].position):
             if one.mode is Mode.WRITE and not one.closing and self._budget.is_fast(self._budget.host(one.host)):
@@ -87,13 +87,13 @@ class Connections:
             self._budget.note_speed(one.host, received / max(now - one.opened_at, _INSTANT))
 
     def doubt(self, now: float) -> None:
-        """The process has slept: each connection has to show that it is still alive, and has its time anew."""
+        """Handle a sleep: each connection has to prove that it is alive, and its time-outs restart."""
         for one in self.live.values():
             one.doubted_at = one.last_byte_at = now
             one.slow_since = None
 
     def settle_duplicates(self, done: RangeSet) -> list[Action]:
-        """A duplicate that is all here wins: its rivals are closed, then it writes what is still missing."""
+        """A complete duplicate wins: its rivals are closed, then it writes the missing bytes."""
         out: list[Action] = []
         for number, one in self.live.items():
             if not one.held or one.writing or one.closing:
@@ -119,20 +119,20 @@ class Connections:
     # ------------------------------------------------------------------ what is measured
 
     def writers(self) -> list[Connection]:
-        """Those whose bytes are, or may be, for the file."""
+        """Connections whose bytes go, or may go, into the file."""
         return [one for one in self.live.values() if one.mode is not Mode.COMPARE]
 
     def speeds(self, now: float) -> list[float]:
-        """Of the writers that are old enough to tell; bytes a second."""
+        """Bytes a second of the writers that are old enough to measure."""
         speeds = [one.speed(now, self._policy.silent_seconds) for one in self.writers()]
         return [speed for speed in speeds if speed is not None]
 
     def is_shortening(self) -> bool:
-        """Whether a connection was told to end sooner, and has not said where."""
+        """Whether a shortened connection has not reported its end yet."""
         return any(one.shorten_to is not None for one in self.live.values())
 
     def count(self, one: Connection, count: int, now: float) -> None:
-        """``count`` body bytes came over a connection."""
+        """Take ``count`` body bytes of a connection."""
         one.last_byte_at = now
         one.doubted_at = None
         one.meter.add(count, now)
@@ -149,7 +149,7 @@ class Connections:
             one.slow_since = now
 
     def deadlines(self, now: float) -> list[float]:
-        """When to look again, as far as the connections tell."""
+        """When the connections have to be checked again."""
         times = []
         for one in self.live.values():
             if not one.closing:

@@ -1,7 +1,7 @@
-"""How a file is cut into leases: pure geometry of ranges, sizes and speeds.
+"""The next lease of a file: pure geometry of ranges, sizes and speeds.
 
-In file order inside a window above the lowest unfinished byte, each as long as its connection is likely to need a
-while for, and towards the end so that all come to their end together; or one connection for the whole rest.
+Leases are cut in file order inside a window above the lowest unfinished byte. Each is as long as its connection needs
+for a fixed time, and shorter towards the end, so that all end together; or one connection gets the whole rest.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from resume_dl.core.policy import Policy
 from resume_dl.core.ranges import RangeSet
 
 NO_END = 1 << 62
-"""Stands for the end of a file whose size is not known yet."""
+"""The end of a file whose size is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What one request asks for (``[start, end)``, or with ``whole`` the file) and may write (``gaps``)."""
+    """The range of one request (``[start, end)``, or with ``whole`` the file) and what it may write (``gaps``)."""
 
     start: int
     end: int | None
@@ -31,7 +31,7 @@ class Lease:
         return [(start, most if end is None else min(end, most)) for start, end in self.gaps]
 
     def until(self, end: int) -> Lease:
-        """The same lease without what lies from ``end`` on."""
+        """The same lease, ending at ``end``."""
         gaps = [(start, end if stop is None else min(stop, end)) for start, stop in self.gaps if start < end]
         return Lease(self.start, end, tuple(gaps), self.whole)
 
@@ -39,7 +39,7 @@ class Lease:
 def next_segment(
     done: RangeSet, held: Sequence[Lease], size: int, policy: Policy, *, speed: float | None, others: float
 ) -> Lease | None:
-    """The next lease for a connection of ``speed`` bytes a second; None where the window has no free byte.
+    """The next lease for a connection of ``speed`` bytes a second; None if the window has no free byte.
 
     ``others``: bytes a second of the file's other connections together.
     """
@@ -68,7 +68,7 @@ def next_segment(
 
 
 def lone_lease(done: RangeSet, size: int | None, policy: Policy, *, one_stream: bool, by_digest: bool) -> Lease:
-    """The lease of one connection that works alone: for a small file, no size or digest, or a source without ranges."""
+    """The lease of a single connection: for a small file, no size or digest, or a source without ranges."""
     first = done.first_gap()
     if one_stream or (first == 0 and not done and (size is not None or not by_digest)):
         known = done.gaps(0, NO_END if size is None else size)

@@ -19,7 +19,7 @@ def _middle(values: list[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """An idle connection that could be opened: bytes a second, and seconds from asking to the first byte."""
+    """An idle connection that could be opened: bytes a second, and seconds from request to first byte."""
 
     speed: float
     latency: float
@@ -30,7 +30,7 @@ class Helper:
 
 
 def is_doubled(one: Connection, live: Live, size: int | None) -> bool:
-    """Whether a duplicate of what it still has is under way."""
+    """Whether a duplicate of its rest is being fetched."""
     return any(
         other.mode is Mode.HOLD and other.lease.start < one.end(size) and one.position < other.end(size)
         for other in live.values()
@@ -38,9 +38,9 @@ def is_doubled(one: Connection, live: Live, size: int | None) -> bool:
 
 
 def to_steal(live: Live, size: int, helper: Helper, now: float, policy: Policy) -> tuple[int, int] | None:
-    """The connection that loses the tail of its lease, and from where on; None where nothing is worth it.
+    """The connection that loses the tail of its lease, and from which offset; None if no tail is worth it.
 
-    It is the one that ends soonest by it compared with its going on alone; both then end together.
+    It is the connection that gains the most time; both then end together.
     """
     best: tuple[float, int, int] | None = None
     for number, one in live.items():
@@ -84,7 +84,7 @@ def to_duplicate(
 
 
 def to_abandon(live: Live, helper: Helper, now: float, policy: Policy) -> int | None:
-    """A duplicate that has become slow itself: what it was to bring would come much sooner from the helper."""
+    """Whether a duplicate has become slow itself: the helper would fetch its range much sooner."""
     for number, one in live.items():
         if one.mode is not Mode.HOLD or one.held or one.closing:
             continue
@@ -97,9 +97,9 @@ def to_abandon(live: Live, helper: Helper, now: float, policy: Policy) -> int | 
 
 
 def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> bool:
-    """Whether a connection is far below what its host gave before, or gives its other connections.
+    """Whether a connection is far below its host's earlier speed, or that of the host's other connections.
 
-    Not where all connections have lost as much: then it is the line.
+    Not if all connections have slowed as much: then the network is slow.
     """
     own = one.speed(now, policy.stall_seconds)
     if own is None or one.mode is not Mode.WRITE:
@@ -115,7 +115,7 @@ def falls_behind(one: Connection, live: Live, now: float, policy: Policy) -> boo
 
 
 def to_give_up(live: Live, better: float, now: float, policy: Policy) -> int | None:
-    """The slowest measured connection, where a host of ``better`` bytes a second waits for its place."""
+    """The slowest measured connection, if a host of ``better`` bytes a second should replace it."""
     slowest: tuple[float, int] | None = None
     for number, one in live.items():
         own = one.speed(now, policy.stall_seconds)

@@ -1,4 +1,4 @@
-"""What follows a wrong digest: which sources are compared, which are quarantined, what is fetched again."""
+"""Repair after a wrong digest: which sources are compared, which are quarantined, what is fetched again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from resume_dl.errors import required
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What follows: ask the format to ``locate`` the damage, compare ``further``, forget or ``restart``, or fail.
+    """The next step: ``locate`` the damage by the format, compare ``further``, forget or ``restart``, or fail.
 
-    ``notes``: what is said of quarantined sources. ``reason``, ``agreeing``: as in ``Fail``.
+    ``notes``: failures of quarantined sources. ``reason``, ``agreeing``: as in ``Fail``.
     """
 
     notes: tuple[NoteFailure, ...] = ()
@@ -57,7 +57,7 @@ class Repair:
         size_is_stated: bool,
     ) -> None:
         self.solo: int | None = None
-        """The only source that is asked now: its whole copy is to be judged."""
+        """The only source in use now, whose whole copy is tried."""
         self._sources = sources
         self._budget = budget
         self._policy = policy
@@ -72,11 +72,11 @@ class Repair:
         """Whether the suspects are what the format's own checksums found, and nothing else was looked at."""
         self._guess: int | None = None
         self._voters: frozenset[int] = frozenset()
-        """The sources whose answers the guess rests on."""
+        """The sources whose answers the guess depends on."""
         self._taken_back: set[int] = set()
         self._solo_tried: set[int] = set()
         self._outvoted: set[int] = set()
-        """Sources that votes found wrong: they may be right where most others are wrong, each in its own way."""
+        """Sources that were outvoted: they may be right if most others are wrong, each in its own way."""
         self._copies: dict[str, set[int]] = {}
 
     def mismatched(self, actual: str, size: int) -> Ruling:
@@ -90,12 +90,12 @@ class Repair:
     # ------------------------------------------------------------------ comparing piece by piece
 
     def begin(self, suspects: Sequence[tuple[int, int]] | None, size: int) -> None:
-        """The digest is wrong for the first time; ``suspects``: where the format's own checksums say so."""
+        """Start after the first wrong digest; ``suspects``: ranges that the format's own checksums find wrong."""
         self._narrowed = bool(suspects)
         self._suspects = RangeSet(suspects or [(0, size)])
 
     def start_vote(self, size: int) -> None:
-        """Let all sources that can be asked vote on what is still doubtful."""
+        """Start a vote of all usable sources on the doubtful ranges."""
         self._vote = SourceVote(
             size=size,
             owners=self._coverage.owners(),
@@ -110,13 +110,13 @@ class Repair:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the vote has come to a verdict to rule on."""
+        """Whether the vote has a verdict to rule on."""
         return required(self._vote, "vote").verdict() is not None
 
     def compare(self, size: int, now: float) -> list[Action]:
-        """Give comparisons to every source that may be asked, until there is a verdict.
+        """Give comparisons to every usable source, until there is a verdict.
 
-        A source that has never answered is passed over: it keeps its patience for when all others are spent.
+        A source that has never answered is skipped: it is tried when all others have failed.
         """
         vote = required(self._vote, "vote")
         out: list[Action] = []
@@ -144,7 +144,7 @@ class Repair:
         return out
 
     def compared(self, one: Connection, position: int, differing: Sequence[tuple[int, int]], *, last: bool) -> bool:
-        """A comparison has come to ``position``; True if it went on."""
+        """Take the ``position`` of a comparison; True if it continues."""
         came = position > one.position
         required(self._vote, "vote").compared(one.source, one.position, position, differing, more=not last)
         if came:
@@ -153,7 +153,7 @@ class Repair:
         return came
 
     def rule(self, size: int) -> Ruling:
-        """Act on what was found out; no connection is open any more."""
+        """Act on the verdict; all connections are closed."""
         vote, self._vote = required(self._vote, "vote"), None
         verdict = vote.verdict()
         self._suspects = vote.doubtful
@@ -211,7 +211,7 @@ class Repair:
             notes = (self._quarantine(owners[0]),) if len(owners) == 1 else ()
             self.next_solo()
             return Ruling(notes, restart=True)
-        if not self._thorough:  # a newer record may know these bytes, and is asked for sooner than all is thrown away
+        if not self._thorough:  # a newer record may confirm these bytes: try it before everything is discarded
             return Ruling(reason="disputed", agreeing=tuple(owners))
         if self._outvoted - self._solo_tried:  # a majority of sources that are wrong, each in its own way, is no proof
             rivals = {*owners, *here} - self._outvoted
@@ -241,9 +241,9 @@ class Repair:
         return Ruling((note,), restart=True, reason="" if self.next_solo() else "digest")
 
     def next_solo(self) -> bool:
-        """Let the next single source have the file to itself, with a clean sheet; False where none is left.
+        """Start again with the next single source; False if none is left.
 
-        Those that have never answered come late, and those that votes were against come last.
+        Sources that have never answered come late, outvoted ones last.
         """
         if self.solo is not None:
             self._solo_tried.add(self.solo)
@@ -261,7 +261,7 @@ class Repair:
         return False
 
     def _acquit(self, source: SourceState) -> None:
-        """Believe that it was right, until its whole copy is wrong."""
+        """Assume that it is right, until its whole copy is wrong."""
         source.quarantined = False
         source.failures.pop(FailureKind.LIED.value, None)
         self._budget.host(source.host).distrusted = False
@@ -270,6 +270,6 @@ class Repair:
         return self._budget.host(source.host).keeps_silent
 
     def _may_have_it(self, source: SourceState) -> bool:
-        """Whether it is of use, or was dropped only for not having a size that came with wrong bytes."""
+        """Whether it is usable, or was excluded only for a size that came with wrong bytes."""
         doubtful_size = not self._size_is_stated and source.has_another_size and not source.quarantined
         return source.usable or doubtful_size

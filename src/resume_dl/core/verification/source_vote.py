@@ -1,30 +1,30 @@
 """Identify the sources that served corrupt data: pieces are compared with other sources until two disagree.
 
-Nothing but equality with the disk is known of an answer. ``X by Y`` (a piece that X delivered, compared by Y) tests
-both: equal means right, unless both tell the same lie; different means that one lies. Then the other witnesses are
-asked for that one block, until the rest cannot turn it: the disk is right where another source agrees with it and as
-many stand with it (its owner counted) as against it.
+The only fact known of an answer is whether it equals the disk. ``X by Y`` (a piece from X, compared by Y) tests both:
+equal means right, unless both have the same wrong bytes; different means that one of them is wrong. Then the other
+witnesses vote on that block, until the rest cannot change the result: the disk is right if another source agrees with
+it and at least as many are for it (including its owner) as against it.
 
-Order and bound. What is compared of the liar's own bytes costs nothing: they would be fetched again anyway, and those
-found right are kept. The price is what is compared of others. With a lie in every d bytes, pairs in turn (``_pairs``)
-need d bytes each, in one stretch: of three sources the first owner costs 0 if it lies, its witness at most d, the
-third d. All in turns would cost up to 2d, as they look at twice as many stretches. d is not known: one block each
-first, for sources that are always wrong, then ``look`` steps each, then turns of all at once: d(n - 1)/2 for n sources
-on average. Three equal ones, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the liar's share on average, at most
-1.15 in nine runs of ten; seldom more, up to 1.3 where pieces are short, up to 1.6 where lies stand at random in each d
-bytes. A single lie costs one comparison of the whole file.
+Order and bound. Comparing the bytes of the wrong source costs nothing: they would be fetched again anyway, and those
+found right are kept. The cost is the comparison of others. With a wrong byte in every d bytes, pairs in turn
+(``_pairs``) need d bytes each, in one stretch: of three sources the first owner costs 0 if it is wrong, its witness at
+most d, the third d. All in turns would cost up to 2d, as they cover twice as many stretches. d is not known: one block
+each first, for sources that are always wrong, then ``look`` steps each, then turns of all at once: d(n - 1)/2 for n
+sources on average. Three equal ones, d = 8 MiB, 200 MB: all re-fetched bytes are 1.1 times the wrong source's share on
+average, at most 1.15 in nine runs of ten; rarely more, up to 1.3 if pieces are short, up to 1.6 if wrong bytes are
+random in each d bytes. A single wrong byte costs one comparison of the whole file.
 
-Two sources alone cannot be told apart by votes. Then the one with less left to compare is the suspect: all it
-delivered is compared and what differs is blamed on it, as a guess (``proven`` False). If the digest is still wrong, the
-guess was: take the suspect back, leave the others out, inquire again. Both together compare the file once.
+Two sources alone cannot be distinguished by votes. The one with less left to compare is then the suspect: all of its
+bytes are compared and differences are blamed on it, as a guess (``proven`` False). If the digest is still wrong, so was
+the guess: restore the suspect, exclude the others, vote again. Both together compare the file once.
 
-What holds where no two liars tell the same lie about a block, all can be asked and no budget is set:
-(1) With h honest and k lying witnesses, h >= 2 and h >= k, every verdict is proven, no honest source is ever blamed,
-and 'inquire, quarantine, forget, fetch from the rest' ends with the right file.
-(2) With one honest and one lying it ends so after at most one guess taken back.
+Guarantees, if no two wrong sources agree on a block, all can be asked and no budget is set:
+(1) With h right and k wrong witnesses, h >= 2 and h >= k, every verdict is proven, no right source is ever blamed, and
+'vote, quarantine, forget, fetch from the rest' ends with the right file.
+(2) With one right and one wrong witness it does so after at most one reversed guess.
 A vote ends, as each byte is compared once and each source votes once on a block (the caller calls ``gave_up`` for
 those that do not answer). A chain of votes ends, as each verdict removes a witness, or gives a witness the bytes of a
-source that is no witness. Each goes on with the ``doubtful`` bytes of the one before as its ``suspects``.
+source that is not a witness. Each continues with the ``doubtful`` bytes of the one before as its ``suspects``.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class _Handed:
 
 
 class SourceVote:
-    """One vote, up to its first verdict; from then on nothing is handed out and reports are ignored.
+    """One vote, up to its first verdict; after that there are no more comparisons, and reports are ignored.
 
     ``owners``: the ranges that each source delivered, by its index, below 0 for sources that this run does not have.
-    ``witnesses``: the sources that can be asked. ``suspects``: only these ranges matter (None: all). ``block``: what is
-    voted on, ``step``: the longest comparison, ``budget``: how much is compared without a contradiction before
-    Agreement (None: all); in bytes. ``look``, ``ahead``: as in ``Policy``.
+    ``witnesses``: the sources that can be asked. ``suspects``: only these ranges matter (None: all). In bytes:
+    ``block``, the unit of a vote; ``step``, the longest comparison; ``budget``, compared without a contradiction before
+    Agreement (None: all). ``look``, ``ahead``: as in ``Policy``.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SourceVote:
         self._verdict = self._judge()
 
     def verdict(self) -> Verdict | None:
-        """What was found; None: go on."""
+        """The verdict; None while the vote continues."""
         return self._verdict
 
     @property
@@ -123,7 +123,7 @@ class SourceVote:
         return self._unconfirmed(self._suspects, corrupt)
 
     def next(self, source: int) -> Comparison | None:
-        """What this idle source should compare now; None: nothing for it, until another report came in."""
+        """The next comparison for this idle source; None until another report arrives."""
         if self._verdict is not None or source not in self._alive:
             return None
         handed = self._settle(source) if self._disputes else self._explore(source)
@@ -135,11 +135,11 @@ class SourceVote:
     def compared(
         self, source: int, start: int, end: int, differing: Iterable[tuple[int, int]], *, more: bool = False
     ) -> None:
-        """``[start, end)`` of a comparison was compared, and differs from the disk in the blocks ``differing``.
+        """Take a report: ``[start, end)`` was compared, and differs from the disk in the blocks ``differing``.
 
-        ``start`` is where the comparison began or its last report ended. ``more``: it goes on beyond ``end``;
-        otherwise this was its last report (empty for one that brought nothing), and what it left out is handed out
-        again. What is not under way is ignored.
+        ``start`` is where the comparison began or its last report ended. ``more``: it continues beyond ``end``;
+        otherwise this was its last report (perhaps empty), and its rest is assigned again. Reports of unknown
+        comparisons are ignored.
         """
         handed = next((h for h in self._handed if (h.source, h.start) == (source, start)), None)
         if handed is None or self._verdict is not None:
@@ -158,7 +158,7 @@ class SourceVote:
         self._verdict = self._judge()
 
     def gave_up(self, source: int) -> None:
-        """This witness cannot be asked any more; what it has under way is handed out again, what it said stands."""
+        """Remove a witness that does not answer; its open comparison is assigned again, its earlier reports count."""
         self._alive.discard(source)
         for handed in [h for h in self._handed if h.source == source]:
             self._release(handed)
@@ -232,7 +232,7 @@ class SourceVote:
         return self._alive - dispute.against - dispute.agreeing - {dispute.owner}
 
     def _suspect(self) -> int | None:
-        """Of two that contradict each other, and whose bytes can be wrong, the cheaper one; None: neither is."""
+        """Of two sources that contradict each other, the cheaper one whose bytes can be wrong; None if neither can."""
         pair = [self._disputes[0].owner, *self._disputes[0].against]
         able = [x for x in pair if x in self._todo and self._unconfirmed(self._owned[x]) and self._alive - {x}]
         return min(able, key=lambda x: (self._todo[x].total, x), default=None)

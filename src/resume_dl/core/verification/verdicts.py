@@ -1,4 +1,4 @@
-"""What a vote of sources asks for, and what it finds."""
+"""Values of a vote: comparisons and verdicts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Ask ``source`` for ``[start, end)`` and compare it with the disk."""
+    """Compare ``[start, end)`` from ``source`` with the disk."""
 
     source: int
     start: int
@@ -29,7 +29,7 @@ class CorruptSources:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """``sources`` do not contradict each other: the record is what is wrong. ``complete``: every byte was compared."""
+    """``sources`` do not contradict each other: the record is wrong. ``complete``: every byte was compared."""
 
     sources: tuple[int, ...]
     complete: bool

@@ -1,1 +1,1 @@
-"""What package indexes and find-links pages list, and the gateway through which uv sees it."""
+"""Package indexes and find-links pages, and the gateway through which uv reads them."""

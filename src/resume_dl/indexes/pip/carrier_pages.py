@@ -1,4 +1,4 @@
-"""Pages of carriers, where an index's authority cannot be reached: enough of them for two operators to agree."""
+"""Index pages of carriers, for an unreachable authority: requests until two operators agree."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from resume_dl.model.index_report import Vouched
 from resume_dl.model.url import RedactedUrl
 
 _TRIES_OF_EACH = 2
-"""Of a carrier, which is asked beside others."""
+"""Attempts per carrier, which is asked in parallel with others."""
 _WITNESSES = 2
-"""Operators that have to agree."""
+"""The number of operators that have to agree."""
 
 
 @dataclass(slots=True)
 class Said:
-    """What carriers were asked and answered."""
+    """The carriers' answers."""
 
     statements: list[Statement] = field(default_factory=list)
     failures: list[tuple[Source, Failure]] = field(default_factory=list)
     tried: list[Source] = field(default_factory=list)
     more: bool = False
-    """Operators are left that were not asked."""
+    """Whether there are operators that were not asked."""
 
     @property
     def agreement(self) -> Agreement:
-        """What the statements so far come to."""
+        """The agreement of the statements so far."""
         return agree(self.statements)
 
 
@@ -50,7 +50,7 @@ class CarrierPages:
         self._every = every
 
     def said(self, carriers: Sequence[Source], index: RedactedUrl, why: str) -> Said:
-        """What carriers say: as many as it takes for two operators to agree; ``every``: one of each operator."""
+        """Ask as many carriers as two operators' agreement takes; ``every``: one of each operator."""
         said, came = Said(), list[tuple[Source, int]]()
         waiting, asked = list(carriers), dict[Future[tuple[Statement, int]], Source]()
         with ThreadPoolExecutor(_WITNESSES) as pool:
@@ -78,18 +78,18 @@ class CarrierPages:
                         said.statements.append(statement)
                         came.append((source, received))
         said.more = any(not self._requests.sources.operators(source) & taken for source in waiting)
-        if said.agreement.exists is not None:  # what is not used is not reported
+        if said.agreement.exists is not None:  # unused pages are not reported
             for source, received in came:
                 self._notes.add(index, source, Vouched.AGREEMENT, received=received, why=why)
         return said
 
     def _taken(self, statements: Iterable[Statement], asked: Iterable[Source]) -> Operators:
-        """The operators that have answered, or are asked now."""
+        """Return the operators that have answered or are being asked."""
         own = (self._requests.sources.operators(source) for source in asked)
         return frozenset().union(*(each.operators for each in statements), *own)
 
     def _statement(self, source: Source) -> tuple[Statement, int]:
-        """A carrier's page, and the bytes that came for it. Raises Unanswered, Interrupted."""
+        """Return a carrier's page and the bytes downloaded for it. Raises Unanswered, Interrupted."""
         sources = self._requests.sources
         try:
             body, files = self._requests.ask(source, within=sources.patience, tries=_TRIES_OF_EACH)
@@ -109,25 +109,25 @@ def unvouched(
     found: Said,
     failures: Sequence[tuple[Source, Failure]],
 ) -> ChannelUnavailableError:
-    """The error where the authority is silent and carriers are too few, or do not agree that there is such a page."""
+    """Return the error for an unreachable authority if carriers are too few or disagree on whether the page exists."""
     statements = found.statements
     tried = tuple(dict.fromkeys(str(source.url) for source in (*(source for source, _ in failures), *found.tried)))
     if not statements:
         return ChannelUnavailableError(
-            f"the index page {url} cannot be had: {Unanswered([*failures, *found.failures])}",
+            f"the index page {url} is unavailable: {Unanswered([*failures, *found.failures])}",
             tried=tried,
-            hint="check the line and the proxy settings, then run it again",
+            hint="check the network connection and proxy settings, then run it again",
         )
-    names = " and ".join(sorted(statement.mirror for statement in statements))  # they answer in no order
+    names = " and ".join(sorted(statement.mirror for statement in statements))  # answers arrive in any order
     having = [each.mirror for each in statements if each.files is not None]
     if len(statements) == 1:
-        said = f"only one mirror, {names}, answers for it, and two of different operators have to agree"
+        said = f"only one mirror, {names}, has answered, and two of different operators have to agree"
     elif len(having) == 1:
         said = f"of the mirrors {names} only {having[0]} has it"
     else:
-        said = f"the mirrors {names}, which answer for it, are one operator's, and two have to agree"
+        said = f"the mirrors that have answered, {names}, have the same operator, and two operators have to agree"
     return ChannelUnavailableError(
-        f"the index page {url} cannot be had from its authority ({why}), and {said}",
+        f"the index page {url} is unavailable from its authority ({why}), and {said}",
         tried=tried,
         hint=without_witness(url.host),
     )

@@ -1,6 +1,6 @@
-"""What indexes and find-links pages list: each page read once a run, files under canonical addresses.
+"""The files that indexes and find-links pages list, under canonical URLs; each page is read once per run.
 
-Several threads ask for the same pages; each is fetched once, the others wait for it.
+If several threads request a page, one fetches it and the others wait for the result.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request says of single projects, by normalized name."""
+    """The restrictions of a request on single projects, by normalized name."""
 
     direct: Mapping[str, ListedFile]
-    """Projects that were asked for by the address of one file: nothing else of that name exists then."""
+    """Projects requested by the URL of a file, which is then the only file of that project."""
     hashes: Mapping[str, frozenset[str]]
-    """``sha256:<hex>``: any of them is right."""
+    """``sha256:<hex>``; any of them is accepted."""
 
 
 class Catalogue:
-    """Pages of ``indexes`` and ``find_links``, and wheels' metadata. Files have canonical addresses."""
+    """Pages of ``indexes`` and ``find_links``, and wheels' metadata. Files have canonical URLs."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Catalogue:
         self._lock = threading.Lock()
         self._listed: dict[str, list[ListedFile]] = {}
         self.read_whole: set[str] = set()
-        """Names of wheels that had to be read whole for their metadata."""
+        """Names of wheels that had to be downloaded whole for their metadata."""
 
     def project(self, index: int, name: str) -> tuple[ListedFile, ...] | None:
-        """The files of a project (its name normalized) at an index; None where that does not have it.
+        """Return the files of a project (its name normalized) at an index; None if the index lacks the project.
 
         Raises ChannelUnavailableError, Interrupted.
         """
@@ -76,35 +76,35 @@ class Catalogue:
         return self._once.get(("project", index, name), lambda: self._project(self.indexes[index], name))
 
     def links(self, number: int) -> tuple[ListedFile, ...]:
-        """The files that a find-links page or folder lists. Raises what ``project`` raises."""
+        """Return the files of a find-links page or folder. Raises what ``project`` raises."""
         return self._once.get(("links", number), lambda: self._links(self.find_links[number]))
 
     def direct(self) -> tuple[ListedFile, ...]:
-        """The files that were asked for by address."""
+        """Return the files that were requested by URL."""
         return tuple(self._wanted.direct.values())
 
     def metadata(self, file: ListedFile) -> Metadata:
-        """A wheel's METADATA.
+        """Return a wheel's METADATA.
 
-        Raises PackageNotFoundError where the wheel is nowhere, IntegrityError where carriers contradict each other
-        about it, else what ``project`` raises.
+        Raises PackageNotFoundError if no source has the wheel, IntegrityError if carriers contradict each other about
+        it, else what ``project`` raises.
         """
         return self._once.get(("metadata", file.url), lambda: self._metadata(file))
 
     def requires_python(self, file: ListedFile) -> str:
-        """The Python that a file needs: its page's word, else its METADATA's. Raises what ``metadata`` raises."""
+        """Return a file's Requires-Python, from its page or else its METADATA. Raises what ``metadata`` raises."""
         if file.requires_python or not file.is_wheel:
             return file.requires_python
         return str(BytesHeaderParser().parsebytes(self.metadata(file).data).get("Requires-Python", ""))
 
     def check(self, file: ListedFile) -> None:
-        """Raise IntegrityError for a file of which carriers give different digests."""
+        """Raise IntegrityError for a file for which carriers state different digests."""
         dispute = self._pages.dispute(file)
         if dispute is not None:
             raise dispute.error()
 
     def copy(self, file: ListedFile, target: IO[bytes]) -> None:
-        """The file itself into ``target``, for builds. Raises what ``metadata`` raises."""
+        """Download the file into ``target``, for builds. Raises what ``metadata`` raises."""
         self.check(file)
 
         def attempt(source: Source) -> bool | Refused[bool]:
@@ -114,20 +114,20 @@ class Catalogue:
             return True if failure is None else Refused(failure)
 
         try:
-            # one file takes it all: two sources at once would mix theirs
+            # not hedged: two sources would both write to the target
             self._pages.reader.ask(self._pages.sources.of_file(file), attempt, hedged=False)
         except Unanswered as unanswered:
             raise self._nowhere(file.filename, unanswered) from None
 
     def listed(self, name: str) -> tuple[ListedFile, ...]:
-        """What the pages that were read so far list of a project; or the file that it was asked for by."""
+        """Return the files of a project on the pages read so far, or the file of its URL."""
         if name in self._wanted.direct:
             return (self._wanted.direct[name],)
         with self._lock:
             return tuple(self._listed.get(name, ()))
 
     def size(self, file: ListedFile) -> int | None:
-        """The file's length: the index's word, else what was seen with its metadata, else its server is asked."""
+        """Return the file's size, from the index, else from reading its metadata, else from its server."""
         if file.size is not None:
             return file.size
         if file.is_wheel and (seen := self._once.peek(("metadata", file.url))) is not None and seen.size is not None:
@@ -162,13 +162,13 @@ class Catalogue:
                 raise self._pages.unavailable(f"the find-links page {url}", unanswered) from None
             if found is None:
                 raise ChannelUnavailableError(
-                    f"the find-links page {url} is not there", tried=(str(url),), hint="check its address"
+                    f"the find-links page {url} does not exist", tried=(str(url),), hint="check its URL"
                 )
             files = found
         return self._allowed([file for file in files if _project_of(file.filename) not in self._wanted.direct])
 
     def _allowed(self, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:
-        """Without the files whose hash is not among those asked for, where others' are (as pip chooses)."""
+        """Leave out files whose hash is not among the requested ones, if any file's hash is (as pip does)."""
         kept = []
         with self._lock:
             for file in files:
@@ -198,19 +198,19 @@ class Catalogue:
                 self.read_whole.add(file.filename)
         return found
 
-    # ------------------------------------------------------------------ what failures mean
+    # ------------------------------------------------------------------ errors
 
     def _nowhere(self, filename: str, unanswered: Unanswered) -> ResumeDLError:
         if FailureKind.LACKS not in unanswered.kinds:
             return self._pages.unavailable(filename, unanswered)
         return PackageNotFoundError(
-            f"{filename} is listed, and no source has it ({unanswered})",
-            hint="the page that lists it may be out of date: ask for another version, or try again later",
+            f"{filename} is listed, but no source has it ({unanswered})",
+            hint="the page that lists it may be out of date: request another version, or try again later",
         )
 
 
 class _Once:
-    """Calls each thing once; the others who want it wait for the result, or get the same error."""
+    """Cache of calls: the first caller makes the call, the others wait and get the same result or error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -223,12 +223,12 @@ class _Once:
         if mine:
             try:
                 future.set_result(make())
-            except BaseException as error:  # noqa: BLE001 - it is raised below, here and for all who wait
+            except BaseException as error:  # noqa: BLE001 - raised below, in this thread and all waiting ones
                 future.set_exception(error)
         return future.result()
 
     def peek(self, key: Hashable) -> Any:
-        """The result, if it is here and no error; else None."""
+        """Return the result if it is available and not an error, else None."""
         with self._lock:
             future = self._found.get(key)
         return future.result() if future is not None and future.done() and future.exception() is None else None
@@ -236,7 +236,7 @@ class _Once:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _project_of(filename: str) -> str:
-    """The normalized name of the project that a file belongs to; empty for what is neither wheel nor source archive."""
+    """Return the normalized name of a file's project; empty if it is neither a wheel nor a source archive."""
     try:
         if filename.endswith(".whl"):
             return str(parse_wheel_filename(filename)[0])
@@ -244,7 +244,7 @@ def _project_of(filename: str) -> str:
     except InvalidWheelFilename:
         return ""
     except InvalidSdistFilename:
-        # Old archives have names that say less: a project's page lists them all the same.
+        # The names of old archives may be ambiguous, although a project's page lists them.
         return str(canonicalize_name(filename.rpartition("-")[0])) if filename.endswith((".zip", ".tar.bz2")) else ""
 
 

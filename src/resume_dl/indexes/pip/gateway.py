@@ -1,9 +1,9 @@
-"""The only index that uv sees: a small HTTP server on this machine, whose pages come by our own rule of trust.
+"""HTTP server on the loopback interface that is uv's only index; its pages are read by our rule of trust.
 
-It answers pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
-(PEP 658); wheels themselves it gives only where source archives may be built, which may need some. It stands for one
-Python, whose files alone it offers. It listens on 127.0.0.1, below a path that cannot be guessed. Used as a proxy it
-refuses, so that nothing gets past it.
+It serves pages (PEP 691 for indexes, HTML for find-links) whose links lead back to it, and the METADATA of every wheel
+(PEP 658). It serves wheels only if source archives may be built, as builds may need them. An instance is for one Python
+and offers only compatible files. It listens on 127.0.0.1, below an unguessable path. As a proxy it refuses every
+request, so that uv cannot reach any other host.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
 from resume_dl.indexes.pip.catalogue import Catalogue
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
-from resume_dl.resolve.target import takes
+from resume_dl.resolve.target import accepts_python
 from resume_dl.threads import start_thread
 
 _DIRECT = "direct"
 _METADATA = ".metadata"
 _PATIENCE = 10.0
-"""Seconds for a connection to this machine itself."""
+"""Time limit in seconds for a connection to the loopback interface."""
 
 
 @final
 class Gateway:
-    """Serves a catalogue while it is entered. ``errors`` is what went wrong behind it, the first first."""
+    """Context manager that serves a catalogue. ``errors`` has the errors of its requests, in order."""
 
     def __init__(self, catalogue: Catalogue, *, python: str = "", with_files: bool = False) -> None:
-        """``python``: leave out what refuses this version (the resolver heeds lower bounds alone); empty: offer all.
+        """Bind to a port; raise ConfigurationError if the loopback interface is unusable, as ``__enter__`` does.
 
-        ``with_files``: give the files too, for what is built here. Raises ConfigurationError, as entering does, where
-        this machine does not reach itself.
+        ``python``: leave out files that refuse this version (the resolver respects only lower bounds); empty: offer
+        all. ``with_files``: serve the files, too, for builds.
         """
         self._catalogue = catalogue
         self._python = python
@@ -63,13 +63,13 @@ class Gateway:
         self._thread: threading.Thread | None = None
         self.errors: list[BaseException] = []
         self.stray: set[str] = set()
-        """Hosts that were asked for through us as a proxy, in vain."""
+        """Hosts that were requested through the proxy and refused."""
         self.left_out: dict[str, str] = {}
-        """Files that are offered no more: address -> the Python that they turned out to need."""
+        """Files that are no longer offered: URL -> the Requires-Python of their METADATA."""
 
     def __enter__(self) -> Gateway:
         self._thread = start_thread(lambda: self._server.serve_forever(0.1), self._broke, name="gateway")
-        try:  # the resolver would only say that there is no such package
+        try:  # the resolver would only report that there is no such package
             socket.create_connection(("127.0.0.1", self._server.server_port), timeout=_PATIENCE).close()
         except OSError as error:
             self.__exit__(None, None, None)
@@ -83,52 +83,52 @@ class Gateway:
         self._server.server_close()
 
     def _broke(self, error: BaseException) -> None:
-        """Nothing answers any more: a resolver that connects must hear so at once, and not wait for a day."""
+        """Close the socket after the server has failed, so that the resolver's connections are refused at once."""
         self.errors.append(internal_error(error, "the index for uv"))
         self._server.server_close()
 
-    # ------------------------------------------------------------------ its addresses
+    # ------------------------------------------------------------------ URLs
 
     @property
     def proxy(self) -> str:
-        """The address that refuses everything else."""
+        """The URL of the proxy that refuses every request."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def base(self) -> str:
-        """Where everything of it lies below."""
+        """The base URL of everything that it serves."""
         return self.proxy + self._prefix
 
     def indexes(self) -> tuple[str, ...]:
-        """The catalogue's indexes here."""
+        """The URLs of the catalogue's indexes."""
         return tuple(f"{self.base}/index/{number}/" for number in range(len(self._catalogue.indexes)))
 
     def find_links(self) -> tuple[str, ...]:
-        """The catalogue's find-links here, with one for what was asked for by address."""
+        """The URLs of the catalogue's find-links, with one for the files that were requested by URL."""
         pages = [f"{self.base}/links/{number}/" for number in range(len(self._catalogue.find_links))]
         return (*pages, *([f"{self.base}/{_DIRECT}/"] if self._catalogue.direct() else []))
 
     def file_of(self, url: str) -> ListedFile:
-        """The file that an address here stands for. Raises KeyError."""
+        """Return the file behind one of its URLs. Raises KeyError."""
         found = re.fullmatch(re.escape(self.base) + r"/file/(\d+)/[^/]+", url)
         if found is None or int(found[1]) >= len(self._files):
             raise KeyError(url)
         return self._files[int(found[1])]
 
     def shown(self, text: str) -> str:
-        """``text`` with the real addresses, redacted, in the place of those here."""
+        """Return ``text`` with the gateway's URLs replaced by the real ones, redacted."""
         base = re.escape(self.base)
         text = re.sub(base + r"/file/(\d+)/[^\s`'\")]+", lambda found: redact(self._files[int(found[1])].url), text)
         text = re.sub(base + r"/index/(\d+)/?", lambda found: str(self._catalogue.indexes[int(found[1])]), text)
         text = re.sub(base + r"/links/(\d+)/?", lambda found: str(self._catalogue.find_links[int(found[1])]), text)
-        return re.sub(base + r"\S*", "the address given", text)
+        return re.sub(base + r"\S*", "the given URL", text)
 
     # ------------------------------------------------------------------ answers
 
     def answer(self, path: str) -> tuple[str, bytes | BinaryIO] | None:
-        """Content type and body for a path; None for what is not here. Raises what the catalogue raises.
+        """Return content type and body for a path; None if there is nothing. Raises what the catalogue raises.
 
-        A body that is a file stands at its beginning, and is closed by the caller.
+        A body that is a file is positioned at its start and closed by the caller.
         """
         if not path.startswith(f"{self._prefix}/"):
             return None
@@ -150,7 +150,7 @@ class Gateway:
         return None
 
     def _copy(self, file: ListedFile) -> BinaryIO:
-        copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed when it was sent
+        copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed after it was sent
         try:
             self._catalogue.copy(file, copy)
         except BaseException:
@@ -163,7 +163,7 @@ class Gateway:
         return number.isdecimal() and int(number) < len(self._catalogue.indexes)
 
     def _offered(self, files: Sequence[ListedFile]) -> list[ListedFile]:
-        """The files as they are offered here: each with a sha256 (a made-up one where none is known), and metadata."""
+        """Return the files as offered: each with a sha256 (a placeholder if none is known), wheels with metadata."""
         return [
             replace(
                 file,
@@ -172,7 +172,8 @@ class Gateway:
                 metadata={} if file.is_wheel else None,
             )
             for file in files
-            if file.url not in self.left_out and (not self._python or takes(file.requires_python, self._python))
+            if file.url not in self.left_out
+            and (not self._python or accepts_python(file.requires_python, self._python))
         ]
 
     def _number(self, file: ListedFile) -> int:
@@ -180,7 +181,7 @@ class Gateway:
             number = self._numbers.setdefault(file.url, len(self._files))
             if number == len(self._files):
                 self._files.append(file)
-            elif not self._files[number].hashes:  # two pages list it, and the other one may say more
+            elif not self._files[number].hashes:  # another page that lists it may have a hash
                 self._files[number] = file
             return number
 
@@ -199,12 +200,12 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
     gateway: Gateway
 
     def server_bind(self) -> None:
-        """Bind without HTTPServer's look at the DNS for our own name, which may take seconds."""
+        """Bind without HTTPServer's DNS lookup of our own host name, which may take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep what went wrong in an answer; a client that went away is no trouble."""
+        """Record an error of a request; a closed connection is not an error."""
         del request, client_address
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, ConnectionError):
@@ -215,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 64 * 1024
     disable_nagle_algorithm = True
-    """Head and body in one packet, at once: else each answer waits 40 ms for the other side to acknowledge its head."""
+    """Send head and body in one packet: else each answer waits 40 ms for a delayed ACK of the head."""
     server: _Server
 
     def do_GET(self) -> None:
@@ -226,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             found = gateway.answer(self.path)
-        except Exception as error:  # noqa: BLE001 - the caller that runs the resolver raises it
+        except Exception as error:  # noqa: BLE001 - raised by the caller that runs the resolver
             name = unquote(self.path.rstrip("/").rpartition("/")[2])
             gateway.errors.append(error if isinstance(error, ResumeDLError) else internal_error(error, name))
             self._send(HTTPStatus.BAD_GATEWAY)
@@ -242,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_file(kind, body)
 
     def do_HEAD(self) -> None:
-        """Answer as for GET, without the body."""
+        """Answer like GET, without the body."""
         self.do_GET()
 
     def do_CONNECT(self) -> None:
@@ -272,4 +273,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: what matters is in ``Gateway.errors``."""
+        """Do not log: errors are in ``Gateway.errors``."""

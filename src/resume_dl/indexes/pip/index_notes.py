@@ -1,4 +1,4 @@
-"""What a run says of each package index: which place gave its pages, and why they are believed."""
+"""Reports on a run's package indexes: the sources of their pages and why these are trusted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import normalized
 
 _MOST = 5
-"""So many names of passed-over files are told."""
+"""The number of ignored files to name."""
 
 
 def _tell_nothing(text: str, level: str) -> None:
@@ -23,7 +23,7 @@ def _tell_nothing(text: str, level: str) -> None:
 
 
 class IndexNotes:
-    """Filled from any number of threads. ``tell`` gets each line once, with its level."""
+    """Collects reports from any thread. ``tell`` gets each message once, with its level."""
 
     def __init__(self, tell: Callable[[str, str], None] = _tell_nothing) -> None:
         self._tell = tell
@@ -43,10 +43,10 @@ class IndexNotes:
         age: float | None = None,
         why: str = "",
     ) -> None:
-        """Note a page of ``index`` that came from ``source``.
+        """Record a page of ``index`` that came from ``source``.
 
-        ``age``: seconds since its source vouched for a kept copy; None for one that was asked for. ``why``: why the
-        authority was not heard, where it was not.
+        ``age``: seconds since its source confirmed a kept copy; None for a fetched page. ``why``: the reason why the
+        authority could not be used, if so.
         """
         name = _name(index)
         if vouched is Vouched.NAMED:
@@ -56,7 +56,7 @@ class IndexNotes:
             self._say(f"{text} agree on is used", "warning")
         if source.url.reveal()[:5] == "http:" and not is_loopback(source.url.reveal()):
             self._say(
-                f"{source.url.host} is asked for an index over plain http: others on the way can change it", "warning"
+                f"the index of {source.url.host} comes over plain http, so it can be altered on the way", "warning"
             )
         carrier = () if vouched is Vouched.AUTHORITY else (source.mirror,)
         with self._lock:
@@ -67,40 +67,40 @@ class IndexNotes:
             self._reports[name] = new if known is None else _joined(known, new)
 
     def pass_over(self, alone: Mapping[str, tuple[str, ...]]) -> None:
-        """Note the files that only one carrier states, by its name."""
+        """Record the files that only one carrier states, by its name."""
         with self._lock:
             for mirror, names in alone.items():
                 self._alone.setdefault(mirror, {}).update(dict.fromkeys(names))
 
     @property
     def reports(self) -> tuple[IndexReport, ...]:
-        """One of each index, for ``--json``."""
+        """Return one report per index, for ``--json``."""
         with self._lock:
             return tuple(self._reports.values())
 
     def new_bytes(self) -> int:
-        """Bytes of pages that came since this was called last."""
+        """Return the bytes of pages downloaded since the last call."""
         total = sum(report.downloaded for report in self.reports)
         before, self._counted = self._counted, total
         return total - before
 
     def hint(self, projects: Collection[str]) -> str:
-        """What was passed over of these projects (normalized), for a request without an answer; empty for nothing."""
+        """Return a hint on ignored files of these projects (normalized), for an unsolvable request; may be empty."""
         told = []
         with self._lock:
             for mirror, files in self._alone.items():
                 names = [name for name in files if normalized(name.partition("-")[0]) in projects][-_MOST:]
                 if names:
-                    text = f"{mirror} lists {', '.join(names)}, and no second mirror states the same digest"
-                    told.append(f"{text}: that does not count")
+                    text = f"{mirror} lists {', '.join(names)}, but no second mirror states the same digest"
+                    told.append(f"{text}: ignored")
         return "; ".join(told)
 
     def tell_each(self) -> None:
-        """The age of pages that were used as they are kept; and one line of each index, for ``--verbose``."""
+        """Report the age of kept pages in use, and one line per index for ``--verbose``."""
         for report in self.reports:
             if report.age:
                 text = f"index of {report.channel}, kept pages of up to {show_age(report.age)}"
-                self._say(f"{text}; --refresh asks for newer ones", "info")
+                self._say(f"{text}; --refresh fetches newer ones", "info")
             by = f", carried by {', '.join(report.carried_by)}" if report.carried_by else ""
             reason = {
                 Vouched.AUTHORITY: "which the settings name",
@@ -118,14 +118,14 @@ class IndexNotes:
 
 
 def _name(index: RedactedUrl) -> str:
-    """Its address without a login; of a folder on this machine the last part, as a bundle's manifest names no paths."""
+    """Return its URL without login; for a local folder only its name, as a bundle's manifest must not have paths."""
     if index.reveal()[:5].lower() == "file:":
         return index.reveal().rstrip("/").rpartition("/")[2]
     return str(without_credentials(index))
 
 
 def _joined(known: IndexReport, new: IndexReport) -> IndexReport:
-    """One report of both: what came, and the oldest of what was kept."""
+    """Merge two reports of an index: the sum of the bytes, the age of the oldest page."""
     ages = [report.age for report in (known, new) if report.age is not None]
     return replace(
         known,

@@ -1,4 +1,4 @@
-"""The last copy of each index page and METADATA that was read, with what their server said of the version."""
+"""Kept copies of index pages and METADATA files, with their servers' cache headers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from resume_dl.resolve.index_page import JSON_TYPE, ListedFile, PageError, parse
 from resume_dl.store.platform import make_folder, write_durably
 
 _NOTE = "_kept"
-"""Beside ``api-version``; keys that begin so are each tool's own (PEP 691)."""
+"""Key beside ``api-version``; tools may add keys with a leading underscore (PEP 691)."""
 
 _SAID_NOTHING = CacheHeaders()
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPage:
-    """A page as its source gave it, without logins; ``files`` is None where it said that there is no such page."""
+    """A page as its source served it, without logins; ``files`` is None if it answered that there is no such page."""
 
     files: tuple[ListedFile, ...] | None
     note: Note
     age: float
-    """Seconds since its source gave it, or said that it is unchanged; below 0 for one from the future."""
+    """Seconds since its source served or confirmed it; negative if its date is in the future."""
 
     def is_fresh(self, freshness: Freshness) -> bool:
         """Whether it may be used without a request."""
@@ -38,9 +38,9 @@ class KeptPage:
 
 
 class KeptPages:
-    """Files in ``folder``, under what their addresses come to without logins, which are in no file either.
+    """Files in ``folder``, named after their URLs without logins; their content has no logins either.
 
-    A folder that cannot be written costs nothing but the next offline run.
+    If the folder cannot be written, only later offline runs are affected.
     """
 
     def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
@@ -50,9 +50,9 @@ class KeptPages:
     def keep_page(
         self, url: RedactedUrl, files: Sequence[ListedFile] | None, said: CacheHeaders = _SAID_NOTHING
     ) -> None:
-        """The files of a page as its source states them, or None where that says that there is none.
+        """Keep the files of a page, or None if its source answered that it does not exist.
 
-        A page whose links hold secrets is kept without them, and so without what would let it be used again online.
+        A page whose links contain secrets is kept without these and without validators, for offline use only.
         """
         plain = [replace(file, url=_plain(file.url)) for file in files or ()]
         if [file.url for file in plain] != [file.url for file in files or ()]:
@@ -61,12 +61,12 @@ class KeptPages:
         self.keep(url, render_json("", plain, meta={_NOTE: note}))
 
     def page(self, url: RedactedUrl) -> KeptPage:
-        """What ``keep_page`` was given. Raises KeyError where nothing is kept."""
+        """Return the kept page. Raises KeyError if there is none."""
         data = self.read(url)
         try:
             files = parse_page(JSON_TYPE, data, str(url)).files
             checked = self._place(url).stat().st_mtime
-            note = json.loads(data)["meta"][_NOTE]  # earlier versions believed any mirror, and wrote none
+            note = json.loads(data)["meta"][_NOTE]  # earlier versions trusted any mirror and wrote no note
             seconds = None if note["max_age"] is None else float(note["max_age"])
             said = CacheHeaders(str(note["etag"]), str(note["last_modified"]), seconds)
             found = None if note["absent"] else files
@@ -75,7 +75,7 @@ class KeptPages:
         return KeptPage(found, Note(str(url), said, checked), self._now() - checked)
 
     def confirm(self, url: RedactedUrl, page: KeptPage, said: CacheHeaders) -> None:
-        """Its source says that the kept ``page`` is unchanged; ``said``: what goes with that answer."""
+        """Record that its source has confirmed the kept ``page``; ``said``: that answer's cache headers."""
         confirmed = page.note.said.confirmed(said)
         if confirmed != page.note.said:
             self.keep_page(url, page.files, confirmed)
@@ -85,7 +85,7 @@ class KeptPages:
             os.utime(self._place(url), (now, now))
 
     def keep(self, url: RedactedUrl, data: bytes) -> None:
-        """Any bytes, under an address."""
+        """Keep bytes under a URL."""
         place = self._place(url)
         with suppress(OSError):
             make_folder(self._folder)
@@ -93,7 +93,7 @@ class KeptPages:
             os.utime(place, (self._now(), self._now()))
 
     def read(self, url: RedactedUrl) -> bytes:
-        """What ``keep`` was given. Raises KeyError where nothing is kept."""
+        """Return the bytes that are kept under a URL. Raises KeyError if there are none."""
         try:
             return self._place(url).read_bytes()
         except OSError as error:
@@ -104,5 +104,5 @@ class KeptPages:
 
 
 def _plain(url: str) -> str:
-    """The address without its login and secret query values."""
+    """Return the URL without its login and secret query values."""
     return str(without_credentials(RedactedUrl(url)))

@@ -1,10 +1,10 @@
-"""A wheel's METADATA without the wheel: from the file that the index has of it (PEP 658), else out of the wheel's end.
+"""Reader of a wheel's METADATA without the wheel: from the index's separate file (PEP 658), else from the wheel's end.
 
-A wheel is a ZIP (PEP 427): its list of members stands at its end, its ``.dist-info`` usually just before.
+A wheel is a ZIP (PEP 427): its directory is at the end, and ``.dist-info`` usually just before it.
 
-METADATA decides which other projects are installed, so it counts by the rule for pages (docs/indexes.md): from any
-source by the digest that the index gives of it; without one from the address that the index's authority gives, or as
-two carriers of different operators give it alike, or out of the whole wheel, by the wheel's digest.
+METADATA decides which other projects are installed, so the rule for pages applies (docs/indexes.md). It is accepted
+from any source if it has the index's digest; without one from the URL of the index's authority, or if two carriers of
+different operators serve the same, or from a whole wheel with the wheel's digest.
 """
 
 from __future__ import annotations
@@ -31,60 +31,60 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile, verifiable
 
 TAIL = 32 * 1024
-"""Bytes of the first look at a wheel's end: most have both their list and their METADATA in it."""
+"""Size in bytes of the first read at a wheel's end, which contains the directory and METADATA of most wheels."""
 _HEADER = 1024
-"""What may stand before a member's bytes, beyond what the list says of it."""
+"""Allowance in bytes for a member's local header, whose size the directory does not state exactly."""
 SILENT = Failure(FailureKind.UNREACHABLE, "did not answer before in this run")
 METADATA = ".metadata"
-"""What the file beside a wheel has more in its name (PEP 658)."""
+"""The suffix of the metadata file's name (PEP 658)."""
 _TRIES_OF_EACH = 2
-"""Of a carrier, which is asked beside others."""
+"""Attempts per carrier, which is asked in parallel with others."""
 _MOST = 16 * 1024 * 1024
-"""Bytes of a METADATA; longer ones are hostile."""
+"""Limit for a METADATA file in bytes; longer ones are refused as malicious."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """METADATA's bytes; ``size`` is the wheel's in bytes, where it was learnt on the way."""
+    """The bytes of METADATA; ``size`` is the wheel's in bytes, if it became known."""
 
     data: bytes
     size: int | None = None
     read_whole: bool = False
-    """The wheel was read from end to end for it: its server gives no parts of files."""
+    """Whether the whole wheel was downloaded for it, as its server does not support ranges."""
     answered_by: frozenset[str] = frozenset()
-    """The hosts that gave the parts it was read from."""
+    """The hosts that served the bytes."""
 
 
 class MetadataSources(Protocol):
-    """The sources of one wheel, or of the file beside it whose name has an ``ending`` more."""
+    """The sources of one wheel, or of the file whose URL has the suffix ``ending``."""
 
     def anywhere(self, ending: str = "") -> Sequence[Source]:
-        """Every source, for bytes that a digest identifies."""
+        """Return every source, for bytes that a digest identifies."""
 
     def own(self, ending: str = "") -> Sequence[Source]:
-        """The address that the index's authority gives; perhaps none."""
+        """Return the source at the URL from the index's authority; may be empty."""
 
     def carriers(self) -> Sequence[Source]:
-        """The other places of the wheel."""
+        """Return the wheel's other sources."""
 
     def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
-        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
+        """Return the operators behind a source; ``answered_by``: the hosts that sent its answers."""
 
     @property
     def patience(self) -> float:
-        """Seconds, for a source in whose place others can answer."""
+        """Time limit in seconds for a source that others can replace."""
 
     def is_silent(self, source: Source) -> bool:
-        """Whether it was waited for in vain in this run."""
+        """Whether it has timed out in this run."""
 
     def give_up(self, sources: Iterable[Source]) -> None:
-        """They were waited for in vain."""
+        """Record that they have timed out."""
 
 
 def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) -> Metadata:
-    """The METADATA of a wheel.
+    """Read the METADATA of a wheel.
 
-    Raises Unanswered, Interrupted, and IntegrityError where carriers contradict each other.
+    Raises Unanswered, Interrupted, and IntegrityError if carriers contradict each other.
     """
     if file.metadata is not None:
         known = verifiable(file.metadata)
@@ -92,7 +92,7 @@ def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) ->
         try:
             return Metadata(reader.whole(beside, check=lambda body: _wrong_digest(body, file)).data)
         except Unanswered:
-            pass  # it was promised and is not there, as at mirrors that keep wheels only
+            pass  # announced but missing, as at mirrors that carry only wheels
     own, carriers = sources.own(), sources.carriers()
     failures: list[tuple[Source, Failure]] = []
     try:
@@ -111,9 +111,9 @@ def read_metadata(file: ListedFile, sources: MetadataSources, reader: Reader) ->
 
 
 def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: MetadataSources | None) -> Metadata:
-    """Out of the wheel's end at its own address. Raises Unanswered, Interrupted.
+    """Read it from the wheel's end at the wheel's own URL. Raises Unanswered, Interrupted.
 
-    Where there are others, a host that was waited for in vain once is not waited for again.
+    If there are other sources, a host that timed out once is not waited for again.
     """
     if others is None:
         return reader.ask(own, lambda source: _from_end(file, source, reader))
@@ -130,7 +130,7 @@ def _ask_own(file: ListedFile, own: Sequence[Source], reader: Reader, others: Me
 def _agreed(
     file: ListedFile, sources: MetadataSources, reader: Reader, failures: list[tuple[Source, Failure]]
 ) -> Metadata | None:
-    """What two carriers of different operators give alike; None where fewer give any. ``failures`` grow."""
+    """Return what two carriers of different operators agree on; None if fewer have it. Adds to ``failures``."""
     found: list[tuple[Operators, Source, Metadata]] = []
     for source in sources.carriers():
         own = sources.operators(source)
@@ -149,24 +149,24 @@ def _agreed(
                 continue
             if before.data != given.data:
                 raise IntegrityError(
-                    f"{file.filename}: mirrors give different METADATA of it ({other.mirror} and {source.mirror}), and "
-                    "its own place does not give any",
+                    f"{file.filename}: mirrors serve different METADATA ({other.mirror} and {source.mirror}), and "
+                    "its own URL is unavailable",
                     hint=among((other.mirror, source.mirror)),
                 )
             return given
         found.append((behind, source, given))
     for _, source, _ in found:
-        text = f"only {source.mirror} gives its METADATA, and two of different operators have to agree"
+        text = f"only {source.mirror} serves its METADATA, and two mirrors of different operators have to agree"
         failures.append((source, Failure(FailureKind.CONTENT, text)))
     return None
 
 
 def _wrong_digest(body: Body, file: ListedFile) -> Failure | None:
     if len(body.data) > _MOST:
-        return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is longer than any")
+        return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is too long")
     for name, value in verifiable(file.metadata or {}).items():
         if hashlib.new(name, body.data, usedforsecurity=False).hexdigest() != value:
-            return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} is not what the index says")
+            return Failure(FailureKind.CONTENT, f"its metadata of {file.filename} does not have the index's digest")
     return None
 
 
@@ -180,7 +180,7 @@ def _from_end(file: ListedFile, source: Source, reader: Reader) -> Metadata | Re
 
 
 def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | Refused[Metadata]:
-    """For servers that give no parts of files: all of it, on the disk, for a moment."""
+    """Read it from a temporary download of the whole wheel, for servers without support for ranges."""
     with tempfile.TemporaryFile() as copy:
         failure = reader.copy(source, copy) or damage(file, copy)
         if failure is not None:
@@ -191,30 +191,30 @@ def _from_whole(file: ListedFile, source: Source, reader: Reader) -> Metadata | 
 
 
 def _readable(file: ListedFile, read: Callable[[], Metadata]) -> Metadata | Refused[Metadata]:
-    """What ``read`` takes from a wheel, or that the wheel is damaged. Raises ResumeDLError and OSError."""
+    """Return the result of ``read``, or a refusal if the wheel is damaged. Raises ResumeDLError and OSError."""
     try:
         return read()
     except _FailedError as failed:
         return Refused(failed.failure)
     except (ResumeDLError, OSError):
         raise
-    except Exception:  # noqa: BLE001 - what zipfile raises for hostile archives is in no list
-        return Refused(Failure(FailureKind.CONTENT, f"what came is no readable wheel: {file.filename}"))
+    except Exception:  # noqa: BLE001 - zipfile raises undocumented types for malicious archives
+        return Refused(Failure(FailureKind.CONTENT, f"the downloaded bytes are not a readable wheel: {file.filename}"))
 
 
 def _metadata_of(wheel: IO[bytes] | RemoteFile, filename: str) -> bytes:
-    """The member ``<name>-<version>.dist-info/METADATA``. Raises what zipfile raises, KeyError where there is none."""
+    """Read ``<name>-<version>.dist-info/METADATA``. Raises what zipfile raises, KeyError if it is missing."""
     with open_zip(wheel) as archive:
         info = archive.getinfo(_member(archive.namelist(), filename))
         if max(info.file_size, info.compress_size) > _MOST:
-            raise ValueError("a METADATA of this length is none")
-        if isinstance(wheel, RemoteFile):  # one request for the member, not one for each step of unpacking it
+            raise ValueError("METADATA is too long")
+        if isinstance(wheel, RemoteFile):  # fetch the member with one request, not one per decompression step
             wheel.fetch(info.header_offset, info.header_offset + _HEADER + len(info.filename) + info.compress_size)
         return read_member(archive, info, _MOST)
 
 
 def _member(names: Sequence[str], filename: str) -> str:
-    """Where METADATA stands: in the folder of the wheel's own name and version, else in the only one there is."""
+    """Return the member's name: in the folder of the wheel's name and version, else in the only ``.dist-info``."""
     found = [name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA")]
     if len(found) == 1:
         return found[0]
@@ -230,7 +230,7 @@ def _member(names: Sequence[str], filename: str) -> str:
 
 
 class _FailedError(Exception):
-    """A read did not give its bytes."""
+    """A read has failed; ``failure`` is the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class _FailedError(Exception):
 
 
 class RemoteFile(io.RawIOBase):
-    """A file at one source, read in ranges; what came once is kept. All its bytes are of one version (If-Range)."""
+    """A file at one source, read in ranges and cached. If-Range binds all bytes to one version."""
 
     def __init__(self, url: RedactedUrl, reader: Reader, size: int | None = None) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class RemoteFile(io.RawIOBase):
         self.fetch(max(0, self.size - TAIL), self.size)
 
     def _measure(self) -> int:
-        """The size, by asking for the first byte: a server names it with any range (RFC 9110 14.4)."""
+        """Find the size by requesting the first byte, as Content-Range states it (RFC 9110 14.4)."""
         return self._ask(0, 1).size
 
     def _ask(self, start: int, end: int) -> Part:
@@ -264,7 +264,7 @@ class RemoteFile(io.RawIOBase):
         return part
 
     def fetch(self, start: int, end: int) -> None:
-        """Have bytes ``[start, end)``; what is not there yet comes as one range. Raises _FailedError, SourceError."""
+        """Cache bytes ``[start, end)``, missing ones by a single range request. Raises _FailedError, SourceError."""
         start, end = max(0, start), min(end, self.size)
         for begin, data in self._parts.items():
             if begin <= start < begin + len(data):
@@ -275,7 +275,7 @@ class RemoteFile(io.RawIOBase):
             return
         part = self._ask(start, end)
         if part.size != self.size:
-            text = f"its file has {part.size} bytes, the index says {self.size}"
+            text = f"its file has {part.size} bytes, the index states {self.size}"
             raise _FailedError(Failure(FailureKind.LACKS, text, size=part.size))
         self._parts[start] = part.data
 
@@ -297,7 +297,7 @@ class RemoteFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """All that was asked for, down to the end of the file. Raises _FailedError, SourceError."""
+        """Read exactly ``size`` bytes, or up to the end of the file. Raises _FailedError, SourceError."""
         end = self.size if size is None or size < 0 else min(self.size, self._at + size)
         self.fetch(self._at, end)
         found = bytearray()
@@ -310,7 +310,7 @@ class RemoteFile(io.RawIOBase):
 
 
 def damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
-    """What is wrong with a copy, by the strongest digest that the index gives; None where it gives none."""
+    """Check a copy by the strongest digest of the index; None if it is right or the index has no digest."""
     digests = verifiable(file.hashes)
     known = [name for name in ("sha512", "sha384", "sha256", "sha224", "sha1", "md5") if name in digests]
     if not known:
@@ -321,4 +321,4 @@ def damage(file: ListedFile, copy: IO[bytes]) -> Failure | None:
         digest.update(chunk)
     if digest.hexdigest() == digests[known[0]]:
         return None
-    return Failure(FailureKind.LIED, f"its {file.filename} has another digest than the index says")
+    return Failure(FailureKind.LIED, f"its {file.filename} does not have the index's digest")

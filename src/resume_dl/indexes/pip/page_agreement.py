@@ -1,7 +1,7 @@
-"""What carriers of a package index agree on, where its authority cannot be reached. Pure.
+"""Agreement of carriers on the pages of a package index whose authority is unreachable. Pure.
 
-A file counts where two carriers of different operators state it under one name with one digest, at least. What else
-they say of it counts as far as they say the same.
+A file is accepted if two carriers of different operators state it with the same name and at least one common digest.
+Its other attributes are accepted as far as they agree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resume_dl.resolve.index_page import ListedFile, verifiable
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One carrier's page; ``files`` is None where it says that the index has no such page."""
+    """One carrier's page; ``files`` is None if it answered that there is no such page."""
 
     mirror: str
     operators: Operators
@@ -26,14 +26,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """Carriers that give one file different digests."""
+    """Carriers that state different digests of one file."""
 
     filename: str
     sides: Mapping[str, str]
     """Mirror -> ``sha256:<hex>``."""
 
     def error(self) -> IntegrityError:
-        """The error for a file that was chosen."""
+        """Return the error for a chosen file."""
         sides = " and ".join(f"{mirror} says {digest}" for mirror, digest in self.sides.items())
         return IntegrityError(
             f"{self.filename}: the index's authority cannot be reached, and mirrors contradict each other: {sides}",
@@ -43,20 +43,20 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the carriers' pages come to."""
+    """The result of comparing the carriers' pages."""
 
     files: tuple[ListedFile, ...] = ()
-    """Files that two operators state, disputed ones included."""
+    """Files that two operators state, including disputed ones."""
     disputes: Mapping[str, Dispute] = field(default_factory=dict)
     """By file name."""
     alone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Mirror -> names of files that no second operator states, in the page's order."""
+    """Mirror -> names of files that no second operator states, in the order of the page."""
     exists: bool | None = None
-    """Whether the index has the page: True or False where two operators say so, None where they do not agree."""
+    """Whether the page exists: True or False if two operators agree, else None."""
 
 
 def agree(statements: Sequence[Statement]) -> Agreement:
-    """What statements of different operators agree on."""
+    """Compare statements of different operators."""
     having = {statement.operators for statement in statements if statement.files is not None}
     lacking = {statement.operators for statement in statements if statement.files is None}
     exists = True if independent(having) > 1 else False if independent(lacking) > 1 else None
@@ -80,7 +80,7 @@ def agree(statements: Sequence[Statement]) -> Agreement:
 
 
 def _dispute(filename: str, told: Sequence[tuple[Statement, ListedFile]]) -> Dispute | None:
-    """Whether any two statements give different digests of one kind; one page may contradict itself."""
+    """Return the dispute if two statements have different digests of one kind; a page may contradict itself."""
     seen: dict[str, tuple[str, str]] = {}
     for statement, file in told:
         for kind, value in verifiable(file.hashes).items():
@@ -92,8 +92,8 @@ def _dispute(filename: str, told: Sequence[tuple[Statement, ListedFile]]) -> Dis
 
 
 def _common(told: Sequence[tuple[Statement, ListedFile]]) -> ListedFile | None:
-    """What the first two statements of different operators with a digest in common say alike."""
-    of_each: dict[Operators, ListedFile] = {}  # a page may list a name a hundred thousand times, operators are few
+    """Return the common part of the first two statements of different operators that share a digest."""
+    of_each: dict[Operators, ListedFile] = {}  # a page may list a name 100,000 times, but operators are few
     for statement, file in told:
         of_each.setdefault(statement.operators, file)
     each = [*of_each.items()]
@@ -106,7 +106,7 @@ def _common(told: Sequence[tuple[Statement, ListedFile]]) -> ListedFile | None:
                     one,
                     hashes=hashes,
                     size=one.size if one.size == other.size else None,
-                    # without it the METADATA is asked
+                    # without it the METADATA is used
                     requires_python=one.requires_python if one.requires_python == other.requires_python else "",
                     yanked=one.yanked if one.yanked and other.yanked else False,
                     metadata=_alike(one.metadata or {}, other.metadata or {}) if both else None,

@@ -1,4 +1,4 @@
-"""One request for one page: what came, and the files that the page states."""
+"""Requests for single pages, and the files that a page lists."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from resume_dl.model.artifact import Source, safe_filename
 from resume_dl.resolve.index_page import ACCEPT, HTML_TYPE, ListedFile, PageError, parse_page
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]{5,}[A-Za-z0-9_.+!-]*[A-Za-z0-9]")
-"""Names that are safe everywhere for certain: most are, and the thorough look is slow."""
+"""Names that are safe on every system, as most are; the full check is slow."""
 _FORBIDS_WHAT_IT_LACKS = frozenset({"wheels:pytorch"})
-"""Origins on an object store that answers 403, not 404, for what is not there."""
+"""Origins on an object store that answers 403 instead of 404 for missing files."""
 _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 _HTML = f"{HTML_TYPE}, application/vnd.pypi.simple.v1+html;q=0.9"
-"""The other form of a page, where the JSON that came is none."""
+"""The HTML form of a page, requested if its JSON is invalid."""
 _Answer = tuple[Body, tuple[ListedFile, ...]]
 
 
 class PageRequests:
-    """Asks sources for pages, from any number of threads; ``past_caches``: the servers themselves."""
+    """Requests pages, from any number of threads; ``past_caches``: bypass caches."""
 
     def __init__(self, reader: Reader, sources: PageSources, *, past_caches: bool = False) -> None:
         self._reader = reader
         self.sources = sources
         self._past_caches = past_caches
         self.answered = 0
-        """How many came so far."""
+        """The number of pages read so far."""
 
     def ask(
         self,
@@ -44,10 +44,10 @@ class PageRequests:
         tries: int = TRIES,
         last_chance: bool = False,
     ) -> _Answer:
-        """A source's answer and the files that it lists. Raises Unanswered, Interrupted.
+        """Return a source's answer and the files that it lists. Raises Unanswered, Interrupted.
 
-        ``within``: a host that was waited for in vain, for this page or another one, is asked no more, but for its
-        ``last_chance``.
+        ``within``: time limit in seconds; a host that timed out, for this page or another, is not asked again except
+        with ``last_chance``.
         """
         headers = dict(_PAST_CACHES) if self._past_caches else {}
         if kept is not None and kept.files is not None:
@@ -69,14 +69,14 @@ class PageRequests:
                 refused = refused or files
                 if "json" not in body.content_type:
                     break
-            return Refused(refused or Failure(FailureKind.CONTENT, "no page came"))
+            return Refused(refused or Failure(FailureKind.CONTENT, "sent no page"))
 
         found = self._reader.ask([source], attempt, tries=tries, within=within)
         self.answered += 1
         return found
 
     def says_no(self, source: Source, unanswered: Unanswered) -> bool:
-        """Whether the source knows that it has no such page."""
+        """Whether the source has answered that it has no such page."""
         if FailureKind.LACKS in unanswered.kinds:
             return True
         found = self.sources.table.origin_of(source.url.reveal())
@@ -84,18 +84,18 @@ class PageRequests:
 
 
 def files_of(body: Body) -> tuple[ListedFile, ...] | Failure:
-    """The files that a body lists, as its page states them."""
+    """Return the files that a page lists, or why it is unusable."""
     try:
         page = parse_page(body.content_type, body.data, body.url.reveal())
     except PageError as error:
         return Failure(FailureKind.CONTENT, str(error))
     files = tuple(file for file in page.files if _is_safe(file))
     if not page.files and page.refused:
-        return Failure(FailureKind.CONTENT, f"no link of its page can be followed: {'; '.join(page.refused)}")
+        return Failure(FailureKind.CONTENT, f"every link of its page is refused: {'; '.join(page.refused)}")
     if not page.files and not page.is_index:
-        return Failure(FailureKind.PORTAL, "a web page without packages came (the login page of this network?)")
+        return Failure(FailureKind.PORTAL, "sent a web page without packages (the login page of this network?)")
     if page.files and not files:
-        return Failure(FailureKind.CONTENT, "every file of its page has a name that is not safe on all systems")
+        return Failure(FailureKind.CONTENT, "every file on its page has a name that is not safe on all systems")
     return files
 
 

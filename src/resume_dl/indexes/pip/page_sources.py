@@ -1,4 +1,4 @@
-"""Where pages, files and METADATA of package indexes may be asked for, and what each place counts for."""
+"""The sources of package indexes' pages, files and METADATA, by their standing."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from resume_dl.transfer.source_places import Places
 
 @dataclass(frozen=True, slots=True)
 class PageStanding:
-    """The sources of one page by what they count for."""
+    """The sources of one page by their standing."""
 
     believed: tuple[tuple[Source, Vouched], ...]
-    """Each decides where those before it cannot be reached: mirrors that the user named, the authority."""
+    """Authoritative sources in order of precedence: the mirrors that the user named, the authority."""
     carriers: tuple[Source, ...] = ()
-    """They count as far as two of them agree."""
+    """Sources that are trusted as far as two of them agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """The sources of one run. ``named``: mirrors as of ``--index-from``; ``offline``: only this machine is asked."""
+    """The sources of one run. ``named``: mirrors of ``--index-from``; ``offline``: local sources only."""
 
     places: Places
     named: tuple[str, ...] = ()
     offline: bool = False
     network: Reachability = field(default_factory=Reachability)
-    """Of the run: a host that it has given up is not waited for again where others can take its place."""
+    """Reachability of hosts in this run; an unreachable host is not waited for again if others can replace it."""
     patience: float = DEFAULTS.authority_give_up
-    """Seconds, for a source in whose place others can answer."""
+    """Time limit in seconds for a source that others can replace."""
 
     @property
     def table(self) -> MirrorTable:
@@ -46,13 +46,13 @@ class PageSources:
         return self.places.table
 
     def standing(self, page: RedactedUrl) -> PageStanding:
-        """The sources of a page by what they count for, those too that are not asked while ``offline``.
+        """Return the sources of a page by their standing, including those that are not asked while ``offline``.
 
-        The authority is the place that the address names: a mirror of the table where it is one of its, else the
-        origin's own. A mirror that is retired leaves it to the origin.
+        The authority is the source at the page's URL: a mirror of the table if the URL is below its base, else the
+        origin. For a retired mirror it is the origin.
         """
         sources = self.places.of(page)
-        if self.table.origin_of(page.reveal()) is None:  # a place of its own, which no mirror carries
+        if self.table.origin_of(page.reveal()) is None:  # an index that no mirror carries
             return PageStanding(tuple((source, Vouched.AUTHORITY) for source in sources))
         mirror = self.table.mirror_at(page.reveal())
         name = mirror.name if mirror is not None and mirror.active else UPSTREAM
@@ -62,38 +62,38 @@ class PageSources:
         return PageStanding(tuple(believed), found.carriers)
 
     def is_silent(self, source: Source) -> bool:
-        """Whether it was waited for in vain in this run."""
+        """Whether it has timed out in this run."""
         return self.network.is_given_up([source.url.host])
 
     def give_up(self, sources: Iterable[Source]) -> None:
-        """They were waited for in vain."""
+        """Record that they have timed out."""
         for source in sources:
             self.network.give_up([source.url.host])
 
     def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
-        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
+        """Return the operators behind a source; ``answered_by``: the hosts that sent its answers."""
         return operators_of(source, self.table, answered_by)
 
     def is_asked(self, source: Source) -> bool:
-        """Whether it may be asked now."""
+        """Whether it may be asked."""
         return not self.offline or source.url.reveal()[:5] == "file:"
 
     def anywhere(self, file: ListedFile, ending: str = "") -> tuple[Source, ...]:
-        """Every source of the file whose name has this ``ending`` more, for bytes that a digest identifies."""
+        """Return every source of the file with the suffix ``ending``, for bytes that a digest identifies."""
         every = (*self._of(RedactedUrl(file.url + ending)), *self.own(file, ending))
         return tuple({source.url.reveal(): source for source in every}.values())
 
     def own(self, file: ListedFile, ending: str = "") -> tuple[Source, ...]:
-        """The address that the index's authority gives, alone; nothing where no authority gave one."""
+        """Return only the source at the URL from the index's authority; empty if there is no such URL."""
         stated = file.url if file.stated is None else file.stated
         return self._at(RedactedUrl(stated + ending)) if stated else ()
 
     def of_file(self, file: ListedFile) -> tuple[Source, ...]:
-        """Where the file's bytes may come from: anywhere by its digest, without one from its own address."""
+        """Return the sources of the file's bytes: all with a digest, only its own URL without one."""
         return self.anywhere(file) if file.is_identified else self.own(file)
 
     def _at(self, url: RedactedUrl) -> tuple[Source, ...]:
-        """The source at this very address: its scheme may differ, where the table knows a mirror by https."""
+        """Return the source at exactly this URL; its scheme may differ if the table has the mirror with https."""
         there = _place(url)
         return tuple(source for source in self._of(url) if source.url == url or _place(source.url) == there)[:1]
 
@@ -104,27 +104,27 @@ class PageSources:
 
 @dataclass(frozen=True, slots=True)
 class WheelSources:
-    """The sources of one wheel and of its METADATA (``metadata.MetadataSources``)."""
+    """The sources of one wheel and its METADATA (``metadata.MetadataSources``)."""
 
     sources: PageSources
     file: ListedFile
 
     def anywhere(self, ending: str = "") -> tuple[Source, ...]:
-        """Every source, for bytes that a digest identifies."""
+        """Return every source, for bytes that a digest identifies."""
         return self.sources.anywhere(self.file, ending)
 
     def own(self, ending: str = "") -> tuple[Source, ...]:
-        """The address that the index's authority gives; perhaps none."""
+        """Return the source at the URL from the index's authority; may be empty."""
         return self.sources.own(self.file, ending)
 
     def operators(self, source: Source, answered_by: Iterable[str] = ()) -> Operators:
-        """The operators behind a source; ``answered_by``: the hosts that gave its answers."""
+        """Return the operators behind a source; ``answered_by``: the hosts that sent its answers."""
         return self.sources.operators(source, answered_by)
 
     def carriers(self) -> list[Source]:
-        """The mirrors that have the wheel, which a digest has to identify.
+        """Return the mirrors that carry the wheel, which a digest has to identify.
 
-        An address that a page gives is no witness of what that page says: only mirrors of the table are.
+        A URL from a page cannot confirm that page; only mirrors of the table count.
         """
         own = {source.url for source in self.own()}
         every = self.anywhere() if self.file.is_identified else ()
@@ -133,15 +133,15 @@ class WheelSources:
 
     @property
     def patience(self) -> float:
-        """Seconds, for a source in whose place others can answer."""
+        """Time limit in seconds for a source that others can replace."""
         return self.sources.patience
 
     def is_silent(self, source: Source) -> bool:
-        """Whether it was waited for in vain in this run."""
+        """Whether it has timed out in this run."""
         return self.sources.is_silent(source)
 
     def give_up(self, sources: Iterable[Source]) -> None:
-        """They were waited for in vain."""
+        """Record that they have timed out."""
         self.sources.give_up(sources)
 
 

@@ -1,4 +1,4 @@
-"""Index and find-links pages, by the rule of docs/indexes.md: from the index's authority, else as carriers agree."""
+"""Index and find-links pages by the rule of docs/indexes.md: from the authority, else by agreement of carriers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.transfer.source_places import Places
 
-_NOT_ASKED = "it may not be asked: --mirror, --no-upstream or a remembered block leaves it out"
+_NOT_ASKED = "it is excluded by --mirror, --no-upstream or a recent block"
 
 
 class Pages:
     """Reads pages, from any number of threads.
 
-    ``thorough``: past caches, and every carrier's copy of a page that carriers vouch for. ``kept`` takes what was read,
-    and gives it back where it is still fresh, unchanged, or where we are offline. ``named`` are the mirrors of
-    ``--index-from``.
+    ``thorough``: bypass caches, and ask every carrier for a page that carriers vouch for. ``kept`` stores pages and
+    supplies them while they are fresh, if they are unchanged, or offline. ``named``: the mirrors of ``--index-from``.
     """
 
     def __init__(
@@ -62,27 +61,27 @@ class Pages:
         self._kept = kept
         self._freshness = freshness
         self._folders: dict[str, str] = {}
-        """Address of a folder -> its canonical one."""
+        """URL of a folder -> its canonical URL; a cache."""
         self._lock = threading.Lock()
         self._last_chance = threading.Lock()
-        """Held while an authority is asked once more: other pages wait for what comes of that."""
+        """Held while an authority is asked once more; other pages wait for the result."""
         self._asked_again: set[str] = set()
-        """Hosts of authorities that were asked once more."""
+        """Hosts of authorities that were asked a second time."""
         self._disputes: dict[str, Dispute] = {}
-        """Address of a file -> how carriers contradict each other."""
+        """URL of a file -> the carriers' dispute about it."""
         self._metadata = 0
         self.has_more = False
-        """Whether asking again, thoroughly, might list more."""
+        """Whether a ``thorough`` second run may list more files."""
 
     @property
     def read(self) -> int:
-        """How many were read so far; a wheel's metadata counts as one."""
+        """The number of pages and metadata files read so far."""
         return self._requests.answered + self._metadata
 
     def page(self, url: RedactedUrl, *, index: RedactedUrl | None = None) -> list[ListedFile] | None:
-        """The files of a page of ``index``; None where that has no such page.
+        """Return the files of a page of ``index``; None if it has no such page.
 
-        Raises Unanswered, Interrupted, and ChannelUnavailableError where carriers alone are not enough.
+        Raises Unanswered, Interrupted, and ChannelUnavailableError if carriers' pages are not enough.
         """
         standing = self.sources.standing(url)
         if self._offline and not any(self.sources.is_asked(source) for source, _ in standing.believed):
@@ -98,11 +97,11 @@ class Pages:
         return self._agreed(url, index or url, standing, failures)
 
     def dispute(self, file: ListedFile) -> Dispute | None:
-        """How carriers contradict each other about a file; None where they do not."""
+        """Return the carriers' dispute about a file, or None."""
         return self._disputes.get(file.url)
 
     def of_wheel(self, file: ListedFile) -> WheelSources:
-        """Where its METADATA may be asked for."""
+        """Return the sources of a wheel and its METADATA."""
         return WheelSources(self.sources, file)
 
     # ------------------------------------------------------------------ one source's page
@@ -110,7 +109,7 @@ class Pages:
     def _stated(
         self, source: Source, index: RedactedUrl, vouched: Vouched, *, alone: bool, last_chance: bool = False
     ) -> list[ListedFile] | None:
-        """What an authority states; None for a page that it does not have. Raises Unanswered, Interrupted."""
+        """Return the authority's files; None if it has no such page. Raises Unanswered, Interrupted."""
         within = self.reader.policy.unreached_give_up if last_chance else None if alone else self.sources.patience
         kept = self._look(source)
         if kept is not None and not self._thorough and not _is_private(source) and kept.is_fresh(self._freshness):
@@ -129,7 +128,7 @@ class Pages:
         age = 0.0 if body is not None and body.unchanged else None
         self.notes.add(index, source, vouched, received=body.received if body else 0, age=age)
         if body is not None and body.headers.get("age", "0").strip() not in {"", "0"}:
-            self.has_more = True  # a cache on the way has given it
+            self.has_more = True  # the answer came from an intermediate cache
         said = CacheHeaders() if body is None else cache_headers(ResponseHead(200, body.headers))
         if self._kept is not None and kept is not None and body is not None and body.unchanged:
             self._kept.confirm(source.url, kept, said)
@@ -146,7 +145,7 @@ class Pages:
             return None
 
     def _taken(self, files: Sequence[ListedFile], page: RedactedUrl) -> list[ListedFile]:
-        """The files of a page at their origins' addresses; without a digest each stays where its page has it."""
+        """Return a page's files with canonical URLs; files without a digest keep the page's URL."""
         taken = []
         for file in files:
             stated = _with_login(file.url, page.reveal())
@@ -158,7 +157,7 @@ class Pages:
         folder, _, name = link.rpartition("/")
         if "?" in link:
             return self.table.canonical(link)
-        if folder not in self._folders:  # a page of twenty thousand links has a dozen folders
+        if folder not in self._folders:  # a page of 20,000 links has a dozen folders
             self._folders[folder] = self.table.canonical(f"{folder}/-").removesuffix("/-")
         return f"{self._folders[folder]}/{name}"
 
@@ -167,9 +166,9 @@ class Pages:
     def _once_more(
         self, standing: PageStanding, index: RedactedUrl, failures: Sequence[tuple[Source, Failure]]
     ) -> list[ListedFile] | None:
-        """What an authority states that was only silent; it is asked once more in a run, with more patience.
+        """Ask an authority that has timed out once more per run, with longer time limits; return its files.
 
-        For pages for which a mirror has answered and is not enough. Raises Unanswered, Interrupted.
+        Called if one mirror has answered, which is not enough. Raises Unanswered, Interrupted.
         """
         silent = [source for source, failure in failures if failure.kind in OF_THE_HOST]
         for source, vouched in standing.believed:
@@ -192,7 +191,7 @@ class Pages:
         standing: PageStanding,
         failures: list[tuple[Source, Failure]],
     ) -> list[ListedFile] | None:
-        """The files that two carriers of different operators state; None where two say that there is no such page."""
+        """Return the files on which two operators agree; None if they agree that there is no such page."""
         carriers = standing.carriers
         why = str(Unanswered(failures)) if failures else _NOT_ASKED
         found = CarrierPages(self._requests, self.notes, every=self._thorough).said(carriers, index, why)
@@ -214,10 +213,10 @@ class Pages:
             self._kept.keep_page(_agreed_key(url), undisputed if said.exists else None)
         return files if said.exists else None
 
-    # ------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------ kept copies
 
     def _kept_page(self, url: RedactedUrl, standing: PageStanding, index: RedactedUrl) -> list[ListedFile] | None:
-        """The copy of an earlier run: the authority's, else what carriers agreed on. Raises Unanswered."""
+        """Return the page kept by an earlier run: the authority's, else the carriers' agreement. Raises Unanswered."""
         if self._kept is None:
             raise Unanswered(())
         for source, vouched in standing.believed:
@@ -232,9 +231,9 @@ class Pages:
         raise Unanswered(())
 
     def kept_metadata(self, file: ListedFile) -> bytes | None:
-        """A wheel's METADATA of an earlier run, where the digest that its index gives says that it is this wheel's.
+        """Return a wheel's METADATA kept by an earlier run, if the index's digest ties it to this wheel.
 
-        Offline that of a wheel without a digest, too.
+        Offline, that of a wheel without a digest is used, too.
         """
         if self._kept is None or (not file.is_identified and not self._offline):
             return None
@@ -243,7 +242,7 @@ class Pages:
         return None
 
     def keep_metadata(self, file: ListedFile, data: bytes) -> None:
-        """Keep it for ``kept_metadata``."""
+        """Store METADATA for ``kept_metadata``."""
         self._metadata += 1
         if self._kept is not None:
             self._kept.keep(_metadata_key(file), data)
@@ -251,40 +250,40 @@ class Pages:
     # ------------------------------------------------------------------ errors
 
     def unavailable(self, what: str, unanswered: Unanswered) -> ChannelUnavailableError:
-        """The error for ``what``, which no source gave."""
+        """Return the error for ``what``, which no source supplied."""
         if unanswered.kinds == {FailureKind.PORTAL}:
             return ChannelUnavailableError(
-                f"{what} cannot be had: web pages come instead: this looks like the login page of this network "
-                "(a captive portal), or is no package index",
+                f"{what} is unavailable: the answers are web pages, which look like the login page of this network "
+                "(a captive portal), or the URL is not a package index",
                 tried=tuple(str(source.url) for source, _ in unanswered.failures),
-                hint="open a browser and sign in to the network, or check the index's address",
+                hint="open a browser and sign in to the network, or check the index's URL",
             )
         if self._offline and not unanswered.failures:
-            return ChannelUnavailableError(f"{what} has not been read before", hint="run it once without --offline")
+            return ChannelUnavailableError(f"there is no kept copy of {what}", hint="run it once without --offline")
         refused = FailureKind.REFUSED in unanswered.kinds
         return ChannelUnavailableError(
-            f"{what} cannot be had: {unanswered}",
+            f"{what} is unavailable: {unanswered}",
             tried=tuple(str(source.url) for source, _ in unanswered.failures),
-            hint="check the login for this index, in netrc or in its address"
+            hint="check the login for this index, in netrc or in its URL"
             if refused
-            else "check the line and the proxy settings, then run it again",
+            else "check the network connection and proxy settings, then run it again",
         )
 
 
 def _is_private(source: Source) -> bool:
-    """Whether what it gives may be for one login alone."""
+    """Whether its answers may depend on a login."""
     return bool(source.headers) or has_credentials(source.url)
 
 
 def _agreed_key(url: RedactedUrl) -> RedactedUrl:
-    """Under what carriers' common page is kept, apart from the authority's own."""
+    """Return the key under which the carriers' agreement is kept, apart from the authority's page."""
     return RedactedUrl(f"{url.reveal().partition('#')[0]}?carriers-agree")
 
 
 def _metadata_key(file: ListedFile) -> RedactedUrl:
-    """Under what METADATA is kept: for this wheel, and for the source whose word it rests on.
+    """Return the key under which METADATA is kept: by wheel, and by the source on which it relies.
 
-    A mirror that was named once may have stated other METADATA for the same bytes.
+    A mirror that was named in an earlier run may have stated different METADATA for the same wheel.
     """
     stated = file.url if file.stated is None else file.stated or "carriers-agree:" + file.url
     digests = [*sorted(file.hashes.items()), *sorted((file.metadata or {}).items())]
@@ -292,7 +291,7 @@ def _metadata_key(file: ListedFile) -> RedactedUrl:
 
 
 def _with_login(link: str, page: str) -> str:
-    """``link``, with the userinfo of ``page`` where it has none of its own and lies at the same place."""
+    """Return ``link`` with the userinfo of ``page`` if it has none and is on the same server."""
     if "@" not in page:
         return link
     here, there = urlsplit(page), urlsplit(link)

@@ -1,4 +1,4 @@
-"""Calls in the threads of a pool, and what each of them ended with."""
+"""Calls in a thread pool, and their results or exceptions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from resume_dl.engine.pool import Pool
 from resume_dl.errors import Interrupted, ResumeDLError, internal_error
 
 _TICK = 0.1
-"""Seconds after which a wait looks whether the user has stopped it."""
+"""Seconds between two checks for cancellation."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Unavailable(Exception):  # noqa: N818 - a result, whose caller makes words for people of it
-    """No source may be asked; the message says why."""
+class Unavailable(Exception):  # noqa: N818 - a result, from which the caller makes a user-facing message
+    """No source may be asked; the message gives the reason."""
 
 
 class Answers(Generic[K, V]):
-    """Yields the key of each call and its result or exception, as they come; calls may be added meanwhile."""
+    """Yields the key and the result or exception of each call as it completes; calls may be added meanwhile."""
 
     def __init__(self, pool: Pool, cancelled: Callable[[], bool]) -> None:
         self._pool = pool
@@ -30,7 +30,7 @@ class Answers(Generic[K, V]):
         self._waiting = 0
 
     def submit(self, key: K, call: Callable[[], V]) -> None:
-        """Make a call soon."""
+        """Schedule a call."""
         self._waiting += 1
 
         def made() -> None:
@@ -51,5 +51,5 @@ class Answers(Generic[K, V]):
 
 
 def named_error(error: BaseException, subject: str) -> ResumeDLError:
-    """What a thread ended with, as an error that says what the thread was working on."""
+    """Return a thread's exception as an error that names the subject of its work."""
     return error if isinstance(error, ResumeDLError) else internal_error(error, subject)

@@ -1,4 +1,4 @@
-"""Which sources have the shards of an index, and which of them answers fastest."""
+"""Selection among the sources of an index's shards: which have them, and which answers fastest."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 
 _NEW_SHARE = 0.3
-"""How much the newest answer counts in a source's mean."""
+"""The weight of the latest answer in a source's moving average."""
 
 
 class Carriers:
-    """Each carrier is asked for one byte of one shard, once a run, and left out where it does not give that.
+    """Probes each carrier once per run with a request for one byte of a shard, and leaves out those that fail.
 
-    ``reader`` does so beside all other requests: it should be one of its own, because a carrier that does not answer
-    keeps a connection for as long as patience lasts. None: carriers are not used.
+    ``reader`` sends the probes in parallel with all other requests; it should be a separate one, because a carrier that
+    does not answer occupies a connection until the time limit. None: carriers are not used.
     """
 
     def __init__(self, reader: Reader | None) -> None:
@@ -33,21 +33,21 @@ class Carriers:
         self._pool = Pool("carriers")
         self._lock = threading.Lock()
         self._seconds: dict[tuple[str, str], float] = {}
-        """Title of the index and mirror -> mean seconds of an answer; infinite where it is left out."""
+        """(Title of the index, mirror) -> mean seconds per answer; infinite if it is left out."""
         self._asked: set[tuple[str, str]] = set()
         self._under_way: Counter[str] = Counter()
 
     def close(self) -> None:
-        """Wait for no carrier any more. Never raises."""
+        """Cancel all probes. Never raises."""
         if self._reader is not None:
             self._reader.stop()
         self._pool.close()
 
     @contextmanager
     def turn(self, title: str, own: Source, carriers: Sequence[Source]) -> Iterator[list[Source]]:
-        """The sources of a shard for one request, best first; ``own`` is that of the index, which is never left out.
+        """Provide a shard's sources for one request, best first; ``own``, the index's source, is never left out.
 
-        The best is the source that is expected to answer soonest, given the requests that are under way.
+        The best source is the one expected to answer first, given the active requests.
         """
         self._look_at_new(title, carriers)
         with self._lock:
@@ -62,7 +62,7 @@ class Carriers:
                 self._under_way[first] -= 1
 
     def others(self, title: str, carriers: Sequence[Source], tried: Sequence[Source]) -> list[Source]:
-        """The carriers that were not tried, and of which it is not known that they lack the shards."""
+        """Return the carriers that were not tried and are not known to lack the shards."""
         with self._lock:
             return [
                 each
@@ -86,14 +86,14 @@ class Carriers:
                 self._pool.submit(partial(self._look, title, carrier), lambda _: None)
 
     def answered(self, title: str, source: Source, seconds: float) -> None:
-        """The source gave a shard."""
+        """Record that the source supplied a shard in ``seconds``."""
         with self._lock:
             known = self._mean(title, source)
             mean = seconds if known == math.inf else known + _NEW_SHARE * (seconds - known)
             self._seconds[title, source.mirror] = mean
 
     def failed(self, title: str, source: Source) -> None:
-        """The source did not give a shard, or other bytes: it is left out for the rest of the run."""
+        """Record that the source supplied no shard or wrong bytes: it is left out for the rest of the run."""
         with self._lock:
             self._seconds[title, source.mirror] = math.inf
 

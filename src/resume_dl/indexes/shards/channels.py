@@ -1,4 +1,4 @@
-"""Shards in the place of whole indexes, for the channels of a solve: which have them, and what became of each."""
+"""Shards instead of whole indexes, for the channels of a solve."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from resume_dl.resolve.request import RepodataFile
 Wanted = tuple[Channel, str]
 """A channel and a subdir."""
 Mentioned = Callable[[Sequence[RepodataFile], Collection[str]], Collection[str]]
-"""The names that records of these names lead to in whole indexes, themselves among them."""
+"""Returns the transitive dependencies of names in whole indexes, including the names themselves."""
 
 
 class ChannelShards:
-    """The shards of one command. ``close`` removes the files that were written for the solver.
+    """The shards of one command. ``close`` removes the solver's temporary files.
 
-    ``mentioned`` follows names through whole indexes: a channel without shards may depend on one that has them.
-    ``add_pip``: python depends on pip, as conda's setting has it.
+    ``mentioned`` follows names through whole indexes, as a channel without shards may depend on one with shards.
+    ``add_pip``: python depends on pip, according to conda's setting.
     """
 
     def __init__(self, fetcher: ShardFetcher, store: ShardStore, mentioned: Mentioned, *, add_pip: bool) -> None:
@@ -36,7 +36,7 @@ class ChannelShards:
         self._folders: list[Path] = []
         self._sources: dict[Wanted, ShardSources] = {}
         self._without: set[Wanted] = set()
-        """Those whose shards cannot be used: not asked for again in this run."""
+        """Indexes with unusable shards, which are not tried again in this run."""
         self._left: set[Wanted] = set()
         self._subsets: Subsets[Wanted] | None = None
         self._names: Collection[str] = ()
@@ -45,24 +45,24 @@ class ChannelShards:
 
     @property
     def used(self) -> Mapping[Wanted, OpenIndex]:
-        """The indexes that the last files were made of."""
+        """The indexes from which the last files were made."""
         return self._used
 
     @property
     def left(self) -> Collection[Wanted]:
-        """Those that have a shard index, and of which a shard cannot be had."""
+        """Indexes that have a shard index but of which a shard is unavailable."""
         return self._left
 
     @property
     def downloaded(self) -> int:
-        """Body bytes of indexes and shards that came over the line so far."""
+        """Body bytes of indexes and shards downloaded so far."""
         return self._fetcher.downloaded
 
     def close(self) -> None:
-        """Wait for nothing more, and remove what was written. Never raises."""
+        """Cancel requests and remove temporary files. Never raises."""
         self._fetcher.close()
         for folder in self._folders:
-            with suppress(OSError):  # what cannot be removed now, a later run does
+            with suppress(OSError):  # a later run removes the rest
                 fs.remove(folder)
 
     def begin(
@@ -72,10 +72,10 @@ class ChannelShards:
         *,
         past_caches: bool = False,
     ) -> list[Wanted]:
-        """Those of ``wanted`` (with the authorities and the carriers of each one's shard index) that have shards.
+        """Return those of ``wanted`` (index -> authorities and carriers of its shard index) that have shards.
 
-        ``names`` are those that the solve begins with. ``complete`` gives their files, once the whole indexes of the
-        others are there. Raises Interrupted.
+        ``names`` are those that the solve starts from. Call ``complete`` for the files once the whole indexes of the
+        others are available. Raises Interrupted.
         """
         self._sources = {
             each: ShardSources(f"{each[0].name}/{each[1]}", each[1], authorities, carriers)
@@ -83,16 +83,16 @@ class ChannelShards:
             if each not in self._without and not any(source.url.reveal()[:5] == "file:" for source in authorities)
         }
         self._names, self._used = names, {}
-        self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder(), add_pip=self._add_pip)
+        self._subsets = subsets = Subsets[Wanted](self._fetcher, self._new_folder, add_pip=self._add_pip)
         self._without |= subsets.open(self._sources, past_caches=past_caches).keys()
         self.leave(subsets.extend(names))
         return subsets.keys
 
     def complete(self, whole: Sequence[RepodataFile]) -> dict[Wanted, RepodataFile] | None:
-        """The file of each that has shards; ``whole`` are the whole indexes of the others.
+        """Return a file for each index that has shards; ``whole`` are the whole indexes of the others.
 
-        None where a shard turns out to be missing: then all has to begin again, without that index's shards. Raises
-        Interrupted or OSError.
+        None if a shard is missing: everything then has to start again without that index's shards. Raises Interrupted
+        or OSError.
         """
         subsets = self._subsets
         if subsets is None or not subsets.keys:
@@ -109,14 +109,14 @@ class ChannelShards:
         return {each: RepodataFile(*each, subset.path, subset.names) for each, subset in written.items()}
 
     def leave(self, those: Collection[Wanted]) -> None:
-        """Use the shards of these no more in this run."""
+        """Stop using the shards of these indexes in this run."""
         self._without |= set(those)
         self._left |= set(those)
 
     def has_newer(self) -> bool:
-        """Whether a server has another index than the one that was used, caches on the way passed over.
+        """Whether a server has a newer index than the one in use, bypassing caches.
 
-        It is asked once: what it has then is kept, and used from the next ``begin`` on.
+        Each is asked once; a new index is kept and used from the next ``begin`` on.
         """
         if not self._used or self._has_asked:
             return False

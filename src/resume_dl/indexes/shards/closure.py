@@ -1,4 +1,4 @@
-"""Which package names a solve can come to: those that it begins with, and whatever their records depend on. Pure."""
+"""Transitive closure of the package names that a solve can reach. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ PYTHON, PIP = "python", "pip"
 
 
 class Closure:
-    """Names that were mentioned so far, each handed out once.
+    """The names mentioned so far, each returned once.
 
-    A record may depend on a name in any subdir of any channel: names are looked up in all of them. With
-    ``add_pip`` python depends on pip, as conda's ``add_pip_as_python_dependency`` has it.
+    A record may depend on a name in any subdir of any channel, so names are looked up in all of them. With ``add_pip``
+    python depends on pip (conda's ``add_pip_as_python_dependency``).
     """
 
     def __init__(self, *, add_pip: bool = False) -> None:
@@ -24,7 +24,7 @@ class Closure:
         return frozenset(self._names)
 
     def add(self, names: Iterable[str]) -> Collection[str]:
-        """Those of ``names`` that are new, in alphabetical order."""
+        """Add ``names``; return the new ones in alphabetical order."""
         new = {name.lower() for name in names} - self._names
         if self._add_pip and PYTHON in new and PIP not in self._names:
             new.add(PIP)

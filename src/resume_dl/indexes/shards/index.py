@@ -1,4 +1,4 @@
-"""The shard index of one channel subdir, ``repodata_shards.msgpack.zst`` (CEP 16): parsed, or refused. Pure."""
+"""Parser of a subdir's shard index, ``repodata_shards.msgpack.zst`` (CEP 16). Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from resume_dl.model.url import RedactedUrl
 
 FILENAME = "repodata_shards.msgpack.zst"
 LARGEST_INDEX = 64 << 20
-"""Bytes, packed and unpacked. conda-forge's has 2 MB, conda's own cap is 128 MiB; a larger one is left to the whole
-index, so that refusing a hostile one takes less than 300 MB of memory."""
+"""Limit in bytes, packed and unpacked. conda-forge's index has 2 MB, conda's own limit is 128 MiB. For a larger one the
+whole index is used, so that refusing a malicious one takes less than 300 MB of memory."""
 MOST_NAMES = 500_000
-"""Package names of one subdir; conda-forge has 30,000, the Python package index 700,000."""
+"""Limit for package names of one subdir; conda-forge has 30,000, PyPI 700,000."""
 VERSION = 1
 _DIGEST = 32
-"""Bytes of a SHA-256 digest."""
+"""Size of a SHA-256 digest in bytes."""
 _LARGEST_HASH = 128
-"""Bytes of a hash in any of its spellings."""
+"""Limit in bytes for a hash in any encoding."""
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){1,64}")
 _NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,255}")
-"""A package's name, as far as anything here depends on it: it is no path and fits on a line."""
+"""A package name; not the full syntax, only that it is not a path and fits on one line."""
 _DOTS = re.compile(r"(?i)(?:\.|%2e){2}")
 
 
@@ -52,10 +52,10 @@ _ANYTHING: Final = msgspec.msgpack.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Package name -> SHA-256 of its shard as it comes, 32 bytes.
+    """Package name -> SHA-256 (32 bytes) of its compressed shard.
 
-    ``base_url`` is where the archives are, as the channel wrote it (empty: beside the index); ``shards_base_url`` where
-    the shards are, relative to the index or absolute.
+    ``base_url`` is the location of the archives as the channel states it (empty: beside the index); ``shards_base_url``
+    that of the shards, relative to the index or absolute.
     """
 
     subdir: str
@@ -64,15 +64,15 @@ class ShardIndex:
     hashes: Mapping[str, bytes]
 
     def digest_of(self, name: str) -> str | None:
-        """The SHA-256 of a name's shard in hex, None where the subdir lacks the name."""
+        """Return the SHA-256 of a name's shard in hex; None if the subdir lacks the name."""
         found = self.hashes.get(name)
         return None if found is None else found.hex()
 
     def shards_of(self, index: Source) -> ShardFolder:
-        """Where the source of an index (or a mirror of it) has the shards.
+        """Return the location of the shards at the source of an index (or at a mirror of it).
 
-        An absolute ``shards_base_url`` leads to the same place from every source. What ``index`` sends with a request
-        (a login) goes to its own host only.
+        An absolute ``shards_base_url`` is the same for every source. The request headers of ``index`` (a login) are
+        sent only to its own host.
         """
         base = urljoin(index.url.reveal(), self.shards_base_url or "./")
         base = base if base.endswith("/") else f"{base}/"
@@ -83,7 +83,7 @@ class ShardIndex:
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """Where one source has the shards of an index."""
+    """The location of an index's shards at one source."""
 
     mirror: str
     _base: str = field(repr=False)
@@ -91,17 +91,17 @@ class ShardFolder:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     def shard(self, digest: str) -> Source:
-        """The shard of this SHA-256 (hex)."""
+        """Return the source of the shard with this SHA-256 (hex)."""
         return Source(self.mirror, RedactedUrl(f"{self._base}{digest}.msgpack.zst"), self.connections, self.headers)
 
 
 def parse_index(data: bytes, *, subdir: str, url: str) -> ShardIndex:
-    """The index of ``subdir`` that came from ``url``. Raises BadShardsError, in words without its source."""
+    """Parse the index of ``subdir`` from ``url``. Raises BadShardsError; the message does not name the source."""
     index = decoded(unpacked(data, largest=LARGEST_INDEX), _INDEX)
     if index.version != VERSION:
-        raise BadShardsError(f"its version is {index.version}, and {VERSION} is known here")
+        raise BadShardsError(f"its version is {index.version}; only {VERSION} is supported")
     if index.info.subdir != subdir:
-        raise BadShardsError(f"it is of the subdir {quoted(repr(index.info.subdir))}")
+        raise BadShardsError(f"it is for the subdir {quoted(repr(index.info.subdir))}")
     base, shards_base = index.info.base_url or "", index.info.shards_base_url or ""
     _check_place("base_url", base, url)
     _check_place("shards_base_url", shards_base, url, climbs=True)
@@ -124,7 +124,7 @@ def _hashes(shards: msgspec.Raw) -> dict[str, bytes]:
     try:
         return _HASHES.decode(shards)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass  # hex or numbers, or damaged: one by one, so that none can be larger than a digest
+        pass  # hex or numbers, or damaged: decode one by one, so that none can be larger than a digest
     found = {}
     for name, packed in decoded(shards, PARTS).items():
         short = len(memoryview(packed)) <= _LARGEST_HASH
@@ -133,7 +133,7 @@ def _hashes(shards: msgspec.Raw) -> dict[str, bytes]:
 
 
 def digest_bytes(given: object) -> bytes | None:
-    """A digest of any length as servers write it (bytes, hex, a list of numbers); None for what is no digest."""
+    """Decode a digest of any length in servers' encodings (bytes, hex, a list of numbers); None if it is invalid."""
     if isinstance(given, bytes):
         return given
     try:
@@ -145,9 +145,9 @@ def digest_bytes(given: object) -> bytes | None:
 
 
 def _check_place(what: str, base: str, url: str, *, climbs: bool = False) -> None:
-    """Refuse an address that leaves the web, its encryption, or the public network that the index is in.
+    """Refuse a URL with another scheme than http(s), a downgrade to http, or a step into a private network.
 
-    ``climbs``: it may lead upwards, because nothing is named after it.
+    ``climbs``: allow ``..``, as no local file is named after it.
     """
     if not base:
         return
@@ -155,16 +155,16 @@ def _check_place(what: str, base: str, url: str, *, climbs: bool = False) -> Non
         parts, own = urlsplit(urljoin(url, base)), urlsplit(url)
         own_host, host, _ = own.hostname or "", parts.hostname or "", parts.port
     except ValueError:
-        raise BadShardsError(f"its {what} is no address") from None
+        raise BadShardsError(f"its {what} is not a valid URL") from None
     said = f"its {what} leads to {quoted(RedactedUrl(base))}"
     if parts.scheme not in {"https", own.scheme} or not host:
         raise BadShardsError(f"{said}: another scheme")
     if is_private_host(host) and not is_private_host(own_host):
         raise BadShardsError(f"{said}: a private network")
     if parts.query or parts.fragment or ("@" in parts.netloc and parts.netloc != own.netloc):
-        raise BadShardsError(f"{said}: more than a folder")
+        raise BadShardsError(f"{said}: not a plain folder")
     if "\\" in base or (not climbs and any(_DOTS.fullmatch(part) for part in urlsplit(base).path.split("/"))):
-        raise BadShardsError(f"{said}: outside of its folder")
+        raise BadShardsError(f"{said}: outside its folder")
 
 
 def _place(url: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""Shard indexes from their authorities: a kept one while it is fresh, else a conditional request.
+"""Download of shard indexes (CEP 16) from their authorities: a fresh kept copy, else a conditional request.
 
-CEP 16. Whatever fails here is a reason to fetch the whole index, and never an error of its own.
-An index has no digest, so an answer that breaks off is asked for from its first byte again; on a line that never brings
-all of it the whole index is fetched, which continues under If-Range.
+Any failure is a reason to fetch the whole index instead, never an error of its own. An index has no digest, so an
+interrupted download starts again from its first byte. If the connection never lasts long enough, the whole index is
+fetched, which resumes with If-Range.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAST_CACHES = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 
 
 class IndexFetcher:
-    """Fetches through ``reader``, which it stops in the end; used from one thread. Options as of ``ShardFetcher``."""
+    """Fetches through ``reader``, which ``stop`` stops; not thread-safe. Options are those of ``ShardFetcher``."""
 
     def __init__(
         self,
@@ -59,22 +59,22 @@ class IndexFetcher:
         self._now = now
         self._writing = Pool("shard-index-kept")
         self._writes = Answers[None, None](self._writing, cancelled)
-        """Indexes that are being kept: a sync may take longer than a request, and the shards need not wait for it."""
+        """Writes in progress: a sync may take longer than a request, and the shards need not wait for it."""
         self.downloaded = 0
-        """Body bytes of indexes that came over the line so far."""
+        """Body bytes of indexes downloaded so far."""
 
     def stop(self) -> None:
         """End every request. Never raises."""
         self._reader.stop()
 
     def close(self) -> None:
-        """Wait until the indexes that came are kept, unless the user stops it. Never raises."""
+        """Wait until new indexes are written, unless cancelled. Never raises."""
         with suppress(Interrupted):
             self.finish_writes()
         self._writing.close()
 
     def open(self, wanted: Sequence[ShardSources], *, past_caches: bool = False) -> list[OpenIndex | NoIndex]:
-        """The shard index of each, all asked for at once; ``past_caches``: of the server itself. Raises Interrupted."""
+        """Fetch the shard index of each in parallel; ``past_caches``: bypass caches. Raises Interrupted."""
         self.finish_writes()
         found: dict[int, OpenIndex | NoIndex] = {}
         pool = Pool("shard-index")
@@ -111,9 +111,9 @@ class IndexFetcher:
             ):
                 return open_index(wanted, source, *known)
         if self._offline:
-            raise Unavailable("none is kept, and this is offline")
+            raise Unavailable("there is no kept copy, and the run is offline")
         if not wanted.authorities:
-            raise Unavailable("its authority may not be asked")
+            raise Unavailable("its authority is excluded")
         asked = [source for source in wanted.authorities if past_caches or not self._is_absent(source)]
         if not asked:
             raise Unavailable("its authority had none in an earlier run; --refresh asks again")
@@ -128,11 +128,11 @@ class IndexFetcher:
             return self._reader.ask([with_connections(source) for source in asked], attempt)
         except Unanswered as unanswered:
             if wanted.carriers and unanswered.kinds <= _SILENT:
-                self._network.give_up(hosts)  # they can answer in its place, and the whole index need not wait again
+                self._network.give_up(hosts)  # mirrors can replace it, and the whole index need not wait again
             raise
 
     def finish_writes(self) -> None:
-        """Wait until the indexes that came are kept; one that cannot be costs the next run its bytes.
+        """Wait until new indexes are written; one that cannot be written is downloaded again by the next run.
 
         Raises Interrupted.
         """

@@ -12,12 +12,12 @@ from resume_dl.indexes.shards.store import KeptIndex
 from resume_dl.model.artifact import Source
 
 CONNECTIONS = 8
-"""To a host for which the mirrors table has no limit: at 50 ms they bring 120 shards in a second, 4 in two."""
+"""Connections to a host without a limit in the mirrors table: at 50 ms, 120 shards take 1 s; with 4, 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSources:
-    """Where one subdir's index may come from, and which others may have its shards; URLs of the index."""
+    """The sources of a subdir's shard index, and the carriers that may have its shards, as URLs of the index."""
 
     title: str
     """``conda-forge/linux-64``"""
@@ -28,35 +28,35 @@ class ShardSources:
 
 @dataclass(slots=True)
 class OpenIndex:
-    """An index that was parsed, and what its shards have brought."""
+    """A parsed index and the state of its shards."""
 
     sources: ShardSources
     source: Source
-    """It vouches for the index."""
+    """The source that vouches for the index."""
     index: ShardIndex
     digest: str
-    """SHA-256 of the index as it came."""
+    """SHA-256 of the index as served."""
     checked: float
-    """When the source last said that it is current, in seconds since 1970."""
+    """When the source last confirmed it, in seconds since 1970."""
     own: ShardFolder
-    """Where the source has the shards."""
+    """The location of the shards at the source."""
     carriers: tuple[ShardFolder, ...] = ()
-    """Where others may have them."""
+    """Their location at carriers."""
     downloaded: int = 0
-    """Bytes of index and shards that came in this run."""
+    """Bytes of index and shards downloaded in this run."""
     carried_by: set[str] = field(default_factory=set)
-    """The mirrors that gave shards in this run."""
+    """The mirrors that supplied shards in this run."""
     shards: dict[str, Shard] = field(default_factory=dict)
-    """By name; those that were asked for."""
+    """The requested shards, by name."""
     unkept: KeptIndex | None = None
-    """What came in this run, to be kept for the next."""
+    """New shards of this run, to be kept for the next."""
     broken: str = ""
-    """Why a shard cannot be had: the whole index is needed."""
+    """Why a shard is unavailable, so that the whole index is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoIndex:
-    """Why there is no shard index."""
+    """The reason why there is no shard index."""
 
     why: str
     kinds: frozenset[FailureKind] = frozenset()
@@ -64,12 +64,12 @@ class NoIndex:
 
 
 def open_index(wanted: ShardSources, source: Source, kept: KeptIndex, index: ShardIndex) -> OpenIndex:
-    """Parsed from ``kept``, which ``source`` vouches for; none of its shards yet."""
+    """Return the state for an index parsed from ``kept``, for which ``source`` vouches; without shards."""
     digest = hashlib.sha256(kept.data).hexdigest()
     own, carriers = index.shards_of(with_connections(source)), tuple(map(index.shards_of, wanted.carriers))
     return OpenIndex(wanted, source, index, digest, kept.note.checked, own, carriers)
 
 
 def with_connections(source: Source) -> Source:
-    """The source with as many connections as small files want, where the mirrors table does not say otherwise."""
+    """Return the source with a connection limit for small files, unless the mirrors table has one."""
     return source if source.connections is not None else replace(source, connections=CONNECTIONS)

@@ -1,4 +1,4 @@
-"""MessagePack that others wrote, in zstd: unpacked and decoded within bounds of size, number and nesting."""
+"""Decoder of untrusted zstd-compressed MessagePack, with limits on size, number and nesting."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from resume_dl.resolve.repodata import unpack_zst_bytes
 T = TypeVar("T")
 
 _LONGEST_TEXT = 200
-"""Characters of a server's text that an error quotes."""
+"""The number of characters of a server's text that an error quotes."""
 
-# First bytes of the MessagePack specification's formats.
+# First bytes of formats in the MessagePack specification.
 _NIL = 0xC0
 _FIXED = 0x80  # fixmap is 0x80 to 0x8f, fixarray 0x90 to 0x9f
 _MAP_OR_ARRAY_16 = (0xDE, 0xDC)
 _MAP_OR_ARRAY_32 = (0xDF, 0xDD)
 
 NOTHING = msgspec.Raw(bytes([_NIL]))
-"""What stands for a member that is missing."""
+"""The default for a missing member."""
 
 
 PARTS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
-"""Decodes a map and leaves its values for later."""
+"""Decodes a map, but not its values."""
 
 
 class BadShardsError(Exception):
-    """Why an index or a shard is refused, in words without its source; the caller names that."""
+    """An index or shard is refused; the message gives the reason, and the caller names the source."""
 
 
 def unpacked(data: bytes, *, largest: int) -> bytes:
-    """What a ``.zst`` holds; at most ``largest`` bytes on either side. Raises BadShardsError."""
+    """Decompress a ``.zst``; both sizes are limited to ``largest`` bytes. Raises BadShardsError."""
     if len(data) > largest:
-        raise BadShardsError(f"it has more than the {largest} bytes that are allowed")
+        raise BadShardsError(f"its size exceeds the limit of {largest} bytes")
     try:
         return unpack_zst_bytes(data, largest=largest)
     except IntegrityError as error:
@@ -43,21 +43,21 @@ def unpacked(data: bytes, *, largest: int) -> bytes:
 
 
 def decoded(data: bytes | msgspec.Raw, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """What ``decoder`` makes of ``data``; nesting is bounded by the interpreter's recursion limit.
+    """Decode ``data`` with ``decoder``; the recursion limit bounds the nesting. Raises BadShardsError.
 
-    Decoders are made while a module is imported, by one thread: msgspec prepares a Struct type when it first meets it,
-    and a second thread that meets it half prepared ends the process with a segmentation fault. Raises BadShardsError.
+    Decoders must be created at import time, by one thread: msgspec prepares a Struct type on first use, and a second
+    thread that uses it meanwhile crashes the process with a segmentation fault.
     """
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError, OverflowError) as error:
-        raise BadShardsError(f"it is not such a file: {quoted(error)}") from error
+        raise BadShardsError(f"its content is invalid: {quoted(error)}") from error
 
 
 def entries(raw: msgspec.Raw, most: int) -> int:
-    """The number of entries that a map or an array declares, learnt before any is decoded; 0 for nil.
+    """Return the number of entries that a map or array declares, before decoding any; 0 for nil.
 
-    A byte of MessagePack may become a hundred of memory. Raises BadShardsError.
+    A byte of MessagePack may expand to a hundred bytes of memory. Raises BadShardsError.
     """
     data = bytes(memoryview(raw)[:5])
     first = data[0]
@@ -72,11 +72,11 @@ def entries(raw: msgspec.Raw, most: int) -> int:
     else:
         raise BadShardsError("a map or a list is missing")
     if count > most:
-        raise BadShardsError(f"it names {count} entries, and {most} are allowed")
+        raise BadShardsError(f"it has {count} entries, more than the limit of {most}")
     return count
 
 
 def quoted(what: object) -> str:
-    """Text that others wrote, shortened for an error."""
+    """Return untrusted text, shortened for an error message."""
     text = str(what)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."

@@ -1,4 +1,4 @@
-"""One shard: the records of one package name (CEP 16), parsed and turned into repodata.json's form. Pure."""
+"""Parser of a shard (CEP 16), the records of one package name, into repodata.json's form. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from resume_dl.model.artifact import safe_filename
 from resume_dl.model.spec_name import name_of
 
 LARGEST_SHARD = 16 << 20
-"""Bytes, packed and unpacked, as in conda; the largest of conda-forge has a tenth."""
+"""Limit in bytes, packed and unpacked, as in conda; conda-forge's largest shard has a tenth of it."""
 _LARGEST_RECORD = 1 << 20
-"""Bytes; those with thousands of dependencies are below a tenth of it."""
+"""Limit in bytes; records with thousands of dependencies have less than a tenth of it."""
 _BATCH = 1 << 18
-"""Bytes of MessagePack that are converted at once: as Python objects they may take a hundred times as much."""
+"""Bytes of MessagePack to convert at once: Python objects may take a hundred times as much memory."""
 _MOST_RECORDS = 100_000
 _MOST_SECTIONS = 16
 _DIGESTS = (("sha256", 32), ("md5", 16))
-"""Algorithms, and the bytes of their digests."""
+"""Digest algorithms and their sizes in bytes."""
 _ONLY_IN_SHARDS = "run_exports"
-"""CEP 21 adds this to the records of shards alone; without it a record is what repodata.json has."""
+"""The member that only records of shards have (CEP 21); without it a record equals that of repodata.json."""
 
 
 class _Shard(msgspec.Struct, rename={"conda": "packages.conda"}):
@@ -47,19 +47,18 @@ _DEPENDENCIES: Final = msgspec.msgpack.Decoder(dict[str, _Dependencies])
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The records of a name, as the members of repodata.json's maps, and which names they mention."""
+    """The records of a name, as members of repodata.json's maps, and the names that they mention."""
 
     members: Mapping[str, bytes]
     """``packages``, ``packages.conda`` or ``v3/<type>`` -> ``"<file name>":{<record>},...`` in JSON, names in order."""
     mentioned: frozenset[str]
-    """The names of what the records depend on."""
+    """The names of the records' dependencies."""
 
 
 def parse_shard(data: bytes, *, name: str) -> Shard:
-    """The shard of a package name, whose digest was verified before. Raises BadShardsError.
+    """Parse the shard of a package name; its digest must have been verified. Raises BadShardsError.
 
-    Constraints on packages (``constrains``) mention nothing that a solution could need: a package enters one only
-    because something depends on it.
+    Names in ``constrains`` do not count as mentioned: a package enters a solution only as a dependency.
     """
     shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     removed = _removed(shard.removed)
@@ -72,14 +71,14 @@ def parse_shard(data: bytes, *, name: str) -> Shard:
         texts = [_json(batch, name) for batch in _batches(raw, name, removed, specs)] if count else []
         members[section] = b",".join(texts)
     if not all(isinstance(spec, str) for spec in specs):
-        raise BadShardsError("a dependency is no text")
+        raise BadShardsError("a dependency is not a string")
     return Shard(members, frozenset(filter(None, map(name_of, specs))))
 
 
 def mentioned_names(data: bytes) -> frozenset[str]:
-    """As ``Shard.mentioned``, of removed records too, and in a tenth of the time; nothing else is checked.
+    """Return what ``Shard.mentioned`` would, and names of removed records, in a tenth of the time.
 
-    For a shard that another client has already. Raises BadShardsError.
+    Without further checks, for shards that another client already has. Raises BadShardsError.
     """
     shard = decoded(unpacked(data, largest=LARGEST_SHARD), _SHARD)
     specs: set[str] = set()
@@ -105,7 +104,7 @@ def _sections(shard: _Shard) -> Iterator[tuple[str, msgspec.Raw]]:
 def _batches(
     raw: msgspec.Raw, name: str, removed: Collection[str], specs: set[str]
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Records by file name, ``_BATCH`` bytes of MessagePack at once; what they depend on is added to ``specs``."""
+    """Yield records by file name, in batches of ``_BATCH`` bytes; add their dependencies to ``specs``."""
     batch: dict[str, dict[str, Any]] = {}
     size = 0
     for filename, packed in sorted(decoded(raw, PARTS).items()):
@@ -120,16 +119,16 @@ def _batches(
         record = decoded(packed, _RECORD)
         given = record.get("name")
         if given != name and not (isinstance(given, str) and given.lower() == name.lower()):
-            raise BadShardsError(f"it is not of {quoted(name)} alone: {quoted(filename)} is of {quoted(repr(given))}")
+            raise BadShardsError(f"it is not only for {quoted(name)}: {quoted(filename)} is of {quoted(repr(given))}")
         record.pop(_ONLY_IN_SHARDS, None)
         for algorithm, length in _DIGESTS:
             digest = record.get(algorithm)
             if digest is None:
                 continue
-            if type(digest) is not bytes:  # as some servers have it
+            if type(digest) is not bytes:  # hex from some servers
                 digest = digest_bytes(digest)
             if digest is None or len(digest) != length:
-                raise BadShardsError(f"the {algorithm} of {quoted(filename)} is no digest")
+                raise BadShardsError(f"the {algorithm} of {quoted(filename)} is not a digest")
             record[algorithm] = digest.hex()
         if bytes in map(type, record.values()):  # legacy_bz2_md5
             record = {key: each.hex() if isinstance(each, bytes) else each for key, each in record.items()}
@@ -148,13 +147,13 @@ def _check_filename(filename: str) -> None:
 
 
 def _add_dependencies(specs: set[str], record: Mapping[str, Any]) -> None:
-    """The specs of a record that may bring another package: ``depends``, and ``extra_depends`` of v3."""
+    """Add the specs of a record that may add packages: ``depends``, and ``extra_depends`` of v3."""
     try:
         specs.update(record.get("depends") or ())
         for extra in (record.get("extra_depends") or {}).values():
             specs.update(extra)
     except (TypeError, AttributeError):
-        raise BadShardsError(f"the dependencies of {quoted(record['name'])} are no list") from None
+        raise BadShardsError(f"the dependencies of {quoted(record['name'])} are not a list") from None
 
 
 def _removed(raw: msgspec.Raw) -> frozenset[str]:
@@ -162,7 +161,7 @@ def _removed(raw: msgspec.Raw) -> frozenset[str]:
 
 
 def _json(records: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
-    """Records in JSON, as members of an object."""
+    """Return records in JSON, as members of an object."""
     try:
         return msgspec.json.encode(records)[1:-1]
     except (TypeError, ValueError, RecursionError) as error:

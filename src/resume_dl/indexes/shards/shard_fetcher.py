@@ -1,6 +1,6 @@
-"""Shard indexes from the authority, and shards from any source: the index has the hash of each, so none can be forged.
+"""Download of shards (CEP 16): the index from the authority, shards from any source, verified by the index's hashes.
 
-CEP 16. Whatever fails here is a reason to fetch the whole index, and never an error of its own.
+Any failure is a reason to fetch the whole index instead, never an error of its own.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from resume_dl.model.artifact import Source
 from resume_dl.ports import ArtifactProgress, Reporter
 
 _AHEAD = 2
-"""So many shards more are made ready to be asked for: a connection that is free has no one to wait for."""
+"""The number of additional requests to queue, so that a free connection always has one."""
 TRIES = 10
-"""So many failures in a row, and a shard is given up: a line that comes and goes is better than a whole index on it."""
+"""Consecutive failures before a shard is given up; even on an unstable connection shards beat a whole index."""
 
 
 class ShardFetcher:
-    """Fetches through ``reader``, which it stops in the end; used from one thread. ``offline`` takes what is kept.
+    """Fetches through ``reader``, which ``close`` stops; not thread-safe. ``offline``: only kept shards are used.
 
-    ``hurried`` is another Reader, for what others can answer in its place: a shard index, and whether a carrier has
-    shards; without it carriers are not asked. ``network`` knows the hosts that were waited for in vain. ``freshness``
-    says how old a kept index may be that is used without a request. ``cancelled`` is asked while answers are awaited.
+    ``hurried`` is another Reader, with short time limits, for shard indexes and for probes of carriers; without it
+    carriers are not used. ``network`` records unreachable hosts. ``freshness`` is the age up to which a kept index is
+    used without a request. ``cancelled`` is called while waiting for answers.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ShardFetcher:
 
     @property
     def downloaded(self) -> int:
-        """Body bytes of indexes and shards that came over the line so far."""
+        """Body bytes of indexes and shards downloaded so far."""
         return self._indexes.downloaded + self._downloaded
 
     def close(self) -> None:
@@ -90,15 +90,16 @@ class ShardFetcher:
         self._indexes.close()
 
     def open(self, wanted: Sequence[ShardSources], *, past_caches: bool = False) -> list[OpenIndex | NoIndex]:
-        """The shard index of each, all asked for at once; ``past_caches``: of the server itself. Raises Interrupted."""
+        """Fetch the shard index of each in parallel; ``past_caches``: bypass caches. Raises Interrupted."""
         return self._indexes.open(wanted, past_caches=past_caches)
 
     def fetch(self, opened: Sequence[OpenIndex], names: Collection[str], closure: Closure) -> None:
-        """The shards of ``names``, and of every name that they lead ``closure`` to, of each index that has them.
+        """Fetch the shards of ``names`` and of their dependencies, by ``closure``, of each index that has them.
 
-        An index whose shard cannot be had is ``broken`` then, and nothing more is asked of it. Raises Interrupted.
+        An index becomes ``broken`` if one of its shards is unavailable, and is not used further. Raises Interrupted.
         """
         waiting = Answers[Sequence[_Asked], Sequence[_Came | None]](self._pool, self._cancelled)
+        kept_digests = self._store.digests()
 
         def ask(names: Collection[str]) -> None:
             asked = [
@@ -108,9 +109,15 @@ class ShardFetcher:
                 for name in names
                 if name not in each.shards and (digest := each.index.digest_of(name)) is not None
             ]
-            at_once = math.ceil(len(asked) / CONNECTIONS)  # a slow disk is read by several threads too
-            for start in range(0, len(asked), at_once or 1):
-                batch = asked[start : start + at_once]
+            kept = []
+            for each_asked in asked:
+                if each_asked.digest in kept_digests:
+                    kept.append(each_asked)
+                else:
+                    waiting.submit([each_asked], partial(self._shard, each_asked.index, each_asked.digest))
+            at_once = math.ceil(len(kept) / CONNECTIONS)  # several threads, for slow disks
+            for start in range(0, len(kept), at_once or 1):
+                batch = kept[start : start + at_once]
                 waiting.submit(batch, partial(self._kept_shards, batch))
 
         ask(names)
@@ -130,7 +137,7 @@ class ShardFetcher:
             self._tell(each, "downloaded")
 
     def _taken(self, asked: _Asked, came: _Came) -> Collection[str]:
-        """Note a shard; the names that it mentions. One that is refused breaks its index."""
+        """Record a shard; return the names that it mentions. A refused shard breaks its index."""
         each = asked.index
         each.downloaded += came.downloaded
         self._downloaded += came.downloaded
@@ -144,12 +151,12 @@ class ShardFetcher:
         return shard.mentioned
 
     def _kept_shards(self, batch: Sequence[_Asked]) -> list[_Came | None]:
-        """What is kept of these; None for those that have to be fetched."""
+        """Return the kept shards; None for those that have to be fetched."""
         found = [self._store.read(asked.digest) for asked in batch]
         return [None if data is None else _Came(data) for data in found]
 
     def _tell(self, index: OpenIndex, state: str) -> None:
-        """What came of an index so far; the size of the closure is not known before its end."""
+        """Report an index's progress; the total is unknown until the closure is complete."""
         title, came = index.sources.title, index.downloaded
         channel = title.rpartition("/")[0]
         if came:
@@ -159,21 +166,23 @@ class ShardFetcher:
         if not index.broken:
             index.broken = why
             text = f"a shard of {index.sources.title} cannot be used ({index.source.url.host}): {why}"
-            self._reporter.message(f"{text}; its whole index is fetched", level="warning")
+            self._reporter.message(f"{text}; fetching its whole index", level="warning")
 
     def _shard(self, each: OpenIndex, digest: str) -> list[_Came]:
-        """One shard, of which only its digest was verified. Raises Unavailable, Unanswered, Interrupted."""
+        """Fetch one shard; only its digest is verified. Raises Unavailable, Unanswered, Interrupted."""
         if self._offline:
-            raise Unavailable("it is not kept, and this is offline")
+            raise Unavailable("there is no kept copy, and the run is offline")
         if each.broken:
-            raise Unavailable("another one failed before")
+            raise Unavailable("another shard has failed")
         title, file = each.sources.title, HashedFile(digest, LARGEST_SHARD)
 
         def attempt(source: Source) -> tuple[Source, bytes] | Refused[tuple[Source, bytes]]:
             began = time.monotonic()
             answer = self._reader.hashed(source, file)
             if isinstance(answer, Refused):
-                if not answer.progressed and answer.failure.kind is not FailureKind.CHANGED:  # it is asked again
+                if (
+                    not answer.progressed and answer.failure.kind is not FailureKind.CHANGED
+                ):  # otherwise it is asked again
                     self._carriers.failed(title, source)
                 return Refused(answer.failure, progressed=answer.progressed)
             self._carriers.answered(title, source, time.monotonic() - began)
@@ -197,7 +206,7 @@ class ShardFetcher:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A shard that is wanted: its index, its package's name, and its digest as hex."""
+    """A requested shard: its index, package name, and digest as hex."""
 
     index: OpenIndex
     name: str
@@ -206,7 +215,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Came:
-    """Bytes of a shard; how many bytes were downloaded for it, and the mirror that gave it."""
+    """A shard's bytes, the number of bytes downloaded for it, and the mirror that supplied it."""
 
     data: bytes
     downloaded: int = 0

@@ -1,8 +1,8 @@
-"""Shards and shard indexes that were fetched before, in a folder that only this user can write to.
+"""Store of fetched shards and shard indexes, in a folder that only this user can write to.
 
-A shard's name is its digest and it is verified whenever it is read, so it is kept for ever and never synced: one that a
-power cut has spoilt is fetched again. An index is one file with what its server said of it, synced before it has its
-name; when that was said last is the file's time. Of an address that has no index a note alone is kept.
+A shard is named by its digest and verified on each read. So it never expires and is not synced: one damaged by a power
+cut is fetched again. An index is a file that includes its server's cache headers, synced before it gets its name; the
+file's time is that of the last confirmation. For a URL without an index, only a note is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from resume_dl.store.work_folder import make_work_folder
 
 _LARGEST_NOTE = 4096
 _KEPT = re.compile(r"[0-9a-f]{64}\.(?:msgpack\.zst|index|absent)(?:\.[0-9a-f]{8})?")
-"""A shard, an index, a note that there is none, or what a killed run has left of writing one."""
+"""Names of shards, indexes, notes of absence, and temporary files of killed runs."""
+_SHARD = ".msgpack.zst"
 _RUN = re.compile(r"run-\w+")
 _TOUCHED_SECONDS = 24 * 3600.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
@@ -39,22 +40,30 @@ _ABANDONED_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class KeptIndex:
-    """An index as it came, and what its server said with it."""
+    """An index as served, and its server's cache headers."""
 
     data: bytes
     note: Note
 
 
 class ShardStore:
-    """The folder ``folder``; where it cannot be written, or others can write to it, nothing is kept."""
+    """Stores files in ``folder``; nothing is kept if it is not writable, or writable by others."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._now = now
         self._usable: bool | None = None
 
+    def digests(self) -> frozenset[str]:
+        """List the SHA-256 (hex) of each kept shard, in one pass: to open each missing one takes longer."""
+        try:
+            names = [path.name for path in self._folder.iterdir()]
+        except OSError:
+            return frozenset()
+        return frozenset(name.removesuffix(_SHARD) for name in names if name.endswith(_SHARD))
+
     def read(self, digest: str) -> bytes | None:
-        """The shard of this SHA-256 (hex); None where it is not kept. One with other bytes is removed."""
+        """Return the shard of this SHA-256 (hex), or None. A shard with a wrong digest is removed."""
         path = self._shard(digest)
         try:
             data = fs.read_regular(path, LARGEST_SHARD)
@@ -68,7 +77,7 @@ class ShardStore:
         return None
 
     def keep(self, digest: str, data: bytes) -> None:
-        """Keep a shard whose digest was verified; a folder that cannot be written costs the next run its bytes."""
+        """Keep a verified shard; if the folder cannot be written, the next run downloads it again."""
         if not self._is_usable():
             return
         path = self._shard(digest)
@@ -81,7 +90,7 @@ class ShardStore:
                 temporary.unlink()
 
     def index(self, url: RedactedUrl) -> KeptIndex | None:
-        """The index that is kept of an address; None where there is none that can be read."""
+        """Return the kept index of a URL; None if there is no readable one."""
         if not self._is_usable():
             return None
         path = self._index(url)
@@ -94,7 +103,7 @@ class ShardStore:
             return None
 
     def keep_index(self, url: RedactedUrl, index: KeptIndex) -> None:
-        """Keep an index that was parsed, as of now."""
+        """Keep an index that was parsed, with the current time."""
         if not self._is_usable():
             return
         line = json.dumps(index.note.fields()).encode()
@@ -105,7 +114,7 @@ class ShardStore:
             write_durably(self._index(url), line + b"\n" + index.data)
 
     def confirm_index(self, url: RedactedUrl, index: KeptIndex, note: Note) -> None:
-        """Note that the server has called the kept ``index`` current; ``note``: what holds of it from now on."""
+        """Record that the server has confirmed the kept ``index``; ``note`` is the new note."""
         if note.said != index.note.said:
             self.keep_index(url, replace(index, note=note))
             return
@@ -114,12 +123,12 @@ class ShardStore:
             os.utime(self._index(url), (now, now))
 
     def forget_index(self, url: RedactedUrl) -> None:
-        """Remove an index that cannot be used."""
+        """Remove an unusable index."""
         with suppress(OSError):
             self._index(url).unlink()
 
     def absence(self, url: RedactedUrl) -> Note | None:
-        """What ``keep_absence`` was given for this address; None where it was given nothing."""
+        """Return the note that ``keep_absence`` stored for this URL, or None."""
         if not self._is_usable():
             return None
         path = self._absent(url)
@@ -129,21 +138,21 @@ class ShardStore:
             return None
 
     def keep_absence(self, url: RedactedUrl, note: Note) -> None:
-        """Remember that the server has answered for this address: there is no index."""
+        """Record that the server has no index at this URL."""
         line = json.dumps(note.fields()).encode()
         if self._is_usable() and len(line) < _LARGEST_NOTE:
             with suppress(OSError):
                 write_durably(self._absent(url), line)
 
     def make_temporary(self) -> Path:
-        """A new private folder for one run, which it removes."""
+        """Create a private folder for one run, which has to remove it."""
         if self._is_usable():
             with suppress(OSError):
                 return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         return Path(tempfile.mkdtemp(prefix="resume-dl-"))
 
     def clean(self) -> int:
-        """Remove what no run has used for 30 days, and the rest of runs that were killed; the bytes that it freed."""
+        """Remove files unused for 30 days and leftovers of killed runs; return the bytes freed."""
         freed, now = 0, self._now()
         try:
             fs.check_private(self._folder)
@@ -163,7 +172,7 @@ class ShardStore:
         return freed
 
     def _shard(self, digest: str) -> Path:
-        return self._folder / f"{digest}.msgpack.zst"
+        return self._folder / f"{digest}{_SHARD}"
 
     def _index(self, url: RedactedUrl) -> Path:
         return self._folder / f"{url.fingerprint}.index"
@@ -172,7 +181,7 @@ class ShardStore:
         return self._folder / f"{url.fingerprint}.absent"
 
     def _touch(self, path: Path) -> None:
-        """Note that it was used, once a day."""
+        """Update the file's time of last use, at most once a day."""
         now = self._now()
         with suppress(OSError):
             if now - path.stat().st_mtime > _TOUCHED_SECONDS:

@@ -1,4 +1,4 @@
-"""The records of the names that a solve can come to, as repodata.json: read by the solver in a whole index's place."""
+"""Writer of a partial repodata.json with the records that a solve can reach, for the solver."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from resume_dl.indexes.shards.shard import Shard
 
 _USUAL = ("", ".", "./")
-"""Spellings of base_url for archives beside the index, which repodata.json leaves out."""
+"""Values of base_url that mean "beside the index", for which repodata.json has no base_url."""
 
 
 def write_subset(path: Path, shards: Iterable[Shard], *, subdir: str, base_url: str) -> None:
-    """Write the records of ``shards`` to a new file, in the order of ``shards``; the solver needs no other.
+    """Write the records of ``shards`` to a new file, in the order of ``shards``; the solver needs no sorting.
 
     Raises OSError.
     """
@@ -36,7 +36,7 @@ def write_subset(path: Path, shards: Iterable[Shard], *, subdir: str, base_url: 
 
 
 def write_names(path: Path, names: Iterable[str]) -> None:
-    """Write every name of an index, one a line: what a mistyped one is compared with. Raises OSError."""
+    """Write all names of an index, one per line, for suggestions for mistyped names. Raises OSError."""
     path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 

@@ -1,8 +1,8 @@
-"""One solve's indexes as far as shards have them: opened, followed from name to name, written for the solver."""
+"""The sharded indexes of one solve: opens them, follows dependencies, writes subsets for the solver."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,46 +17,48 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """One subdir's records of the names that a solve can come to, as repodata.json."""
+    """A repodata.json with one subdir's records of the names that a solve can reach."""
 
     path: Path
     names: Path
-    """All names of its index, one a line."""
+    """A file with all names of its index, one per line."""
     index: OpenIndex
-    """What it was made of."""
+    """The index from which it was made."""
 
 
 class Subsets(Generic[K]):
-    """One solve's indexes, by any key; files are written below ``folder``, which the caller removes.
+    """The sharded indexes of one solve, by any key; files are written to ``make_folder()``, which the caller removes.
 
-    ``add_pip``: python depends on pip, as conda's setting has it.
+    The folder is created after all downloads, because syncing its parent folders would delay the first request.
+    ``add_pip``: python depends on pip, according to conda's setting.
     """
 
-    def __init__(self, fetcher: ShardFetcher, folder: Path, *, add_pip: bool) -> None:
+    def __init__(self, fetcher: ShardFetcher, make_folder: Callable[[], Path], *, add_pip: bool) -> None:
         self._fetcher = fetcher
-        self._folder = folder
+        self._make_folder = make_folder
+        self._folder: Path | None = None
         self._closure = Closure(add_pip=add_pip)
         self._opened: dict[K, OpenIndex] = {}
         self._written: dict[K, tuple[int, Subset]] = {}
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that the solve can come to, so far."""
+        """The names that the solve can reach, so far."""
         return self._closure.names
 
     @property
     def keys(self) -> list[K]:
-        """Those whose shards are used."""
+        """Return the keys of indexes whose shards are in use."""
         return list(self._opened)
 
     def open(self, wanted: Mapping[K, ShardSources], *, past_caches: bool = False) -> dict[K, NoIndex]:
-        """Open the shard index of each; those that have none. Raises Interrupted."""
+        """Open the shard index of each; return those that have none. Raises Interrupted."""
         answers = dict(zip(wanted, self._fetcher.open(list(wanted.values()), past_caches=past_caches), strict=True))
         self._opened |= {key: answer for key, answer in answers.items() if isinstance(answer, OpenIndex)}
         return {key: answer for key, answer in answers.items() if isinstance(answer, NoIndex)}
 
     def extend(self, names: Collection[str]) -> list[K]:
-        """Fetch what a solve of these names can come to; those that are not used any more, as a shard cannot be had.
+        """Fetch the shards that a solve of these names can reach; return indexes that lack a shard and are dropped.
 
         For these the whole index is needed. Raises Interrupted.
         """
@@ -69,12 +71,13 @@ class Subsets(Generic[K]):
         return broken
 
     def write(self) -> dict[K, Subset]:
-        """A file for each index; one that has not grown since the last time is left. Raises OSError."""
+        """Write a file for each index, unless it has not changed since the last call. Raises OSError."""
         found: dict[K, Subset] = {}
+        folder = self._folder = self._folder or self._make_folder()
         for number, (key, index) in enumerate(self._opened.items()):
             count, subset = self._written.get(key, (-1, None))
             if subset is None or count != len(index.shards) or subset.index is not index:
-                path = self._folder / f"{number}-{len(index.shards)}.json"
+                path = folder / f"{number}-{len(index.shards)}.json"
                 subset = Subset(path, path.with_suffix(".names"), index)
                 shards: Sequence[str] = sorted(index.shards)
                 records = [index.shards[name] for name in shards]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,15 +11,12 @@ from resume_dl.offline_tools.installation.environments import is_conda_environme
 from resume_dl.offline_tools.installation.install_bundle import install
 from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome
 from resume_dl.offline_tools.machine.pip_python import python_of
-from resume_dl.offline_tools.machine.programs import WINDOWS
 from resume_dl.offline_tools.verification.trust_options import add_trust_options
+from resume_dl.shell_commands import Step, activation, command_line
 
 
 def main(argv: list[str], script: Path) -> int:
     """Install what the command line names. Returns the exit code of docs/interface.md."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Verify every file of an offline bundle, then install it with this machine's conda and pip.",
@@ -38,7 +32,9 @@ def main(argv: list[str], script: Path) -> int:
     parser.add_argument("-p", "--prefix", type=_place, help="the environment, by its folder")
     parser.add_argument("--platform", metavar="SUBDIR", default="", help="default: this machine's")
     add_trust_options(parser)
-    parser.add_argument("--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: what is there")
+    parser.add_argument(
+        "--with", dest="client", choices=(*CONDAS, "pip"), default="", help="default: the first one found"
+    )
     parser.add_argument("--pkgs-dir", metavar="DIR", action="append", default=[], type=Path, help="packages of a delta")
     parser.add_argument("--wheels", metavar="DIR", action="append", default=[], type=Path, help="wheels of a delta")
     parser.add_argument("--unpack-to", metavar="DIR", type=Path, help="keep the folder that a tar was unpacked into")
@@ -71,8 +67,9 @@ def _place(text: str) -> Path:
 def ready(outcome: Outcome) -> str:
     """The last line: how to use it."""
     if is_conda_environment(outcome.prefix):
-        return f'ready: {outcome.prefix}  (activate it: {outcome.client or "conda"} activate "{outcome.prefix}")'
+        command = command_line([Step((outcome.client or "conda", "activate", str(outcome.prefix)))])
+        return f"ready: {outcome.prefix}  (activate it: {command})"
     python = python_of(outcome.prefix)
-    activate = python.parent / "activate"
-    how = f'"{activate}"' if WINDOWS else f". {shlex.quote(str(activate))}"
-    return f"ready: {outcome.prefix}  (activate it: {how}; its Python: {python})"
+    return (
+        f"ready: {outcome.prefix}  (activate it: {activation(str(python.parent / 'activate'))}; its Python: {python})"
+    )

@@ -18,9 +18,6 @@ from resume_dl.offline_tools.parts.parts_list import STOPPED, JoinError
 
 def main(argv: list[str], script: Path) -> int:
     """The command line; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # file names must not fail on a small charset
     parser = argparse.ArgumentParser(
         prog=script.name,
         description="Put the parts of a file together again.",

@@ -22,7 +22,7 @@ def main(argv: list[str], script: Path) -> int:
     )
     parser.add_argument("bundle", metavar="FOLDER|TAR", nargs="?", type=Path, help="default: where this script lies")
     add_trust_options(parser)
-    parser.add_argument("--deep", action="store_true", help="look into packages also where a digest vouches for them")
+    parser.add_argument("--deep", action="store_true", help="inspect packages even if a digest covers them")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # for install.py: paths from stdin
     given = vars(parser.parse_args(argv))
     bundle = given.pop("bundle") or script.parent

@@ -10,17 +10,18 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Iterator
+from typing import Iterator, Mapping, Sequence
 
 from resume_dl.offline_tools.installation.options import InstallError, Run
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.programs import WINDOWS
+from resume_dl.python_command import tolerant_output
 
 _PATIENCE_AFTER_CTRL_C = 60.0
 """Seconds for conda to roll back."""
 
 
-def run_to_end(run: Run, command: list[str], env: dict[str, str], stage: Stage) -> int:
+def run_to_end(run: Run, command: Sequence[str], env: Mapping[str, str], stage: Stage) -> int:
     """Run a program to its end; on Ctrl-C it may roll back, and is killed if that takes too long."""
     refused = [word for word in command if Path(command[0]).suffix.lower() in (".bat", ".cmd") and "%" in word]
     if refused:
@@ -31,7 +32,7 @@ def run_to_end(run: Run, command: list[str], env: dict[str, str], stage: Stage) 
         try:
             process = subprocess.Popen(
                 command,
-                env=env,
+                env=tolerant_output(env),
                 cwd=str(stage.folder),
                 stdin=subprocess.DEVNULL,
                 stdout=run.output,

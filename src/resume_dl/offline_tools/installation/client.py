@@ -22,8 +22,8 @@ def no_client(run: Run, count: int, platform: str) -> tuple[str, str, int]:
         return what + "which pip cannot install", "leave --with out, or name conda, mamba or micromamba", 2
     lost = named_and_lost(run)
     if lost:
-        return what + lost, "give RESUME_DL_CONDA the path of a conda that is there, or unset it", 5
-    hint = "install conda, mamba or micromamba first, or name the one that is there: RESUME_DL_CONDA=/path/to/conda"
+        return what + lost, "set RESUME_DL_CONDA to the path of an existing conda, or unset it", 5
+    hint = "install conda, mamba or micromamba first, or name an existing one: RESUME_DL_CONDA=/path/to/conda"
     return what + f"and no {wanted or 'conda, mamba or micromamba'} was found here that answers", hint, 5
 
 
@@ -32,4 +32,4 @@ def named_and_lost(run: Run) -> str:
     named = run.env.get("RESUME_DL_CONDA", "").strip()
     if not named or named.lower() == "none" or find_clients(run.env):
         return ""
-    return f"and RESUME_DL_CONDA names {named}, which is not there"
+    return f"and RESUME_DL_CONDA names {named}, which does not exist"

@@ -61,7 +61,7 @@ def install_conda_packages(run: Run, plan: Plan, stage: "Stage", *, existed: boo
         raise _conda_failed(plan, cache, f"{client.name} reports success, but did not install {first_few(lacking)}")
     lost = [stem for stem, record in records.items() if lacks_files(record, plan.prefix)]
     if lost:
-        run.warn(f"files of {first_few(lost)} are not there: {client.name} thought that it had installed them before")
+        run.warn(f"files of {first_few(lost)} are missing: {client.name} considered them as installed")
     kept = [stem for stem, record in records.items() if is_of_another(record, digests[stem])]
     if kept:
         text = "was there with other bytes than the bundle's, and {} keeps what is there"

@@ -9,6 +9,7 @@ from typing import Mapping
 
 from resume_dl import fs
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
+from resume_dl.python_command import isolated_command
 
 _MOST_JSON = 64 << 20
 """Largest size in bytes of a file that describes one package."""
@@ -67,5 +68,5 @@ def can_be_made(folder: Path) -> bool:
 def ask_version(python: Path, env: Mapping[str, str]) -> str:
     """The version, such as ``3.10.4``; empty if this Python does not run."""
     script = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    code, text = run_quietly((str(python), "-I", "-c", script), env, SHORT)
+    code, text = run_quietly(isolated_command(str(python), "-c", script), env, SHORT)
     return text.strip() if code == 0 else ""

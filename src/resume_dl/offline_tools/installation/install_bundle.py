@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable, Mapping
 
 from resume_dl import fs
-from resume_dl.offline_tools.archive import INSIDE, archive_file
+from resume_dl.offline_tools.archive import archive_file
 from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.installation.conda_part import install_conda_packages
 from resume_dl.offline_tools.installation.options import CONDAS, InstallError, Options, Outcome, Run, first_few
@@ -29,7 +29,9 @@ from resume_dl.offline_tools.installation.unfinished_environment import (
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.tarred.tar_check import check_any
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
+from resume_dl.offline_tools.tool_names import INSIDE
 from resume_dl.offline_tools.verification.findings import Report, UsageError, lines
+from resume_dl.python_command import isolated_command
 
 
 def install(
@@ -138,7 +140,7 @@ def _look_inside_by_conda(run: Run, folder: Path, paths: list[str], info: CondaI
     if info is not None and info.python:
         run.log(f"inspecting them with {info.python}")
         with suppress(OSError), archive_file() as tools:
-            command = [info.python, "-I", str(tools), INSIDE, str(folder)]
+            command = isolated_command(info.python, str(tools), INSIDE, str(folder))
             code = subprocess.run(
                 command, input="\n".join(paths).encode("utf-8"), stdout=run.output, check=False
             ).returncode

@@ -72,7 +72,7 @@ def _describe_missing(entry: dict[str, Any], places: list[Path]) -> str:
     name = entry["path"].rpartition("/")[2]
     lines = [f"  {name}", f"    sha256 {entry['sha256']}, {entry['size']:,} bytes"]
     for place in places:
-        what = "present, with other bytes" if place.is_file() else "not there"
+        what = "present, with other bytes" if place.is_file() else "missing"
         lines.append(f"    {what}: {place}")
     if not places:
         lines.append("    there is no folder to look in")

@@ -14,11 +14,16 @@ from resume_dl.offline_tools.installation.prefix import refuse_other_python
 from resume_dl.offline_tools.installation.stage import Stage
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, WINDOWS, run_quietly
+from resume_dl.python_command import isolated_command
+
+_HAS_NO_PIP = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)"
+"""Asked without running pip: one that fails for another reason is the user's, and is not replaced."""
 
 
 def make_venv(run: Run, plan: Plan, stage: Stage) -> None:
     """Make a virtual environment with this Python. Raises InstallError."""
-    code = run_to_end(run, [sys.executable, "-I", "-m", "venv", str(plan.prefix)], python_environment(run), stage)
+    command = isolated_command(sys.executable, "-m", "venv", str(plan.prefix))
+    code = run_to_end(run, command, python_environment(run), stage)
     if code:
         hint = "give this Python venv and ensurepip (Debian: python3-venv), or give an environment that is there"
         raise InstallError(f"{sys.executable} could not make the environment {plan.prefix}", hint, 5)
@@ -28,9 +33,11 @@ def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None
     """Install the wheels with the environment's own pip. Raises InstallError, OSError."""
     python = python_of(plan.prefix)
     refuse_other_python(run, plan, python)
-    if run_quietly((str(python), "-I", "-m", "pip", "--version"), python_environment(run, plan.prefix), SHORT)[0]:
+    if run_quietly(isolated_command(str(python), "-c", _HAS_NO_PIP), python_environment(run, plan.prefix), SHORT)[0]:
         run.log("pip is missing: installing it with this Python's ensurepip")
-        if run_to_end(run, [str(python), "-I", "-m", "ensurepip"], python_environment(run, plan.prefix), stage):
+        if run_to_end(
+            run, isolated_command(str(python), "-m", "ensurepip"), python_environment(run, plan.prefix), stage
+        ):
             hint = "install pip there, or make the bundle again with pip among its conda packages"
             raise InstallError(f"{plan.prefix} has no pip, and the wheels are not installed", hint, 5)
     listed = stage.folder / "requirements.txt"
@@ -38,7 +45,7 @@ def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None
         "".join("{name}=={version} --hash=sha256:{sha256}\n".format(**each.entry) for each in plan.pip).encode("ascii")
     )
     folders = list(dict.fromkeys(str(each.source.parent) for each in plan.pip))
-    command = [str(python), "-I", "-m", "pip", "install", "--isolated", "--no-index", "--no-cache-dir"]
+    command = [*isolated_command(str(python), "-m", "pip", "install"), "--isolated", "--no-index", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--no-input", "--no-warn-script-location"]
     # The set was solved as a whole. pip does not see conda packages without its metadata and would look for them,
     # so dependencies are checked afterwards.
@@ -59,7 +66,10 @@ def install_wheels(run: Run, plan: Plan, stage: Stage, *, existed: bool) -> None
         hint = "look at what it says above, repair that, then run the same command again"
         raise InstallError(f"pip ended with exit code {code}", hint, 5)
     if run_to_end(
-        run, [str(python), "-I", "-m", "pip", "--isolated", "check"], python_environment(run, plan.prefix), stage
+        run,
+        isolated_command(str(python), "-m", "pip", "--isolated", "check"),
+        python_environment(run, plan.prefix),
+        stage,
     ):
         run.warn("pip check found missing or conflicting packages in this environment: see above")
 

@@ -22,6 +22,7 @@ from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.stage_places import stage_places
 from resume_dl.offline_tools.machine.pip_python import python_of
 from resume_dl.offline_tools.machine.programs import SHORT, run_quietly
+from resume_dl.python_command import isolated_command
 
 MAKING = "making"
 """File in the stage, with a token, while a new environment is being made."""
@@ -136,7 +137,7 @@ def is_complete(plan: Plan, env: Mapping[str, str]) -> bool:
     Always true if it holds a package that we were not installing: another program has worked on it since.
     """
     if not is_conda_environment(plan.prefix):
-        command = (str(python_of(plan.prefix)), "-I", "-m", "pip", "--version")
+        command = isolated_command(str(python_of(plan.prefix)), "-m", "pip", "--version")
         return not plan.conda and run_quietly(command, env, SHORT)[0] == 0
     records = list((plan.prefix / "conda-meta").glob("*.json"))
     others = {record.stem for record in records} - {each.stem for each in plan.conda}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
 from resume_dl.offline_tools.machine.programs import WINDOWS, find_program, home, is_file
+from resume_dl.text_encoding import read_text
 
 _DISTRIBUTIONS = ("miniforge3", "miniconda3", "anaconda3", "mambaforge", "conda")
 
@@ -81,8 +82,8 @@ def conda_roots(env: Mapping[str, str]) -> list[Path]:
     if exe.is_absolute():
         found.append(exe.parent.parent)
     found.append(Path(sys.prefix))
-    with suppress(OSError):
-        known = (own / ".conda" / "environments.txt").read_text(encoding="utf-8", errors="replace")
+    with suppress(OSError, UnicodeDecodeError):
+        known = read_text(own / ".conda" / "environments.txt")
         for line in filter(None, map(str.strip, known.splitlines())):
             prefix = Path(line)
             found += [prefix, prefix.parent.parent] if prefix.parent.name == "envs" else [prefix]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Mapping
 
 from resume_dl.offline_tools.machine.programs import SHORT, WINDOWS, find_program, is_file, run_quietly
+from resume_dl.python_command import isolated_command
 
 _ASK_DRIVER = """
 import ctypes, sys
@@ -30,7 +31,7 @@ def cuda_version(env: Mapping[str, str]) -> str | None:
     number = ""
     if sys.executable:
         # In a separate process: an incompatible driver library may crash it.
-        command = (sys.executable, "-I", "-c", _ASK_DRIVER, *_driver_libraries(env))
+        command = isolated_command(sys.executable, "-c", _ASK_DRIVER, *_driver_libraries(env))
         code, text = run_quietly(command, env, SHORT)
         number = text.strip() if code == 0 else ""
     if re.fullmatch(r"[0-9]{4,6}", number):

@@ -10,6 +10,7 @@ from typing import Mapping
 
 from resume_dl.offline_tools.machine.conda_info import public_version
 from resume_dl.offline_tools.machine.programs import SHORT, WINDOWS, find_program, is_file, run_quietly
+from resume_dl.python_command import users_command
 
 _ASK_PYTHON = """
 import sys, sysconfig
@@ -38,7 +39,7 @@ def pip_python(env: Mapping[str, str]) -> tuple[str, str] | None:
     for place in dict.fromkeys(candidates):
         if not is_file(place):
             continue
-        code, text = run_quietly((str(place.absolute()), "-c", _ASK_PYTHON), env, SHORT)
+        code, text = run_quietly(users_command(str(place.absolute()), "-c", _ASK_PYTHON), env, SHORT)
         said = text.splitlines() if code == 0 else []
         if len(said) == 2 and re.fullmatch(r"\d+\.\d+\.\d+", said[0]) and public_version(said[1]):
             return said[0], public_version(said[1])

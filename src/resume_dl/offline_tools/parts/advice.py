@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 from pathlib import Path
-from typing import Iterable
 
 from resume_dl.offline_tools.parts.join_parts import Report
 from resume_dl.offline_tools.parts.parts_list import JOINING
+from resume_dl.shell_commands import Step, command_line
 
 
 def summary(report: Report) -> str:
@@ -55,10 +53,5 @@ def _how_to_unpack(path: Path) -> list[str]:
         [python, str(folder / "install.py"), "--help"],
     )
     return ["next, unpack it and verify it (tar is part of Linux, macOS and Windows 10 and newer):"] + [
-        "  " + _shown(command) for command in commands
+        "  " + command_line([Step(command)]) for command in commands
     ]
-
-
-def _shown(command: Iterable[str]) -> str:
-    words = list(command)
-    return subprocess.list2cmdline(words) if os.name == "nt" else " ".join(shlex.quote(word) for word in words)

@@ -38,7 +38,7 @@ def unpack(
     nothing is written. If files are damaged, the others are unpacked without the manifest; the same call continues
     once the tar was copied again. Raises UsageError.
     """
-    tar, folder = Path(tar), Path(folder)
+    tar, folder = Path(tar), fs.absolute(folder)
     wanted = Wanted(manifest_sha256, allowed_signers, signer, folder)
     report = Report()
     try:
@@ -92,7 +92,7 @@ class _Unpacking:
             return False
         self._staging.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(str(self._root)).free
-        done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(str(self._root)) for name in names)
+        done = sum(Path(at, name).lstat().st_size for at, _, names in os.walk(self._root) for name in names)
         if needed - done > free:
             text = f"has {show_bytes(free)} free, {show_bytes(needed - done)} are needed"
             self._report.add(str(self._root), "machine", text, "make room, or name a folder on another disk")

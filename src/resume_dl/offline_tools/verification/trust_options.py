@@ -1,7 +1,6 @@
 """Options for the trust in a bundle, and the report and exit code of a command."""
 
 import argparse
-import io
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -39,9 +38,6 @@ def _some_path(text: str) -> Path:
 
 def run_check(work: Callable[[], Report], *, if_stopped: str) -> int:
     """Run ``work`` and print its report. Returns the exit code: 0, 2 wrong usage, 4 invalid, 5, 130."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a console with another encoding shows what it can
     try:
         report = work()
     except UsageError as error:

@@ -1,6 +1,6 @@
-"""A repodata.json as bytes: original records of single files, and a check of all file names.
+"""A repodata.json as bytes: original records of single packages, and a check of all file names.
 
-A repodata may hold 150 MB; parsing it whole in Python would take a gigabyte for a dozen records.
+A repodata.json may have 150 MB; parsing it whole in Python would take a gigabyte for a dozen records.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, final
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import safe_filename
 
-_KEY = re.compile(rb'"([^"]*\.(?:conda|tar\.bz2))"\s*:\s*')
-"""A key that names an archive, JSON escapes not decoded; linear in the length of what is searched."""
+_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2)"\s*:\s*')
+"""The end of a key that names an archive. It begins behind the quotation mark before it, JSON escapes not decoded."""
 _CHUNK = 1 << 13
 _LARGEST_RECORD = 1 << 24
 _MOST_HITS = 100
-"""Most occurrences of a file name as a key: a record and its signatures are two or three."""
+"""Upper limit for occurrences of one file name as a key; a record and its signatures make two or three."""
 _IDENTITY = ("name", "version", "build", "sha256", "md5")
 
 
 @final
 class RawRepodata:
-    """One repodata.json on disk, mapped into memory; ``index``: its channel's name and subdir. A context manager."""
+    """A memory-mapped repodata.json and a context manager; ``index`` is the channel's name and the subdir."""
 
     def __init__(self, path: Path, index: tuple[str, str]) -> None:
         self.index = index
@@ -49,13 +49,13 @@ class RawRepodata:
 
     def filenames(self) -> Iterator[str]:
         """Yield every key that names an archive, verbatim (JSON escapes are not decoded)."""
-        for found in _KEY.finditer(self._map):
-            yield found[1].decode("utf-8", "replace")
+        for key, _ in self._keys():
+            yield key.decode("utf-8", "replace")
 
     def check_filenames(self) -> None:
-        """Raise IntegrityError if any archive's name is not one plain path component on every platform.
+        """Raise IntegrityError if any archive's name is not a single plain path component on every platform.
 
-        A name that needs a JSON escape holds a backslash here and is refused too: no real one does.
+        A name with a JSON escape contains a backslash here and is refused too; no real name has one.
         """
         for name in self.filenames():
             try:
@@ -64,20 +64,19 @@ class RawRepodata:
                 raise refused(self.index, f"it names the file {name!r}") from None
 
     def records(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The channel's original records, by file name; missing ones are left out.
+        """Return the channel's original records by file name; missing ones are left out.
 
-        ``wanted``: file name -> values that its record must have (name, version, build, digests), as far as known. One
-        search of the file finds all of them.
+        ``wanted``: file name -> the known values that its record must have (name, version, build, digests). All are
+        found in one pass over the file.
         """
         identities = {filename.encode(): identity for filename, identity in wanted.items()}
         left = dict.fromkeys(identities, _MOST_HITS)
         records: dict[str, dict[str, Any]] = {}
-        for found in _KEY.finditer(self._map) if wanted else ():
-            key = found[1]
+        for key, end in self._keys() if wanted else ():
             if not left.get(key):
                 continue
             left[key] -= 1
-            record, identity = self._object(found.end()), identities[key]
+            record, identity = self._object(end), identities[key]
             if record is not None and all(
                 record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
             ):
@@ -86,6 +85,16 @@ class RawRepodata:
                 if not left:
                     break
         return records
+
+    def _keys(self) -> Iterator[tuple[bytes, int]]:
+        """Each key that names an archive, and where its value begins; linear in the length of the file."""
+        text, last = self._map, 0
+        for found in _KEY_END.finditer(text):
+            end = found.end()
+            start = text.rfind(b'"', last, found.start()) + 1
+            last = end
+            if start:
+                yield text[start : text.find(b'"', found.start())], end
 
     def _object(self, start: int) -> dict[str, Any] | None:
         length = _CHUNK
@@ -102,9 +111,9 @@ class RawRepodata:
 
 
 def refused(index: tuple[str, str], why: str) -> IntegrityError:
-    """The error for an index that tries to reach outside its channel."""
+    """Return the error for an index that refers to places outside its channel."""
     return IntegrityError(
         f"the repodata of {'/'.join(index)} is refused: {why}",
         index=index,
-        hint="no honest channel has this; leave out the channel or the mirror, and report it to its operator",
+        hint="it may be malicious: leave out the channel or the mirror, and report it to its operator",
     )

@@ -1,8 +1,8 @@
-"""Notes of what runs have begun: in which folder, which files, and by which command they go on.
+"""Notes of unfinished runs: their folder, their files, and the command that resumes them.
 
 One small JSON file for each folder and command, ``<user state>/resume-dl/unfinished/<hex>.json``, written before the
-first byte comes and removed when nothing of it is left. ``status`` and ``clean`` find by them what lies elsewhere than
-in the caches. They only inform: one that cannot be written is left out, one that is not what we write is ignored.
+first byte arrives and removed when all its files are finished. ``status`` and ``clean`` use them to find unfinished
+files outside of the caches. They only inform: errors of writing are ignored, and so are notes of another form.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from resume_dl.store.staged import PREFIX, staged_archives, staged_prefix
 
 SCHEMA = 1
 MOST_NOTES = 200
-"""The oldest go first: a user has a handful of unfinished runs, a broken script may have thousands."""
+"""Beyond it the oldest are removed: a user has a few unfinished runs, a broken script may have thousands."""
 MOST_FILES = 2000
 MOST_BYTES = 1 << 20
-"""A longer note is none of ours."""
+"""Longer notes are not ours."""
 _MOST_TEXT = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class BegunFile:
-    """A file that a run began. ``url`` is redacted, ``size`` in bytes, None where it was not known."""
+class UnfinishedFile:
+    """A file of an unfinished run. ``url`` is redacted; ``size`` in bytes, None if it was not known."""
 
     filename: str
     url: str
@@ -40,40 +40,40 @@ class BegunFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What one command began in one folder of part files; ``command`` are its words without secrets, run in ``cwd``."""
+class UnfinishedRun:
+    """The files of one command in one folder of part files; ``command``: its words without secrets, run in ``cwd``."""
 
     folder: Path
     command: tuple[str, ...]
     cwd: Path
-    files: Mapping[str, BegunFile] = field(default_factory=dict)
+    files: Mapping[str, UnfinishedFile] = field(default_factory=dict)
     """By the key of the part file."""
 
     @property
     def is_left(self) -> bool:
-        """Whether any of its files is there, unfinished or waiting for its name."""
+        """Whether any of its files is still there, unfinished or staged."""
         waiting = {path.name[:PREFIX] for path in staged_archives(self.folder)}
         return any(staged_prefix(key) in waiting or os.path.lexists(self.folder / f"{key}.part") for key in self.files)
 
 
-class BegunNotes:
-    """The notes in ``folder``, which is made on first use. Nothing here raises OSError."""
+class UnfinishedNotes:
+    """The notes in ``folder``, which is made on first use. No method raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, begun: Begun) -> None:
-        """Note it durably, in place of an earlier note of the same command and folder."""
-        path = self._path(begun)
+    def add(self, run: UnfinishedRun) -> None:
+        """Write a durable note, replacing an earlier one of the same command and folder."""
+        path = self._path(run)
         files = {
             key: {"filename": each.filename, "url": each.url, "size": each.size}
-            for key, each in list(begun.files.items())[:MOST_FILES]
+            for key, each in list(run.files.items())[:MOST_FILES]
         }
         value = {
             "schema": SCHEMA,
-            "folder": str(begun.folder),
-            "command": list(begun.command),
-            "cwd": str(begun.cwd),
+            "folder": str(run.folder),
+            "command": list(run.command),
+            "cwd": str(run.cwd),
             "files": files,
         }
         data = json.dumps(value).encode()
@@ -84,24 +84,24 @@ class BegunNotes:
             self._make_room(path)
             write_durably(path, data)
 
-    def settle(self, begun: Begun) -> None:
-        """Forget it if nothing of it is left."""
-        if not begun.is_left:
-            self._forget(self._path(begun))
+    def remove_if_done(self, run: UnfinishedRun) -> None:
+        """Remove the note if none of the run's files is left."""
+        if not run.is_left:
+            self._forget(self._path(run))
 
-    def read(self) -> list[Begun]:
-        """Those of which something is left; the others are forgotten."""
+    def read(self) -> list[UnfinishedRun]:
+        """Return the runs of which files are left; the notes of others are removed."""
         found = []
         for path in self._paths():
-            begun = _read(path)
-            if begun is not None and begun.is_left:
-                found.append(begun)
+            run = _read(path)
+            if run is not None and run.is_left:
+                found.append(run)
             else:
                 self._forget(path)
         return found
 
     def _make_room(self, path: Path) -> None:
-        """Remove the oldest notes where one more would be too many."""
+        """Remove the oldest notes if one more would exceed ``MOST_NOTES``."""
         others = [each for each in self._paths() if each != path]
         if len(others) >= MOST_NOTES:
             others.sort(key=_written_at)
@@ -113,8 +113,8 @@ class BegunNotes:
             return sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
         return []
 
-    def _path(self, begun: Begun) -> Path:
-        text = json.dumps([str(begun.folder), str(begun.cwd), *begun.command])
+    def _path(self, run: UnfinishedRun) -> Path:
+        text = json.dumps([str(run.folder), str(run.cwd), *run.command])
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
     @staticmethod
@@ -129,8 +129,8 @@ def _written_at(path: Path) -> float:
     return 0.0
 
 
-def _read(path: Path) -> Begun | None:
-    """The note; None for whatever we would not have written: it may name any folder, and ``clean`` removes there."""
+def _read(path: Path) -> UnfinishedRun | None:
+    """Read a note; None if we cannot have written it. ``clean`` removes files in the folder that it names."""
     try:
         value = json.loads(fs.read_regular(path, MOST_BYTES))
         if value["schema"] != SCHEMA:
@@ -140,33 +140,33 @@ def _read(path: Path) -> Begun | None:
             return None
         command = tuple(_text(word) for word in _list(value["command"]))
         files = {_key(key): _file(each) for key, each in list(dict(value["files"]).items())[:MOST_FILES]}
-        return Begun(folder, command, cwd, files)
+        return UnfinishedRun(folder, command, cwd, files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _file(value: Any) -> BegunFile:
+def _file(value: Any) -> UnfinishedFile:
     size = value["size"]
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
-        raise ValueError("no size")
-    return BegunFile(_text(value["filename"]), _text(value["url"]), size)
+        raise ValueError("not a size")
+    return UnfinishedFile(_text(value["filename"]), _text(value["url"]), size)
 
 
 def _key(value: Any) -> str:
     key = _text(value)
     if not key or key != Path(key).name or key in {".", ".."} or "\\" in key:
-        raise ValueError("no key of a part file")
+        raise ValueError("not the key of a part file")
     return key
 
 
 def _list(value: Any) -> Iterable[Any]:
     if not isinstance(value, list):
-        raise TypeError("no list")
+        raise TypeError("not a list")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MOST_TEXT or "\0" in value:
-        raise ValueError("no text")
-    value.encode()  # half of a surrogate pair is none
+        raise ValueError("not a valid string")
+    value.encode()  # raises for lone surrogates
     return value

@@ -1,4 +1,4 @@
-"""Unpacks verified archives into package-cache entries, in child processes, beside the downloads still running."""
+"""Extraction of verified archives into package-cache entries, in child processes, while downloads go on."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from resume_dl.transfer.plan import measured
 from resume_dl.transfer.unpacked_batch import Ready, UnpackedBatch, unless_there
 
 PROCESSES = 2
-"""Unpacking is bound by one core and the disk; more would take both from the downloads."""
+"""Unpacking is limited by one core and the disk; more processes would slow the downloads down."""
 WORTH_ANOTHER = 4_000_000
-"""Bytes that wait to be unpacked before a second process is started, whose libraries cost as much time as these."""
+"""Waiting bytes that justify a second process: loading its libraries takes as long as unpacking these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What became of one archive; ``error`` None when it is a complete entry."""
+    """The result for one archive; ``error`` is None if it is a complete entry now."""
 
     artifact: Artifact
     error: ResumeDLError | None = None
 
 
 class Extractor:
-    """``submit`` from one thread; ``finish`` waits for all and returns what became of each.
+    """Unpacks archives in threads: ``submit`` them from one thread, then ``finish`` returns their results.
 
-    ``worker``: an idle one whose libraries are loaded. The first thread takes it over and closes it at its end, so
-    nothing else may use it until ``finish`` has returned.
+    ``worker``: an idle worker whose libraries are loaded. The first thread takes it over and closes it at its end;
+    the caller must not use it before ``finish`` has returned.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class Extractor:
         self._idle = worker
         self._threads: list[threading.Thread] = []
         self._broken: BaseException | None = None
-        """What ended a thread of ours, if anything did."""
+        """The exception that ended one of the threads, if any."""
         self._submitted: list[Artifact] = []
         self._taken: list[Artifact] = []
-        """Of those the ones that a thread has begun."""
+        """The submitted artifacts that a thread has started on."""
         self._batch = UnpackedBatch(cache)
         self._claim: FileLock | None = None
         self._claiming = threading.Lock()
 
     def submit(self, artifact: Artifact) -> None:
-        """Unpack the archive that lies, verified, at ``staged_path`` or under its own name in the package cache."""
+        """Unpack a verified archive: at ``staged_path``, or under its own name in the package cache."""
         self._submitted.append(artifact)
         self._todo.put(artifact)
         if not self._threads or (len(self._threads) < PROCESSES and self._waiting() >= WORTH_ANOTHER):
@@ -78,16 +78,16 @@ class Extractor:
             try:
                 work = partial(self._work, worker)
                 self._threads.append(start_thread(work, self._broke, name=f"extract-{len(self._threads)}"))
-            except RuntimeError as error:  # no thread left: those that run, or ``finish``, see to it
+            except RuntimeError as error:  # no thread can start: running ones take it, or ``finish`` reports it
                 self._broke(error)
 
     def finish(self) -> list[Unpacked]:
-        """Wait until each archive is unpacked or has failed; what a thread that broke left undone has failed too."""
+        """Wait for all archives and return their results; those that a broken thread left undone have failed."""
         for _ in self._threads:
             self._todo.put(None)
         for thread in self._threads:
             while thread.is_alive():
-                thread.join(0.2)  # in slices: a wait without end cannot be interrupted on Windows
+                thread.join(0.2)  # in slices: Windows cannot interrupt a wait without a time-out
         self._threads = []
         self._todo = queue.SimpleQueue()
         if self._claim is not None:
@@ -102,7 +102,7 @@ class Extractor:
         return results + [Unpacked(each, internal_error(broken, f"unpacking {each.filename}")) for each in left]
 
     def _waiting(self) -> int:
-        """Bytes of the archives that no thread has begun."""
+        """Bytes of the archives that no thread has started on."""
         return _size(self._submitted) - _size(list(self._taken))
 
     def _broke(self, error: BaseException) -> None:
@@ -118,7 +118,7 @@ class Extractor:
                     is_full = self._batch.add(result)
                 else:
                     self._done.put(Unpacked(artifact, result))
-                if is_full or self._todo.empty():  # else the next archive's thread looks again
+                if is_full or self._todo.empty():  # else this is checked again after the next archive
                     self._place_batch()
         self._place_batch()
 
@@ -127,7 +127,7 @@ class Extractor:
             self._done.put(Unpacked(artifact, error))
 
     def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> Ready | ResumeDLError | None:
-        """What waits to be put in place; else the error, None where another process has put it there."""
+        """Return the unpacked package; else its error, or None if another process has published it."""
         if self._cancelled():
             return Interrupted(f"{artifact.filename} was not unpacked", hint="run the same command again")
         try:
@@ -136,18 +136,18 @@ class Extractor:
             except WorkerCrashedError:
                 return self._unpack_once(worker, artifact)  # in a fresh process: a crash there loses nothing
             except NotWritableError:
-                # another process may have given the archive its own name between the look at it and its opening
+                # another process may have renamed the archive between our check and our opening it
                 return self._unpack_once(worker, artifact)
         except (ResumeDLError, OSError) as error:
             return unless_there(self._cache, artifact, error)
-        except Exception as error:  # noqa: BLE001 - the next archives are unpacked all the same
+        except Exception as error:  # noqa: BLE001 - the next archives must still be unpacked
             return internal_error(error, f"unpacking {artifact.filename}")
 
     def _unpack_once(self, worker: RattlerWorker, artifact: Artifact) -> Ready:
         with self._claiming:
             if self._claim is None:
                 self._claim = claim_extraction(self._pkgs_dir)
-        folder = extraction_folder(self._pkgs_dir, artifact, self._claim)
+        folder = extraction_folder(self._pkgs_dir, self._claim)
         with ExitStack() as failed:
             failed.callback(remove, folder)
             target = folder / "package"
@@ -156,23 +156,23 @@ class Extractor:
             archive = staged if is_staged else self._pkgs_dir / artifact.filename
             try:
                 found = worker.extract(archive, target)
-            except IntegrityError as error:  # it names the file by the name that it waits under
+            except IntegrityError as error:  # its message has the staged name
                 error.message = error.message.replace(archive.name, artifact.filename)
                 raise
             expected = artifact.digest
             actual = found.sha256 if expected is not None and expected.algorithm == "sha256" else found.md5
             if expected is None or actual != expected.hex:
                 raise IntegrityError(
-                    f"{artifact.filename} changed between its verification and its unpacking",
-                    hint="something else writes into this package cache; run the same command again",
+                    f"{artifact.filename} was changed after it was verified and before it was unpacked",
+                    hint="another program writes to this package cache; run the same command again",
                 )
             known = replace(artifact, sha256=artifact.sha256 or found.sha256, md5=artifact.md5 or found.md5)
-            known = measured(known, archive)  # a line of a list says one digest; conda would note all three too
+            known = measured(known, archive)  # an explicit list gives one digest; conda too records all and the size
             self._cache.add_record(known, target)
             failed.pop_all()
         return Ready(artifact, known, staged if is_staged else None, target, folder)
 
 
 def _size(artifacts: Sequence[Artifact]) -> int:
-    """Bytes of all of them; one of unknown size may be large."""
+    """Total bytes; an archive of unknown size counts as a large one."""
     return sum(WORTH_ANOTHER if each.size is None else each.size for each in artifacts)

@@ -1,4 +1,4 @@
-"""One job of a run: its machine, its part file and its connections, and what it came to."""
+"""A job of the current run: its state machine, part file and connections."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from resume_dl.errors import ResumeDLError
 from resume_dl.ports import PartFile
 
 
-class Running:
-    """Used from the main thread; only ``part`` is set by the thread that opens it, before its event is posted."""
+class RunningJob:
+    """Used from the main thread; only ``part`` is set by the thread that opens it, before it posts its event."""
 
     def __init__(self, job: Job, download: Download) -> None:
         self.job = job
@@ -21,20 +21,20 @@ class Running:
         self.part: PartFile | None = None
         self.workers: dict[int, Worker] = {}
         self.recorded = threading.Event()
-        """Whether the last durable record that was asked for is in the journal, or has failed."""
+        """Set once the last requested durable record is in the journal or has failed."""
         self.recorded.set()
         self.shown_at = float("-inf")
         self.shown_state = ""
 
     def outcome(self, status: str, fail: Fail | None, error: ResumeDLError | None) -> Outcome:
-        """How it ended: in ``status``, with ``fail`` and its ``error`` where it did not go well."""
+        """Make the job's outcome; ``fail`` and ``error`` are those of a failure."""
         download, artifact = self.download, self.job.artifact
         reports = tuple(
             SourceReport(source.mirror, download.kept_of(index), dict(state.failures), tuple(sorted(state.answered_by)))
             for index, (source, state) in enumerate(zip(artifact.sources, download.sources, strict=True))
             if state.received or state.failures
         )
-        is_lost = fail is not None and not fail.resumable_bytes  # what came is of no use to the next run
+        is_lost = fail is not None and not fail.resumable_bytes  # the next run cannot use what was received
         return Outcome(
             artifact,
             status,

@@ -1,4 +1,4 @@
-"""Lines to the user, on stderr: stdout may be JSON."""
+"""Messages to the user, on stderr because stdout may be JSON."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import suppress
 from resume_dl.errors import ResumeDLError
 from resume_dl.progress.console import Console
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def say(text: str) -> None:
-    """One line; a closed stderr is no error, and nothing that others wrote drives the terminal."""
-    with suppress(AttributeError):  # there is no stderr at all
+    """Print one line, with control characters escaped. A closed stderr is not an error."""
+    with suppress(AttributeError):  # sys.stderr is None
         Console(sys.stderr).line(f"resume-dl: {text}")
-    settle()
+    flush_stderr()
 
 
 def say_failure(text: str, error: BaseException) -> None:
-    """``text``, which tells of ``error``; nothing where the same was told before, of another step of this command."""
+    """Print ``text``, which reports ``error``, unless this command has already reported the same error."""
     reason = in_one_line(error)
-    if reason not in _told:
-        _told.add(reason)
+    if reason not in _reported:
+        _reported.add(reason)
         say(text)
 
 
-def settle() -> None:
-    """Have what was said written. What cannot be is given up: Python would end a good run with 120 for it."""
+def flush_stderr() -> None:
+    """Flush stderr; if that fails, discard it, because Python would otherwise exit with 120 after a good run."""
     try:
         sys.stderr.flush()
     except OSError:
@@ -39,6 +39,6 @@ def settle() -> None:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What went wrong, for the middle of a sentence."""
+    """The error as a phrase of one line."""
     what = error.message if isinstance(error, ResumeDLError) else f"{type(error).__name__}: {error}"
     return " ".join(what.split())[:300]

@@ -1,4 +1,4 @@
-"""Writes pieces of a file, and says in its journal what was written."""
+"""Writes received bytes to a part file, and records them in its journal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import zlib
 from resume_dl.ports import PartFile
 
 RECORD_EVERY = 128 * 1024
-"""A killed process loses what it had not recorded: this much a connection at most (invariant 2)."""
+"""Bytes per record; a killed process loses at most this much per connection (invariant 2)."""
 
 
 class Recorder:
-    """Joins the pieces that one connection brings into *written* records; ``label`` is its source's.
+    """Combines the pieces of one connection into *written* records; ``label`` names its source.
 
-    Not locked: the caller holds the connection's fence.
+    Not thread-safe: the caller holds the connection's fence.
     """
 
     __slots__ = ("_crc", "_end", "_label", "_part", "_start")
@@ -35,7 +35,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Record what is written and not recorded yet. Raises StoreError."""
+        """Record what was written since the last record. Raises StoreError."""
         start, end, crc = self._start, self._end, self._crc
         self._start, self._crc = end, 0
         if end > start:

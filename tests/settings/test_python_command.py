@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.model.module_command import module_arguments
+from resume_dl.python_command import isolated_command, module_arguments, tolerant_output
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda
 from resume_dl.settings.conda_find import find_conda_commands
@@ -67,3 +67,37 @@ def test_the_worker(trap):
         worker.request("parse_specs", {"specs": ["a"]})
     assert not trap.exists()
     assert Path("json.py").exists()
+
+
+def test_our_own_tasks_run_isolated_and_in_utf8(tmp_path, monkeypatch):
+    """No PYTHONPATH, no current folder and no PYTHONIOENCODING; a letter that the code page lacks is printed."""
+    (tmp_path / "json.py").write_text("raise SystemExit('taken over')")
+    monkeypatch.chdir(tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    program = "import json, sys; print(sys.flags.isolated, sys.flags.utf8_mode, chr(0x73af))"
+    command = isolated_command(sys.executable, "-c", program)
+    done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=True)
+    assert (done.stdout.decode("utf-8").split(), done.stderr) == (["1", "1", "环"], b"")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("utf-8", "环"), ("cp437", r"\u73af"), ("gbk:strict", "环"), ("ascii", r"\u73af")]
+)
+def test_pip_and_conda_print_in_the_users_encoding_and_never_fail(given, said):
+    """They read pip.ini and condarc in that encoding too, so theirs is not changed; only the error handler is."""
+    env = tolerant_output({**os.environ, "PYTHONIOENCODING": given, "PYTHONUTF8": "0"})
+    done = subprocess.run(
+        [sys.executable, "-c", "print(chr(0x73af))"], env=env, capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.decode(given.partition(":")[0]).strip() == said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its environment is a symbolic link")
+def test_what_a_python_says_of_its_paths_is_read_whatever_the_encoding(tmp_path, monkeypatch):
+    """Its prefix was lost where PYTHONIOENCODING or the code page lacked a letter of it."""
+    monkeypatch.setenv("PYTHONIOENCODING", "gbk")
+    prefix = tmp_path / "环境 ü"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / "python").symlink_to(sys.executable)
+    (prefix / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n", encoding="utf-8")
+    assert find_python({**os.environ, "RESUME_DL_PIP_PYTHON": str(prefix / "bin" / "python")}).prefix == prefix

@@ -1,4 +1,4 @@
-"""Notes of what runs have begun: durable, forgotten when nothing is left, and proof against what others put there."""
+"""Notes of unfinished runs: durable, removed when nothing is left, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -8,87 +8,93 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.store import begun as module
 from resume_dl.store import platform
-from resume_dl.store.begun import Begun, BegunFile, BegunNotes
+from resume_dl.store import unfinished_runs as module
 from resume_dl.store.part import FOLDER
+from resume_dl.store.unfinished_runs import UnfinishedFile, UnfinishedNotes, UnfinishedRun
 
 KEY = "sha256-" + "0" * 64
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> BegunNotes:
-    return BegunNotes(tmp_path / "state" / "unfinished")
+def notes(tmp_path: Path) -> UnfinishedNotes:
+    return UnfinishedNotes(tmp_path / "state" / "unfinished")
 
 
-def begun_in(folder: Path, *command: str, left: bool = True) -> Begun:
+def run_in(folder: Path, *command: str, left: bool = True) -> UnfinishedRun:
     """A note of a download in ``folder``, of which a part file is there."""
     parts = folder / FOLDER
     parts.mkdir(parents=True, exist_ok=True)
     if left:
         (parts / f"{KEY}.part").write_bytes(b"x")
-    return Begun(parts, command or ("resume-dl", "get", "x"), folder, {KEY: BegunFile("x.bin", "https://h/x.bin", 7)})
+    return UnfinishedRun(
+        parts, command or ("resume-dl", "get", "x"), folder, {KEY: UnfinishedFile("x.bin", "https://h/x.bin", 7)}
+    )
 
 
-def only(notes: BegunNotes, tmp_path: Path) -> Path:
+def only(notes: UnfinishedNotes, tmp_path: Path) -> Path:
     (path,) = (tmp_path / "state" / "unfinished").iterdir()
     return path
 
 
-def test_what_is_noted_is_read_again(notes: BegunNotes, tmp_path: Path) -> None:
+def test_notes_are_read_back(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """All of it, for each folder and command once; a second note of the same replaces the first."""
-    one, two = begun_in(tmp_path / "one"), begun_in(tmp_path / "two", "resume-dl", "fetch", "a b", "ü")
+    one, two = run_in(tmp_path / "one"), run_in(tmp_path / "two", "resume-dl", "fetch", "a b", "ü")
     for each in (one, two, one):
         notes.add(each)
     assert sorted(notes.read(), key=lambda each: each.folder) == [one, two]
 
 
-def test_a_note_is_synced_before_it_counts(notes: BegunNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_is_synced_before_it_counts(
+    notes: UnfinishedNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is synced before it gets its name, and its folder afterwards."""
     happened: list[str] = []
     real, real_replace, real_folder = platform.sync_file, platform.replace, platform.sync_directory
     monkeypatch.setattr(platform, "sync_file", lambda path: (happened.append("sync"), real(path))[1])
     monkeypatch.setattr(platform, "replace", lambda a, b: (happened.append("name"), real_replace(a, b))[1])
     monkeypatch.setattr(platform, "sync_directory", lambda path: (happened.append("folder"), real_folder(path))[1])
-    notes.add(begun_in(tmp_path / "one"))
+    notes.add(run_in(tmp_path / "one"))
     assert happened[:3] == ["sync", "name", "folder"]
 
 
-def test_what_is_finished_is_forgotten(notes: BegunNotes, tmp_path: Path) -> None:
+def test_the_note_of_a_finished_run_is_removed(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """At the end of the run that finished it, or when somebody looks and nothing is there any more."""
-    one, two = begun_in(tmp_path / "one"), begun_in(tmp_path / "two")
+    one, two = run_in(tmp_path / "one"), run_in(tmp_path / "two")
     for each in (one, two):
         notes.add(each)
-    notes.settle(one)
+    notes.remove_if_done(one)
     assert len(notes.read()) == 2, "it is left"
     for each in (one, two):
         (each.folder / f"{KEY}.part").unlink()
-    notes.settle(one)
+    notes.remove_if_done(one)
     assert len(list((tmp_path / "state" / "unfinished").iterdir())) == 1
     assert notes.read() == []
     assert list((tmp_path / "state" / "unfinished").iterdir()) == []
 
 
-def test_an_archive_that_waits_for_its_name_is_left(notes: BegunNotes, tmp_path: Path) -> None:
+def test_a_staged_archive_keeps_its_note(notes: UnfinishedNotes, tmp_path: Path) -> None:
     """A run killed between the last byte and unpacking has no part file any more, and is not finished."""
-    begun = begun_in(tmp_path / "one", left=False)
-    (begun.folder / f"{'0' * 16}-x-1-0.conda").write_bytes(b"x")
-    notes.add(begun)
-    notes.settle(begun)
-    assert notes.read() == [begun]
+    run = run_in(tmp_path / "one", left=False)
+    (run.folder / f"{'0' * 16}-x-1-0.conda").write_bytes(b"x")
+    notes.add(run)
+    notes.remove_if_done(run)
+    assert notes.read() == [run]
 
 
-def test_no_more_than_so_many(notes: BegunNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_notes_is_bounded(
+    notes: UnfinishedNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The oldest make room for new ones, and a long list of files is cut."""
     monkeypatch.setattr(module, "MOST_NOTES", 3)
     monkeypatch.setattr(module, "MOST_FILES", 1)
-    first = begun_in(tmp_path / "0")
+    first = run_in(tmp_path / "0")
     notes.add(first)
     os.utime(only(notes, tmp_path), (0, 0))
     for number in range(1, 4):
-        notes.add(begun_in(tmp_path / str(number)))
+        notes.add(run_in(tmp_path / str(number)))
     assert sorted(each.cwd.name for each in notes.read()) == ["1", "2", "3"]
-    many = Begun(first.folder, ("x",), first.cwd, {**first.files, "md5-1": BegunFile("y", "https://h/y")})
+    many = UnfinishedRun(first.folder, ("x",), first.cwd, {**first.files, "md5-1": UnfinishedFile("y", "https://h/y")})
     notes.add(many)
     assert [len(each.files) for each in notes.read() if each.command == ("x",)] == [1]
 
@@ -112,19 +118,19 @@ def test_no_more_than_so_many(notes: BegunNotes, tmp_path: Path, monkeypatch: py
         ),
     ],
 )  # fmt: skip
-def test_what_is_not_ours_is_ignored(text: str, notes: BegunNotes, tmp_path: Path) -> None:
+def test_notes_of_another_form_are_ignored(text: str, notes: UnfinishedNotes, tmp_path: Path) -> None:
     """Whatever stands in a note, reading it raises nothing, and it names no folder that is not one of part files."""
-    good = begun_in(tmp_path / "one")
+    good = run_in(tmp_path / "one")
     notes.add(good)
     (tmp_path / "state" / "unfinished" / "other.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert notes.read() == [good]
 
 
 def test_links_pipes_and_large_files_are_not_read(
-    notes: BegunNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    notes: UnfinishedNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A note is a regular, small file: a link to one elsewhere is none, a pipe holds nobody up."""
-    good = begun_in(tmp_path / "one")
+    good = run_in(tmp_path / "one")
     notes.add(good)
     folder = tmp_path / "state" / "unfinished"
     only(notes, tmp_path).rename(tmp_path / "elsewhere.json")
@@ -141,6 +147,6 @@ def test_links_pipes_and_large_files_are_not_read(
 def test_a_state_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     """Notes only inform."""
     (tmp_path / "file").write_text("")
-    notes = BegunNotes(tmp_path / "file" / "unfinished")
-    notes.add(begun_in(tmp_path / "one"))
+    notes = UnfinishedNotes(tmp_path / "file" / "unfinished")
+    notes.add(run_in(tmp_path / "one"))
     assert notes.read() == []

@@ -1,4 +1,4 @@
-"""The operation ``solve``, from repodata on disk."""
+"""The operation ``solve``, which reads repodata from disk."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from resume_dl.errors import IntegrityError
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.adapter import SolverError, match_spec
 from resume_dl.rattler_worker.cuda import Choice, choose
-from resume_dl.rattler_worker.explain import check_candidates, unsatisfiable
+from resume_dl.rattler_worker.explanation import check_candidates, unsatisfiable
 from resume_dl.rattler_worker.problem import LoadedFile, Problem, channel_base, load
 
 
 def solve(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Solve one request and answer with records, constraints that were applied, and notes for the user.
+    """Solve one request; return the records, the constraints that were applied, and notes for the user.
 
     ``args``: ``specs`` (each ``text``, ``shown``, ``channels`` (indexes or None), ``subdir``), ``channels`` (``name``,
-    ``group``), ``files`` (``channel`` index, ``subdir``, ``path``, ``names``) in the order of priority, ``priority``,
+    ``group``), ``files`` (``channel`` index, ``subdir``, ``path``, ``names``) in order of priority, ``priority``,
     ``virtual_packages``, ``cuda``, ``pins``, ``installed`` (paths of conda-meta records), ``history``, ``free``,
     ``add_pip``, ``only_tar_bz2``.
-    Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for a repodata that is
-    damaged or hostile.
+    Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for damaged or malicious
+    repodata.
     """
     try:
         with load(args) as problem:
             return _solve(problem, args["cuda"])
-    except BaseException as error:  # rattler parses a record on access
+    except BaseException as error:  # rattler parses each record on access
         if not isinstance(error, OSError | ValueError) and type(error).__name__ != "PanicException":
             raise  # a panic of rattler, as for an invalid URL, is not an Exception
         names = ", ".join(dict.fromkeys(channel["name"] for channel in args["channels"]))
@@ -40,7 +40,7 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
 def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
     check_candidates(problem)
     try:
-        choice = _into_prefix(problem) if problem.installed else _anew(problem, cuda)
+        choice = _solve_existing(problem) if problem.installed else _solve_new(problem, cuda)
     except SolverError as error:
         raise unsatisfiable(problem, error) from error
     return {
@@ -50,8 +50,8 @@ def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
     }
 
 
-def _anew(problem: Problem, cuda: str | None) -> Choice:
-    """Solve for a new environment: only the specs."""
+def _solve_new(problem: Problem, cuda: str | None) -> Choice:
+    """Solve the specs for a new environment."""
     specs = [spec.match for spec in problem.specs]
     free: list[Any] | SolverError
     try:
@@ -67,11 +67,11 @@ def _anew(problem: Problem, cuda: str | None) -> Choice:
     return Choice(free)
 
 
-def _into_prefix(problem: Problem) -> Choice:
-    """Solve for an existing environment: as in conda, installed packages stay unchanged if possible.
+def _solve_existing(problem: Problem) -> Choice:
+    """Solve for an existing environment; as in conda, installed packages stay unchanged if possible.
 
-    Tried in turn: all frozen except requested ones; all preferred but free to change; the same without the specs of
-    earlier commands (conda's history). python keeps its minor version unless requested.
+    Attempts in order: all installed packages frozen except requested ones; all preferred but free to change; the same
+    without the specs of earlier commands (conda's history). python keeps its minor version unless requested.
     """
     asked = {spec.name for spec in problem.specs}
     history = [spec for spec in problem.history if spec.name in problem.installed and spec.name not in asked]
@@ -104,7 +104,7 @@ def _into_prefix(problem: Problem) -> Choice:
 
 
 def _results(problem: Problem, records: Sequence[Any]) -> list[dict[str, Any]]:
-    """The chosen records for the parent, each with its channel and original record."""
+    """Return the chosen records for the parent, each with its channel and original record."""
     chosen = [(record, _identity(record), _origin(problem, record)) for record in records]
     raw = {
         id(file): file.raw.records({record.file_name: identity for record, identity, own in chosen if own is file})
@@ -117,7 +117,7 @@ def _results(problem: Problem, records: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _identity(record: Any) -> dict[str, Any]:
-    """Values that distinguish records of the same file name."""
+    """Return the values that distinguish records of the same file name."""
     return {
         "name": record.name.normalized,
         "version": str(record.version),
@@ -134,7 +134,7 @@ def _result(
     file: LoadedFile | None,
     raw: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """One record for the parent; ``raw`` has the index's records, by file name."""
+    """Return one record for the parent; ``raw`` has the index's records by file name."""
     filename = record.file_name
     if file is None:
         return {**identity, "installed": True, "filename": filename, "subdir": record.subdir}
@@ -151,18 +151,18 @@ def _result(
 
 
 def _origin(problem: Problem, record: Any) -> LoadedFile | None:
-    """The repodata of a record; None if only the environment has it."""
+    """Return the repodata that has a record; None if only the environment has it."""
     for file in problem.files:
         if record.channel == channel_base(file.channel) and record.subdir == file.subdir:
             return file
-    for file in problem.files:  # a record with another subdir than the repodata
+    for file in problem.files:  # the record states another subdir than its repodata
         if record.channel == channel_base(file.channel) and f"/{file.subdir}/" in record.url:
             return file
     return None
 
 
 def _is_installed(problem: Problem, record: Any) -> bool:
-    """Whether the environment has this build already, from any channel."""
+    """Whether the environment already has this build, from any channel."""
     installed = problem.installed.get(record.name.normalized)
     return installed is not None and all(
         str(getattr(installed, part)) == str(getattr(record, part)) for part in ("version", "build", "subdir")
@@ -170,13 +170,13 @@ def _is_installed(problem: Problem, record: Any) -> bool:
 
 
 def _base(url: str, file: LoadedFile, filename: str) -> str | None:
-    """None for the usual place; else the repodata's ``info.base_url`` (CEP 15).
+    """Return the repodata's ``info.base_url`` (CEP 15); None for the default location.
 
-    A place below the channel is returned as ``/path``, another unchanged.
+    A location below the channel is returned as ``/path``, any other unchanged.
     """
     folder, _, last = url.rpartition("/")
     if unquote(last) != filename:
-        return url  # never equal to what the parent accepts: refused there
+        return url  # the parent refuses this
     own = channel_base(file.channel)
     if folder == own + file.subdir:
         return None

@@ -1,7 +1,7 @@
-"""The first look after a solve: mostly conda has everything in its cache, and then nothing else of ours is loaded.
+"""A fast check after a solve: if conda's cache has every package, no other module of the plugin is loaded.
 
-It only spares work: what it does not recognise is looked at properly (``post_solve``). 300 records cost about as much
-as reading 300 small files.
+It only saves work: what it does not recognise is examined by ``post_solve``. 300 records cost about as much as reading
+300 small files.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from resume_dl import fs
 
 _HANDED = "handed-"
 _MOST_RECORD = 16 << 20
-"""Bytes; what is longer, or no regular file, is looked at properly, as all that is not recognised."""
+"""Bytes; a longer record, or one that is not a regular file, counts as not recognised."""
 
 
-def unsettled(records: Iterable[Any], pkgs_dirs: Sequence[str]) -> list[Any]:
-    """The records but those for which a cache has an extracted entry of the same URL and digest: conda takes these.
+def uncached(records: Iterable[Any], pkgs_dirs: Sequence[str]) -> list[Any]:
+    """The records without an extracted entry of the same URL and digest in a cache; conda uses the others as they are.
 
-    All of them where a ``.partial`` waits to be withdrawn.
+    All records if a ``.partial`` has to be withdrawn.
     """
     records = list(records)
     if any(_has_handed(folder) for folder in pkgs_dirs):
@@ -36,7 +36,7 @@ def _is_entry(pkgs_dir: str, record: Any) -> bool:
         return False
     stem = record.fn.removesuffix(".conda").removesuffix(".tar.bz2")
     try:
-        # plain functions: with pathlib these 300 looks take twice the time
+        # strings instead of pathlib, which takes twice the time for 300 records
         found = json.loads(fs.read_regular(f"{pkgs_dir}/{stem}/info/repodata_record.json", _MOST_RECORD))
         return bool(found["url"] == url and found["sha256"] == digest and found["channel"] == url.rpartition("/")[0])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A trace's lines to its timeline; a torn end is read as far as it goes."""
+"""Reads a trace file into a timeline; a truncated last line is skipped."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.trace.replay import apply
 from resume_dl.trace.timeline import Timeline
 
 KNOWN = 1
 """The newest format that can be read."""
 
 
-def read_story(path: Path) -> Timeline:
-    """Raises ConfigurationError for a file that is no trace, or cannot be read."""
+def read_trace(path: Path) -> Timeline:
+    """Return the timeline of a trace. Raises ConfigurationError if the file is not a trace or cannot be read."""
     try:
         with path.open("rb") as file:
             lines = _objects(file)
             head = next(lines, None)
             if head is None or not isinstance(head.get("trace"), int):
-                raise ConfigurationError(f"{path} is no trace", hint="write one with resume-dl get --debug-trace FILE")
+                hint = "write one with resume-dl get --debug-trace FILE"
+                raise ConfigurationError(f"{path} is not a trace", hint=hint)
             if head["trace"] > KNOWN:
                 raise ConfigurationError(f"{path} is a trace of a newer resume-dl", hint="draw it with that one")
             timeline = Timeline(str(head.get("version", "")), str(head.get("started", "")))
             for line in lines:
                 try:
-                    timeline.take(line or {})
+                    apply(timeline, line or {})
                 except (KeyError, TypeError, ValueError, AttributeError):
                     timeline.unread += 1
     except OSError as error:
@@ -36,7 +38,7 @@ def read_story(path: Path) -> Timeline:
 
 
 def _objects(lines: Any) -> Iterator[dict[str, Any] | None]:
-    """Each line's object; None for one that is none, as the last of a process that was killed may be."""
+    """Each line's object; None for a malformed line, such as the last one of a killed process."""
     for line in lines:
         try:
             found = json.loads(line)

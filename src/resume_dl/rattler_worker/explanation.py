@@ -1,4 +1,4 @@
-"""Explanations of unsolvable requests, with what to do next."""
+"""Errors for requests without a solution, with hints on what to do next."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def check_candidates(problem: Problem) -> None:
 
 
 def unsatisfiable(problem: Problem, error: Exception) -> UnsatisfiableError:
-    """The solver's explanation, made readable: versions once, channels by name, with what to do next."""
+    """Return the error with the solver's explanation in readable form and a hint on what to do next."""
     text = readable(str(error), problem.names)
     asked = ", ".join(spec.text for spec in problem.specs)
     return UnsatisfiableError(f"cannot solve {asked}:\n{text}", hint=_hint(problem, text))
 
 
 def readable(text: str, names: list[str]) -> str:
-    """The solver's text without its opening, repeated versions (of 0.23) and internal URLs."""
+    """Return the solver's text without its heading, repeated versions (of 0.23) and internal URLs."""
     text = text.strip().removeprefix(_PREFIX).strip()
     text = _REPEATED.sub(lambda found: " | ".join(dict.fromkeys(found[0].split(" | "))), text)
     for index, name in enumerate(names):
@@ -57,7 +57,7 @@ def _hint(problem: Problem, text: str) -> str:
         return f"the target is assumed to have {known}; correct it with --virtual-package {virtual[0]}=VERSION"
     unknown = [name for name in missing if not problem.candidates(name)]
     if unknown and "packages are incompatible" not in text:
-        return f"no channel given here has {', '.join(unknown)}: add the channel that does, with -c"
+        return f"none of the given channels has {', '.join(unknown)}: add a channel that does, with -c"
     if "strict channel priority" in text:
         return "try --channel-priority flexible"
     return "request fewer packages at once, or other versions"
@@ -78,7 +78,7 @@ def _unknown(problem: Problem, spec: Spec) -> PackageNotFoundError:
     nearest = [*nearest, *sorted(holding, key=len)][:5]
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else "another channel may have it: add it with -c"
     if problem.candidates(spec.name):
-        hint = "another channel given here has it: leave the channel out of the spec"
+        hint = "another of the given channels has it: leave the channel out of the spec"
     return PackageNotFoundError(
         f"no package is named {spec.name} in {_where(problem, spec)}", nearest=tuple(nearest), hint=hint
     )

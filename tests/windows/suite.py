@@ -1,0 +1,38 @@
+"""The runs of the tests in the Windows Python: what each code page runs, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.nginx import find_nginx
+from windows import wine
+from windows.nginx_outside import serve
+
+FOLDERS = (
+    *("core", "contract", "store", "engine", "faults", "transport", "settings", "progress", "cli"),
+    *("resolve", "caches", "indexes", "pip", "bundle", "demo"),
+)
+CODE_PAGE_MATTERS = ("store", "settings", "progress", "cli", "demo")
+"""Folders whose tests read and write users' text: names, configuration, messages."""
+
+
+def run(root: Path, code_page: int, more: Sequence[str]) -> int:
+    """Run pytest at this code page; its exit code. ``more`` are its arguments, else the folders of that code page."""
+    folders = FOLDERS if code_page == 1252 else CODE_PAGE_MATTERS
+    words = list(more) or ["-n", "2", "--dist", "loadfile", *(f"tests/{folder}" for folder in folders)]
+    print(f"--- the tests in the Windows Python, code page {code_page}", flush=True)
+    began = time.monotonic()
+    command = wine.command(root, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *words])
+    code = run_with_nginx(root, code_page, command)
+    wine.end_all(root, code_page)
+    print(f"--- code page {code_page}: exit code {code} after {time.monotonic() - began:.0f} s", flush=True)
+    return code
+
+
+def run_with_nginx(root: Path, code_page: int, command: Sequence[str]) -> int:
+    """Run a Windows program whose tests may start nginx on this side."""
+    variables = wine.environment(root, code_page)
+    with serve(find_nginx(), Path(variables["WINEPREFIX"])) as more:
+        return wine.run(command, {**variables, **more})
