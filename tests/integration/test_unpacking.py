@@ -131,6 +131,19 @@ def test_a_cancelled_run_unpacks_nothing_more(pkgs, around_extract):
 
 
 @posix
+def test_a_stop_does_not_wait_for_an_archive(pkgs, tmp_path):
+    """The worker would never answer; what it has unpacked so far is removed."""
+    script, asked = tmp_path / "python", tmp_path / "asked"
+    script.write_text(f"#!/bin/sh\nread line\ntouch {asked}\nexec sleep 600\n")
+    script.chmod(0o755)
+    extractor = Extractor(CondaCache(pkgs), cancelled=asked.exists, worker=RattlerWorker(python=script))
+    wanted = package(pkgs, "a")
+    errors = unpacked(extractor, wanted)
+    assert isinstance(errors["a"], Interrupted)
+    assert left_over(pkgs) == [staged_path(pkgs, wanted).name]
+
+
+@posix
 @pytest.mark.parametrize("crashes", [1, 2])
 def test_a_worker_that_dies_is_replaced_once(pkgs, around_extract, crashes):
     """A process killed in the middle is one more try, in a fresh one; the second death is that file's error alone."""
