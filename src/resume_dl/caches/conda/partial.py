@@ -160,6 +160,7 @@ def _try_byte(fd: int, path: Path) -> None:
 
             os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+            os.lseek(fd, 0, os.SEEK_SET)
         else:
             import fcntl
 
