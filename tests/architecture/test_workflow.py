@@ -37,8 +37,8 @@ def test_every_target_and_path_is_there():
                 assert (PROJECT / path).exists(), path
 
 
-def test_what_windows_cannot_import_is_skipped_by_name():
-    """Any test file with such an import at its top would end the collection there."""
+def test_each_file_of_tests_can_be_imported_on_windows():
+    """A file with such an import at its top would end the collection there; ``pytest.importorskip`` skips it."""
     last = commands(jobs()["windows"])[-1]
     skipped = [PROJECT / path for path in re.findall(r"--ignore=(\S+)", last)]
     left = []

@@ -10,6 +10,7 @@ import pytest
 from support.bundles import LINUX, Maker, archives_of, begun, build_world, files_of, sums_hold, wait_until
 from support.fetching import finish
 from support.pip_index import build_wheel, write_index
+from support.processes import KILL
 
 pytestmark = [pytest.mark.nginx, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 MIB = 1 << 20
@@ -34,7 +35,7 @@ def size_of(world):
     return world.size(LINUX) + wheel.size
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [KILL, signal.SIGINT])
 @pytest.mark.parametrize("name", ["out", "out.tar"])
 def test_interrupted(large_world, slow, how, name):
     """In the middle of the large file; the same command asks for the rest alone."""
@@ -72,7 +73,7 @@ def test_killed_over_a_whole_bundle(slow):
     """From the moment on that something of it is changed it is whole no more."""
     assert slow.create("mkl", "--platform", "linux-64").code == 0
     with slow.begin("pytorch", "--platform", "linux-64", "--cuda", "11.0") as process:
-        slow.interrupt(process, signal.SIGKILL, at=MIB, folder=slow.out)
+        slow.interrupt(process, KILL, at=MIB, folder=slow.out)
     assert not {"manifest.json", "SHA256SUMS"} & files_of(slow.out).keys()
     assert slow.run("bundle", "verify", slow.out).code == 4
     done = slow.create("mkl", "--platform", "linux-64")
@@ -108,7 +109,7 @@ def test_a_wheel_killed(slow, tmp_path):
     wanted = ("--pip", "torch", "--python", "3.8", "--platform", "linux-64")
     slow.nginx.change(0, root=root)
     with slow.begin(*wanted) as process:
-        slow.interrupt(process, signal.SIGKILL, at=LARGE // 2, folder=slow.out / "wheels")
+        slow.interrupt(process, KILL, at=LARGE // 2, folder=slow.out / "wheels")
     assert archives_of(slow.out) == {"channel/linux-64/mkl-2020.2-256.conda"}
     assert not {"manifest.json", "SHA256SUMS"} & files_of(slow.out).keys()
     assert slow.run("bundle", "verify", slow.out).code == 4

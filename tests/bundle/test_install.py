@@ -206,8 +206,8 @@ def test_a_missing_base_is_named_and_nothing_is_started(
         assert f"{each.path.name}\n" in done.stderr
         assert f"sha256 {each.sha256}, {each.size:,} bytes" in done.stderr
     assert f"present, with other bytes: {target.conda.pkgs / signs.filename}" in done.stderr
-    assert f"not there: {target.conda.pkgs / letters.filename}" in done.stderr
-    assert f"not there: {tmp_path / wheels[1].filename}" in done.stderr
+    assert f"missing: {target.conda.pkgs / letters.filename}" in done.stderr
+    assert f"missing: {tmp_path / wheels[1].filename}" in done.stderr
     assert target.calls == []
     assert not (target.conda.folder / "envs" / "lab").exists()
 

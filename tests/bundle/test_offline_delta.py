@@ -145,7 +145,7 @@ def test_a_removed_base_of_a_delta(loop: Loop) -> None:
                 end = b"" if harm == "cut" else bytes([data[middle] ^ 1]) + data[middle + 1 :]
                 place.write_bytes(data[:middle] + end)
         done = loop.install(bundle, *wheels)
-        check_named(loop, bundle, places, done, "not there" if harm == "removed" else "present, with other bytes")
+        check_named(loop, bundle, places, done, "missing" if harm == "removed" else "present, with other bytes")
         for place, data in zip(places, before, strict=True):
             place.write_bytes(data)
     done = loop.install(bundle, *wheels)

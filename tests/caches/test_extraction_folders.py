@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,13 +27,12 @@ sys.stdin.read()
 @pytest.mark.parametrize("killed", [True, False])
 def test_folders_of_killed_processes_are_swept(tmp_path, killed):
     """A folder to extract into stays while its process lives, and goes with the first sweep after a kill."""
-    tests = str(__file__).rpartition("/caches/")[0]
     with subprocess.Popen(
         [sys.executable, "-c", UNPACK, tmp_path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={"PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     ) as process:
         name = process.stdout.readline().strip()
         if killed:

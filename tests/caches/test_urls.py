@@ -34,7 +34,7 @@ def test_which_urls_are_appended(tmp_path, before, urls, after):
         path.write_bytes(before)
     old = path.read_bytes() if before is not None else b""
     assert add_url(tmp_path, *urls) is (path.read_bytes() != old)
-    text = path.read_text(errors="replace")
+    text = path.read_text(encoding="utf-8", errors="replace")
     assert [line.strip() for line in text.splitlines()] == after
     assert text.endswith("\n")
     assert not add_url(tmp_path, *urls)

@@ -7,7 +7,6 @@ import importlib.util
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tarfile
@@ -142,6 +141,8 @@ print(is_whole(Path(sys.argv[1])))
 
 
 def limited() -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 

@@ -342,6 +342,11 @@ def test_an_unexpected_exception_of_a_thread_names_what_it_worked_on(
     def broken(*_: object, **__: object) -> None:
         raise TypeError("what others sent")
 
+    kept = shard_mirrors.fetcher()  # its store lists every shard of the channel as kept
+    (opened,) = kept.open([shard_mirrors.sources("linux-64")])
+    assert isinstance(opened, OpenIndex)
+    listed = frozenset(digest.hex() for digest in opened.index.hashes.values())
+    monkeypatch.setattr(ShardStore, "digests", lambda _: listed)
     monkeypatch.setattr({"index_fetch": index_fetch, "ShardStore": ShardStore}[place[0]], place[1], broken)
     subsets = Subsets[str](shard_mirrors.fetcher(), lambda: shard_mirrors.folder, add_pip=False)
 

@@ -22,8 +22,8 @@ from support.fetching import TIMEOUT
 
 pytestmark = pytest.mark.conda
 
-WAITING = re.compile(r"^index of .*: asking$|^still solving, |^the solver is still loading, ")
-"""What is said again every few seconds while an index or a solution is waited for."""
+WAITING = re.compile(r"^index of .*: asking$|^still solving, |^the solver is still loading, |^\d[\d.]* k?B, .*B/s, ")
+"""Lines that a run prints every few seconds while it waits for an index or a solution."""
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from faults.behaviours import Conditional, Drop, Headers, Quota, Status
 from resume_dl.store.part import PartStore
 from support.large_channel import NEEDLE, build_large_channel, write_index
 from support.plugin import our_lines
+from support.processes import KILL
 
 pytestmark = pytest.mark.conda
 
@@ -105,7 +106,7 @@ def test_a_fresh_index_is_not_requested(conda, server):
     assert len(server.requests()) == everything
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [KILL, signal.SIGINT])
 def test_a_stopped_run_continues(conda, server, large, number):
     """kill -9 or Ctrl-C at the half: the next run asks for the rest alone."""
     quota = Quota(large.packed // 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import threading
@@ -17,6 +16,8 @@ from support.conda_cache import SPEC
 from support.conda_env import TestConda
 from support.fetching import User
 from support.plugin import our_lines, records, use_mirrors
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
 
 pytestmark = pytest.mark.conda
 

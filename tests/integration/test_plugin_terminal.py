@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 
 import pytest
 
 from support.plugin import use_mirrors
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
 
 pytestmark = pytest.mark.conda
 

@@ -227,7 +227,7 @@ def test_pips_own_failure_is_the_result(tmp_path, nginx_mirrors, user, built):
     local = build_wheel(user.folder, "local", "1.0", requires=["lib"]).path
     done = install(user, f"./{local.name}", "lib", *index, "--report", "report.json")
     assert done.code == 0, done.err
-    assert "what it needs is not fetched" in done.err
+    assert "its dependencies are not fetched" in done.err
     assert versions(user, "local", "lib") == ["1.0", "1.0"]
     assert (user.folder / "report.json").is_file()
 

@@ -20,6 +20,8 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings, pip_files
 from settings.users_machine import Machine
 
+PROGRAMS = "Scripts" if os.name == "nt" else "bin"
+
 PIP_SAYS = """
 import json, sys
 from pip._internal.commands import create_command
@@ -181,7 +183,7 @@ def test_the_real_pip_looks_in_the_same_files(real_machine: Machine, venv: Path)
     program = (
         f"import sys; sys.path.append({str(Path(pip.__file__).parents[1])!r}); from pip._internal.cli.main import main"
     )
-    line = [venv / "bin" / "python", "-c", f"{program}; main(['config', 'debug'])"]
+    line = [venv / PROGRAMS / "python", "-c", f"{program}; main(['config', 'debug'])"]
     shown = subprocess.run(line, env=machine.env, check=True, capture_output=True, text=True).stdout
     theirs = [line.split(", ")[0].strip() for line in shown.splitlines() if ", exists: " in line]
     assert sorted(str(place) for place in pip_files(machine.env, prefix=venv)) == sorted(theirs)
@@ -206,7 +208,7 @@ def test_paths_and_addresses(machine: Machine) -> None:
         machine.folder / "a page.html",
         RedactedUrl("https://h.example/x.html"),
     )
-    assert found.index_url == RedactedUrl("file:///srv/simple")
+    assert found.index_url == RedactedUrl(Path("/srv/simple").absolute().as_uri())
 
 
 def test_download_counts_too_and_install_counts_more(machine: Machine) -> None:
@@ -261,7 +263,7 @@ def test_the_active_environment_is_meant(machine: Machine, venv: Path, tmp_path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
     machine.env |= {"VIRTUAL_ENV": str(venv), "CONDA_PREFIX": str(other)}
     assert find_python(machine.env).prefix == venv
-    machine.env["PATH"] = f"{other}/bin:{venv}/bin:/usr/bin"
+    machine.env["PATH"] = os.pathsep.join([str(other / PROGRAMS), str(venv / PROGRAMS), "/usr/bin"])
     found = find_python(machine.env)
     assert (found.prefix, found.version, found.has_pip) == (other, ".".join(map(str, sys.version_info[:2])), False)
     machine.env |= {"CONDA_PREFIX": str(tmp_path / "gone"), "VIRTUAL_ENV": ""}

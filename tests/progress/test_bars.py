@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,11 +18,8 @@ from resume_dl.progress.console import Console
 from resume_dl.progress.layout import width
 from resume_dl.progress.plain import PlainReporter
 
-if sys.platform == "win32":
-    pytest.skip("pseudo-terminals are POSIX's", allow_module_level=True)
-
-import fcntl
-import termios
+fcntl = pytest.importorskip("fcntl", reason="pseudo-terminals are POSIX's")
+termios = pytest.importorskip("termios", reason="pseudo-terminals are POSIX's")
 
 BIG, SMALL = artifact("big-1-0.conda", 80 * MB), artifact("small-2-0.conda", 20 * MB)
 

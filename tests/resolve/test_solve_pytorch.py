@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -43,14 +44,19 @@ def test_cuda_chooses_the_build(fetch, cuda, build, toolkit):
     assert names(solution).get("cudatoolkit") == toolkit
 
 
+def notes_of(solution):
+    """Without the one that another system than Linux gets for every solve of linux-64."""
+    return tuple(note for note in solution.notes if sys.platform == "linux" or "is not this machine" not in note)
+
+
 def test_cuda_notes_name_the_toolkit_and_tried_versions(fetch):
     """The note names the toolkit and the versions that had no build; the constraint is handed on."""
     solution = fetch("pytorch=1.7", cuda="11.3")
-    assert solution.notes == (
+    assert notes_of(solution) == (
         "--cuda 11.3: cudatoolkit 11.0 is the newest compatible version (no build for 11.3, 11.1)",
     )
     assert solution.constraints == ("cudatoolkit 11.0.*",)
-    assert fetch("pytorch=1.7").notes == ()
+    assert notes_of(fetch("pytorch=1.7")) == ()
 
 
 def test_a_cuda_version_that_is_too_old_is_dropped_with_a_note(fetch):
@@ -58,13 +64,13 @@ def test_a_cuda_version_that_is_too_old_is_dropped_with_a_note(fetch):
     solution = fetch("pytorch=1.7", cuda="9.0")
     assert names(solution)["pytorch"] == CUDA_110
     assert solution.constraints == ()
-    assert "no matching build for CUDA 9.0 or older" in solution.notes[0]
+    assert "no matching build for CUDA 9.0 or older" in notes_of(solution)[0]
 
 
 def test_cuda_has_no_note_if_it_is_irrelevant(fetch):
     """Packages without CUDA are solved as ever, without a note."""
     solution = fetch("numpy", cuda="11.0")
-    assert solution.notes == ()
+    assert notes_of(solution) == ()
     assert "cudatoolkit" not in names(solution)
 
 

@@ -118,10 +118,10 @@ def test_addresses() -> None:
 def test_folders(tmp_path: Path) -> None:
     """Paths and file addresses are channels of their own."""
     assert [row[3] for row in expanded(str(tmp_path), "file:///srv/ch/", "./here", "../up", folder=tmp_path / "x")] == [
-        f"file://{tmp_path}",
+        tmp_path.as_uri(),
         "file:///srv/ch",
-        f"file://{tmp_path}/x/here",
-        f"file://{tmp_path}/up",
+        (tmp_path / "x" / "here").as_uri(),
+        (tmp_path / "up").as_uri(),
     ]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from resume_dl.settings.condarc import read_settings
@@ -14,11 +17,19 @@ def revealed(settings: object, name: str) -> dict[str, str]:
     return {key: url.reveal() for key, url in getattr(settings, name).items()}
 
 
+def home_pkgs(machine: Machine) -> tuple[Path, ...]:
+    """conda's package caches without any setting; on Windows a second one in the local application data."""
+    found = [machine.home / ".conda" / "pkgs"]
+    if sys.platform == "win32":
+        found.append(Path(platformdirs.user_data_dir("conda", "conda")) / "pkgs")
+    return tuple(found)
+
+
 def test_nothing_set_means_conda_s_defaults(machine: Machine) -> None:
     """Without any file the settings are conda's own defaults, with the package cache of a conda that is not there."""
     found = read_settings(machine.env)
     assert (found.source, found.channels, found.channel_priority) == ("defaults", ("defaults",), "flexible")
-    assert found.pkgs_dirs == (machine.home / ".conda" / "pkgs",)
+    assert found.pkgs_dirs == home_pkgs(machine)
     assert found.ssl_verify is True
     assert found.add_pip_as_python_dependency
     assert [url.reveal() for url in found.default_channels][:2] == [
@@ -30,7 +41,7 @@ def test_nothing_set_means_conda_s_defaults(machine: Machine) -> None:
 def test_root_prefix_comes_first(machine: Machine) -> None:
     """Where a root prefix is known its pkgs folder comes before the home's, as in conda."""
     root = machine.folder / "root"
-    assert read_settings(machine.env, root=root).pkgs_dirs == (root / "pkgs", machine.home / ".conda" / "pkgs")
+    assert read_settings(machine.env, root=root).pkgs_dirs == (root / "pkgs", *home_pkgs(machine))
 
 
 def test_later_files_win_and_lists_join(machine: Machine) -> None:
@@ -64,7 +75,7 @@ def test_environment_variables_win(machine: Machine) -> None:
     machine.write(".condarc", "channel_priority: strict\nssl_verify: true\npkgs_dirs: [~/files]\noffline: false\n")
     machine.env |= {
         "CONDA_PKGS_DIRS": "~/one,$HOME/two",
-        "CONDA_ENVS_PATH": f"/a{':'}/b",
+        "CONDA_ENVS_PATH": f"/a{os.pathsep}/b",
         "CONDA_CHANNEL_PRIORITY": "false",
         "CONDA_VERIFY_SSL": "no",
         "CONDA_PINNED_PACKAGES": "numpy 1.2&python >=3,<4",
@@ -74,7 +85,7 @@ def test_environment_variables_win(machine: Machine) -> None:
     }
     found = read_settings(machine.env)
     assert found.pkgs_dirs == tuple(machine.home / name for name in ("one", "two", "files"))
-    assert found.envs_dirs[:2] == (Path("/a"), Path("/b"))
+    assert found.envs_dirs[:2] == (Path("/a").absolute(), Path("/b").absolute())
     assert (found.channel_priority, found.ssl_verify, found.offline) == ("disabled", False, True)
     assert found.pinned_packages == ("numpy 1.2", "python >=3,<4")
     assert (found.remote_read_timeout_secs, found.subdir) == (7.5, "osx-64")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+
+from support.processes import KILL
 
 
 def kill_at(number: int) -> None:
-    """SIGKILL this process at its ``number``-th file operation, before it is carried out."""
+    """Kill this process at its ``number``-th file operation, before it is carried out."""
     seen = 0
 
     def watch(event: str, _: object) -> None:
@@ -16,6 +17,6 @@ def kill_at(number: int) -> None:
         if event in {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}:
             seen += 1
             if seen == number:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), KILL)
 
     sys.addaudithook(watch)

@@ -28,6 +28,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -35,6 +36,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from windows.nginx_outside import OutsideNginx, outside, outside_path
 
 INSTALL_HINT = (
     "nginx is not installed: `apt-get install nginx` (or your system's package) to run the tests that need it"
@@ -44,7 +47,12 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def find_nginx() -> str | None:
-    """The nginx binary, also where only root has /usr/sbin on the PATH."""
+    """The nginx binary, also where only root has /usr/sbin on the PATH.
+
+    Under Wine it is the one of the Linux side, if that serves it.
+    """
+    if sys.platform == "win32":
+        return "nginx" if outside() else None
     found = shutil.which("nginx")
     if found is None and Path("/usr/sbin/nginx").exists():
         found = "/usr/sbin/nginx"
@@ -124,7 +132,7 @@ class NginxMirrors:
         self._log_start = 0
         self._addresses = list(addresses or ["127.0.0.1"] * len(self._mirrors))
         self._ports = _free_ports(self._addresses)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | OutsideNginx | None = None
 
     def __len__(self) -> int:
         return len(self._mirrors)
@@ -146,7 +154,11 @@ class NginxMirrors:
             raise RuntimeError(INSTALL_HINT)
         (self._folder / "temp").mkdir(parents=True, exist_ok=True)
         self._write_configuration()
-        self._process = subprocess.Popen(
+        self._process = OutsideNginx(self._folder) if outside() else self._popen(binary)
+        self._wait_for_generation()
+
+    def _popen(self, binary: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             [
                 binary,
                 "-p",
@@ -160,7 +172,6 @@ class NginxMirrors:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self._wait_for_generation()
 
     def stop(self) -> None:
         if self._process is not None:
@@ -173,7 +184,10 @@ class NginxMirrors:
         self._mirrors[mirror] = replace(self._mirrors[mirror], **fields)
         self._write_configuration()
         assert self._process is not None
-        self._process.send_signal(signal.SIGHUP)
+        if isinstance(self._process, OutsideNginx):
+            self._process.reload()
+        else:
+            self._process.send_signal(signal.SIGHUP)
         self._wait_for_generation()
 
     def set_rate(self, mirror: int, rate: int | None) -> None:
@@ -186,9 +200,11 @@ class NginxMirrors:
         On a busy machine megabytes may wait in the kernel for a client that does not get to read them.
         """
         assert self._process is not None
-        number = self._process.pid
+        number = getattr(self._process, "pid", 0)
         children = Path(f"/proc/{number}/task/{number}/children")
-        if not children.exists():  # another system than Linux: what is in the kernel cannot be seen either
+        if (
+            not number or not children.exists()
+        ):  # another system than Linux: what is in the kernel cannot be seen either
             yield
             return
         workers = [int(each) for each in children.read_text(encoding="ascii").split()]
@@ -296,7 +312,8 @@ class NginxMirrors:
 
     def _write_configuration(self) -> None:
         self._generation += 1
-        user = "user root;" if hasattr(os, "geteuid") and os.geteuid() == 0 else ""
+        as_root = (outside() or {}).get("user") == "root" or (hasattr(os, "geteuid") and os.geteuid() == 0)
+        user = "user root;" if as_root else ""
         temp = "\n".join(f"  {kind}_temp_path temp/{kind};" for kind in _TEMP_KINDS)
         servers = "\n".join(self._server(i) for i in range(len(self)))
         # Small portions wait in small buffers. nginx rounds each wait up, so at a rate they cost some of it.
@@ -332,7 +349,7 @@ http {{
         listen = f"{self._addresses[index]}:{self._ports[index]}"
         if self._send_buffer is not None:
             listen += f" sndbuf={self._send_buffer}"
-        lines = [f"root {mirror.root};"]
+        lines = [f"root {outside_path(mirror.root)};"]
         if mirror.rate is not None:
             lines.append(f"limit_rate {mirror.rate};")
         if mirror.max_ranges is not None:
@@ -345,7 +362,7 @@ http {{
             user, _, password = mirror.login.partition(":")
             users = self._folder / f"users-{index}"
             users.write_text(f"{user}:{{PLAIN}}{password}\n", encoding="utf-8")
-            lines += ['auth_basic "test";', f"auth_basic_user_file {users};"]
+            lines += ['auth_basic "test";', f"auth_basic_user_file {outside_path(users)};"]
         body = " ".join(lines)
         return (
             f"  server {{ listen {listen};\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class ShardMirrors:
         self._open: list[tuple[ShardFetcher, HttpTransport, Reader]] = []
 
     def root(self, mirror: int) -> Path:
-        return self.folder / f"mirror{mirror}"
+        return self.folder / f"mirror{mirror}" / "forge"
 
     def source(self, mirror: int, subdir: str) -> Source:
         name = "upstream" if mirror == 0 else f"carrier{mirror}"
@@ -109,12 +110,16 @@ def shard_mirrors(shard_nginx: tuple[Path, NginxMirrors], tmp_path: Path) -> Ite
     """Mirror 0 has whole indexes and shards; the others have nothing until a test writes it."""
     folder, nginx = shard_nginx
     for link in range(3):
+        served = tmp_path / f"mirror{link}"
+        (served / "forge").mkdir(parents=True)
+        if sys.platform == "win32":  # where links need a privilege
+            nginx.change(link, root=served)
+            continue
         (folder / f"mirror{link}" / "forge").unlink(missing_ok=True)
-        (folder / f"mirror{link}" / "forge").symlink_to(tmp_path / f"mirror{link}")
-        (tmp_path / f"mirror{link}").mkdir()
+        (folder / f"mirror{link}" / "forge").symlink_to(served / "forge")
     for subdir, archives in (("linux-64", LINUX), ("noarch", NOARCH)):
-        write_whole(tmp_path / "mirror0" / subdir, archives)
-        write_shards(tmp_path / "mirror0" / subdir, archives)
+        write_whole(tmp_path / "mirror0" / "forge" / subdir, archives)
+        write_shards(tmp_path / "mirror0" / "forge" / subdir, archives)
     nginx.reset_log()
     found = ShardMirrors(tmp_path, nginx)
     yield found

@@ -4,6 +4,7 @@ usage, in the folder of the tests:
   python -m windows setup                make it
   python -m windows test [PYTEST ...]    make it, and run the tests at each code page
   python -m windows python [ARG ...]     run it
+  python -m windows list                 the tests that do not run in it, for docs/windows.md
 
 Where it cannot be made, the reason is printed and the exit code is 3, or 0 with RESUME_DL_WINE_OPTIONAL=1.
 RESUME_DL_WINE names the folder in which it is kept (.wine in the checkout), RESUME_DL_CODE_PAGE one code page.
@@ -15,7 +16,7 @@ import os
 import sys
 from pathlib import Path
 
-from windows import installation, machine, suite, wine
+from windows import exceptions, installation, machine, suite, wine
 
 CHECKOUT = Path(os.environ.get("RESUME_DL_CHECKOUT", Path(__file__).resolve().parents[2]))
 ROOT = Path(os.environ.get("RESUME_DL_WINE", CHECKOUT / ".wine")).resolve()
@@ -41,7 +42,10 @@ def main(name: str = "", *more: str) -> int:
     code_pages = [int(named)] if named else list(wine.LOCALES)
     if name == "python":
         installation.add_package(ROOT / "python", CHECKOUT)
-        return wine.run(wine.command(ROOT, more), wine.environment(ROOT, code_pages[0]))
+        return suite.run_with_nginx(ROOT, code_pages[0], wine.command(ROOT, more))
+    if name == "list":
+        print(exceptions.as_markdown(), end="")
+        return 0
     if name not in {"setup", "test"}:
         print(__doc__, file=sys.stderr)
         return 2

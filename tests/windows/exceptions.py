@@ -8,7 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 
 LIST = Path(__file__).with_name("exceptions.toml")
 
@@ -62,3 +66,17 @@ def refuse_links() -> None:
             raise OSError(22, "Wine makes no symbolic link", str(source), 1314, str(destination))
 
         os.symlink = symlink
+
+
+def as_markdown() -> str:
+    """The list as docs/windows.md has it: a table row for each reason, then the names."""
+    lines = ["| tests | where | why not |", "| ---: | --- | --- |"]
+    found = groups()
+    lines += [f"| {len(group.tests)} | {_WHERE[group.where]} | {group.reason} |" for group in found]
+    for group in found:
+        lines += ["", f"{group.reason[0].upper()}{group.reason[1:]}:", ""]
+        lines += [f"- `{name.removeprefix('tests/')}`" for name in group.tests]
+    return "\n".join(lines) + "\n"
+
+
+_WHERE = {"windows": "any Windows", "wine": "Wine"}

@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from support.nginx import find_nginx
 from windows import wine
+from windows.nginx_outside import serve
 
 FOLDERS = (
     *("core", "contract", "store", "engine", "faults", "transport", "settings", "progress", "cli"),
@@ -23,7 +25,14 @@ def run(root: Path, code_page: int, more: Sequence[str]) -> int:
     print(f"--- the tests in the Windows Python, code page {code_page}", flush=True)
     began = time.monotonic()
     command = wine.command(root, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *words])
-    code = wine.run(command, wine.environment(root, code_page))
+    code = run_with_nginx(root, code_page, command)
     wine.end_all(root, code_page)
     print(f"--- code page {code_page}: exit code {code} after {time.monotonic() - began:.0f} s", flush=True)
     return code
+
+
+def run_with_nginx(root: Path, code_page: int, command: Sequence[str]) -> int:
+    """Run a Windows program whose tests may start nginx on this side."""
+    variables = wine.environment(root, code_page)
+    with serve(find_nginx(), Path(variables["WINEPREFIX"])) as more:
+        return wine.run(command, {**variables, **more})

@@ -14,14 +14,22 @@ from windows.machine import CannotSetUpError, wine
 
 LOCALES = {1252: "en_US", 936: "zh_CN"}
 """The ANSI code page, and the locale from which Wine derives it."""
+KEPT = ("HOME", "PATH", "USER", "LOGNAME", "DISPLAY", "PYTEST_ADDOPTS")
 QUIET = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=d", "WINEARCH": "win64"}
 
 
 def environment(root: Path, code_page: int) -> dict[str, str]:
-    """The variables with which Wine runs programs at this code page."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON", "WINE"))}
+    """The variables with which Wine runs programs at this code page; of this process's, those that the tests read.
+
+    What names files of this machine, such as certificates, would be read as a path of Windows.
+    """
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    ours = {
+        name: value for name, value in os.environ.items() if name.startswith(("RESUME_DL_TEST_", "RESUME_DL_EXPLORE"))
+    }
     return {
         **kept,
+        **ours,
         **QUIET,
         "WINEPREFIX": str(root / f"prefix-{code_page}"),
         "LOCPATH": str(root / "locales"),

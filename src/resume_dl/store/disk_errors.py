@@ -10,7 +10,7 @@ from pathlib import Path
 from resume_dl.errors import OutOfSpaceError, StoreError
 from resume_dl.store.work_folder import not_writable
 
-_NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
+_NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows lacks quotas' errno
 
 
 @contextmanager
@@ -19,14 +19,22 @@ def as_store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise OutOfSpaceError(
-                f"no space left in {path.parent} for {path.name}",
-                needed=0,
-                free=0,
-                hint="free some space there and run the same command again: what is on disk is kept",
-            ) from error
-        if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-            raise not_writable(error, path.parent) from error
-        hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else ""
-        raise StoreError(f"{error.filename or path}: {error.strerror or error}", hint=hint) from error
+        raise store_error(error, path.parent, path) from error
+
+
+def store_error(error: OSError, folder: Path, path: Path | None = None, *, hint: str = "") -> StoreError:
+    """Return the StoreError, or subclass, for a failed write to ``folder``; ``path`` is the file, if there is one.
+
+    ``hint`` is for errors without a better one.
+    """
+    if error.errno in _NO_SPACE:
+        return OutOfSpaceError(
+            f"no space left in {folder}" + ("" if path is None else f" for {path.name}"),
+            needed=0,
+            free=0,
+            hint="free some space there and run the same command again: what is on disk is kept",
+        )
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return not_writable(error, folder)
+    hint = "remove it, then run the same command again" if error.errno == errno.ELOOP else hint
+    return StoreError(f"{(path and error.filename) or path or folder}: {error.strerror or error}", hint=hint)

@@ -32,9 +32,10 @@ from resume_dl.caches.conda.record import (
 from resume_dl.caches.conda.urls import add_url
 from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
+from resume_dl.store.disk_errors import store_error
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import replace, sync_directory, sync_trees
-from resume_dl.store.work_folder import make_work_folder, not_writable
+from resume_dl.store.work_folder import make_work_folder
 
 _TRIES = 5
 
@@ -87,7 +88,7 @@ def add_record(pkgs_dir: Path, artifact: Artifact, extracted: Path) -> None:
     except KeyError as error:
         raise IntegrityError(f"{artifact.filename} has no {error.args[0]!r}", hint=BROKEN_PACKAGE) from error
     except OSError as error:
-        raise _mapped(error, pkgs_dir) from error
+        raise _store_error(error, pkgs_dir) from error
 
 
 def sync_extracted(pkgs_dir: Path, extracted: Sequence[Path]) -> None:
@@ -98,7 +99,7 @@ def sync_extracted(pkgs_dir: Path, extracted: Sequence[Path]) -> None:
     try:
         sync_trees(extracted)
     except OSError as error:
-        raise _mapped(error, pkgs_dir) from error
+        raise _store_error(error, pkgs_dir) from error
 
 
 def place_entries(pkgs_dir: Path, entries: Sequence[Unplaced]) -> list[Entry | StoreError]:
@@ -117,7 +118,7 @@ def place_entries(pkgs_dir: Path, entries: Sequence[Unplaced]) -> list[Entry | S
         except StoreError as error:
             done[number] = error
         except OSError as error:
-            done[number] = _mapped(error, pkgs_dir)
+            done[number] = _store_error(error, pkgs_dir)
     placed = [each for number, each in enumerate(entries) if number not in done]
     try:
         if placed:
@@ -125,7 +126,7 @@ def place_entries(pkgs_dir: Path, entries: Sequence[Unplaced]) -> list[Entry | S
         archives = [each.artifact for each in placed if (pkgs_dir / each.artifact.filename).exists()]
         add_url(pkgs_dir, *map(client_url, archives))
     except OSError as error:
-        return [done.get(number) or _mapped(error, pkgs_dir) for number, _ in enumerate(entries)]
+        return [done.get(number) or _store_error(error, pkgs_dir) for number, _ in enumerate(entries)]
     for path in leftover:
         remove(path)
     return [done.get(number) or _placed(pkgs_dir, each.artifact) for number, each in enumerate(entries)]
@@ -158,7 +159,7 @@ def claim_for_client(entry: Entry, artifact: Artifact) -> Entry:
         if entry.archive is not None:
             add_url(entry.pkgs_dir, url)
     except OSError as error:
-        raise _mapped(error, entry.pkgs_dir) from error
+        raise _store_error(error, entry.pkgs_dir) from error
     return Entry(entry.pkgs_dir, entry.state, entry.archive, entry.extracted, record)
 
 
@@ -185,7 +186,5 @@ def _take_place(folder: Path, extracted: Path | None, artifact: Artifact) -> lis
     return leftover
 
 
-def _mapped(error: OSError, pkgs_dir: Path) -> StoreError:
-    if isinstance(error, PermissionError) or error.errno == 30:  # EROFS
-        return not_writable(error, pkgs_dir)
-    return StoreError(f"{pkgs_dir}: {error.strerror or error}", hint="free some space, or choose another --pkgs-dir")
+def _store_error(error: OSError, pkgs_dir: Path) -> StoreError:
+    return store_error(error, pkgs_dir, hint="check the folder, or choose another --pkgs-dir")

@@ -99,6 +99,7 @@ class ShardFetcher:
         An index becomes ``broken`` if one of its shards is unavailable, and is not used further. Raises Interrupted.
         """
         waiting = Answers[Sequence[_Asked], Sequence[_Came | None]](self._pool, self._cancelled)
+        kept_digests = self._store.digests()
 
         def ask(names: Collection[str]) -> None:
             asked = [
@@ -108,9 +109,15 @@ class ShardFetcher:
                 for name in names
                 if name not in each.shards and (digest := each.index.digest_of(name)) is not None
             ]
-            at_once = math.ceil(len(asked) / CONNECTIONS)  # several threads, for slow disks
-            for start in range(0, len(asked), at_once or 1):
-                batch = asked[start : start + at_once]
+            kept = []
+            for each_asked in asked:
+                if each_asked.digest in kept_digests:
+                    kept.append(each_asked)
+                else:
+                    waiting.submit([each_asked], partial(self._shard, each_asked.index, each_asked.digest))
+            at_once = math.ceil(len(kept) / CONNECTIONS)  # several threads, for slow disks
+            for start in range(0, len(kept), at_once or 1):
+                batch = kept[start : start + at_once]
                 waiting.submit(batch, partial(self._kept_shards, batch))
 
         ask(names)

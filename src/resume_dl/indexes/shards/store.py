@@ -31,6 +31,7 @@ from resume_dl.store.work_folder import make_work_folder
 _LARGEST_NOTE = 4096
 _KEPT = re.compile(r"[0-9a-f]{64}\.(?:msgpack\.zst|index|absent)(?:\.[0-9a-f]{8})?")
 """Names of shards, indexes, notes of absence, and temporary files of killed runs."""
+_SHARD = ".msgpack.zst"
 _RUN = re.compile(r"run-\w+")
 _TOUCHED_SECONDS = 24 * 3600.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
@@ -52,6 +53,14 @@ class ShardStore:
         self._folder = folder
         self._now = now
         self._usable: bool | None = None
+
+    def digests(self) -> frozenset[str]:
+        """List the SHA-256 (hex) of each kept shard, in one pass: to open each missing one takes longer."""
+        try:
+            names = [path.name for path in self._folder.iterdir()]
+        except OSError:
+            return frozenset()
+        return frozenset(name.removesuffix(_SHARD) for name in names if name.endswith(_SHARD))
 
     def read(self, digest: str) -> bytes | None:
         """Return the shard of this SHA-256 (hex), or None. A shard with a wrong digest is removed."""
@@ -163,7 +172,7 @@ class ShardStore:
         return freed
 
     def _shard(self, digest: str) -> Path:
-        return self._folder / f"{digest}.msgpack.zst"
+        return self._folder / f"{digest}{_SHARD}"
 
     def _index(self, url: RedactedUrl) -> Path:
         return self._folder / f"{url.fingerprint}.index"
