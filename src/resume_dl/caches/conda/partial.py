@@ -165,6 +165,7 @@ def _lock_byte(fd: int) -> None:
 
         os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        os.lseek(fd, 0, os.SEEK_SET)
     else:
         import fcntl
 
