@@ -382,6 +382,29 @@ def test_a_folder_that_is_another_users_link(common: Path, home: Path, option: s
     assert sorted(path.name for path in home.glob("[!.]*")) == ["thesis.txt"]
 
 
+@needs_users
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("-m", "resume_dl", "fetch", "--file", "list.txt", "--dest", "new", "--lock", "LINK"),
+        ("-m", "resume_dl", "fetch", "--file", "list.txt", "--dest", "new", "--debug-trace", "LINK"),
+        ("-m", "resume_dl", "bundle", "inventory", "-o", "LINK"),
+        ("-m", "resume_dl.trace", "run.jsonl", "-o", "LINK"),
+    ],
+    ids=["lock", "trace", "inventory", "picture"],
+)
+def test_no_output_is_written_through_another_users_link(common: Path, home: Path, line: tuple[str, ...]) -> None:
+    """Every file that an option names, not only downloads."""
+    (common / "link").symlink_to(home / "thesis.txt")
+    give(common / "link", MALLORY)
+    (home / "list.txt").write_text(f"@EXPLICIT\nhttp://127.0.0.1:1/linux-64/a-1-0.conda#{'0' * 32}\n")
+    (home / "run.jsonl").write_text('{"trace": 1, "version": "1", "started": ""}\n')
+    done = as_user(ALICE, *(common / "link" if word == "LINK" else word for word in line), cwd=home)
+    assert done.returncode == 5, done.stderr
+    assert f"{common / 'link'} is a link that another user made" in done.stderr
+    assert (home / "thesis.txt").read_text() == "years"
+
+
 def test_a_new_package_cache_makes_no_file_behind_a_link(tmp_path: Path) -> None:
     """``urls`` and ``urls.txt`` are made in it, and each may be a dangling link by then."""
     (tmp_path / "pkgs").mkdir()

@@ -103,6 +103,9 @@ def print_or_write(answer: Mapping[str, Any], output: Path | None) -> None:
 
 def _write(data: bytes, output: Path | None) -> None:
     if output is not None:
+        from resume_dl.transfer.destination import refuse_others_link
+
+        refuse_others_link(output, "name another file with -o")
         output.write_bytes(data)
         return
     try:

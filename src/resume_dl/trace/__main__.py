@@ -11,6 +11,7 @@ from resume_dl.errors import NotWritableError, ResumeDLError
 from resume_dl.progress.console import Console
 from resume_dl.trace.picture import draw
 from resume_dl.trace.trace_file import read_trace
+from resume_dl.transfer.destination import refuse_others_link
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -22,6 +23,7 @@ def main(given: Sequence[str] | None = None) -> int:
     output: Path = options.output or options.trace.with_name(options.trace.name + ".svg")
     try:
         picture = draw(read_trace(options.trace))
+        refuse_others_link(output, "name another file with -o")
         try:
             output.write_bytes(picture)
         except (OSError, ValueError) as error:

@@ -59,6 +59,7 @@ def refuse_others_link(path: Path, hint: str) -> None:
 
 def check_lock(lock: Path) -> None:
     """Raise NotWritableError if the list for ``--lock`` cannot be written: better now than after the download."""
+    refuse_others_link(lock, "choose another file with --lock")
     if lock.is_dir():
         why = "it is a folder"
     elif lock.exists():

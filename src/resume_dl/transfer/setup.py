@@ -28,6 +28,7 @@ from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
 from resume_dl.store.unfinished_runs import UnfinishedNotes
 from resume_dl.transfer.blocks import Blocks
+from resume_dl.transfer.destination import refuse_others_link
 from resume_dl.transfer.run_notes import RunNotes
 from resume_dl.transfer.source_places import Places
 from resume_dl.transfer.watched_engine import WatchedEngine
@@ -153,7 +154,9 @@ def engine_for(
     tracer: TraceWriter | None = None
     transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
     try:
-        tracer = TraceWriter(setup.options.debug_trace) if setup.options.debug_trace else None
+        if trace := setup.options.debug_trace:
+            refuse_others_link(trace, "choose another file with --debug-trace")
+            tracer = TraceWriter(trace)
         engine = Engine(
             transport,
             reporter,
