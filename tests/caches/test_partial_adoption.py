@@ -212,9 +212,8 @@ def test_only_missing_ranges_are_copied(tmp_path, ours, expected):
 def test_nothing_is_adopted_while_another_process_uses_the_file(tmp_path):
     """A conda on its file, another process on our part file."""
     path = lies_there(tmp_path, ZIP)
-    if sys.platform != "win32":
-        with another_conda_works_on(path):
-            assert adopt_partial(tmp_path, wanted(ZIP)) is None
+    with another_conda_works_on(path):
+        assert adopt_partial(tmp_path, wanted(ZIP)) is None
     part = PartStore(tmp_path / FOLDER).open(wanted(ZIP), journaled=True)
     assert adopt_partial(tmp_path, wanted(ZIP)) is None
     part.close()
@@ -241,7 +240,6 @@ def test_a_changed_partial_is_not_removed(tmp_path, change):
     remove_adopted(adopted)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="conda's lock is another one on Windows")
 def test_a_partial_in_use_by_conda_is_not_removed(tmp_path):
     path = lies_there(tmp_path, ZIP)
     adopted = adopt_partial(tmp_path, wanted(ZIP))

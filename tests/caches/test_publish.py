@@ -407,15 +407,15 @@ def test_a_urls_txt_that_cannot_be_written_fails_all(pkgs):
 
 def test_a_folder_that_another_process_puts_there_first(pkgs, monkeypatch):
     """Between look and rename: the same package is kept, another makes room, and after some tries it is an error."""
-    real = module.replace
+    real = module.move_folder
 
     def rival(make):
-        def replace(source, destination):
+        def move_folder(source, destination, **more):
             if destination == pkgs / "a-1-0":
                 make(destination)
-            real(source, destination)
+            real(source, destination, **more)
 
-        monkeypatch.setattr(module, "replace", replace)
+        monkeypatch.setattr(module, "move_folder", move_folder)
 
     publish(pkgs)
     (pkgs / "a-1-0").rename(pkgs / "same")
@@ -453,8 +453,8 @@ def test_a_folder_that_another_process_puts_there_first(pkgs, monkeypatch):
 def test_a_missing_unpacked_folder_is_not_retried(pkgs, monkeypatch):
     """No folder stands in the way: the system's error is told at once."""
     tries = []
-    real = module.replace
-    monkeypatch.setattr(module, "replace", lambda *names: tries.append(names) or real(*names))
+    real = module.move_folder
+    monkeypatch.setattr(module, "move_folder", lambda *names, **more: tries.append(names) or real(*names, **more))
     (result,) = place_entries(pkgs, [Unplaced(package(), None, pkgs / "absent")])
     assert isinstance(result, StoreError)
     assert said_of(errno.ENOENT) in str(result)
@@ -561,18 +561,19 @@ def test_publishing_keeps_its_order(pkgs, monkeypatch):
     def watched(name, of):
         real = getattr(module, name)
 
-        def call(*arguments):
+        def call(*arguments, **more):
             done.append(f"{name} {of(*arguments)}")
-            return real(*arguments)
+            return real(*arguments, **more)
 
         monkeypatch.setattr(module, name, call)
 
     watched("sync_trees", len)
+    watched("move_folder", lambda source, destination: destination.name)
     watched("replace", lambda source, destination: destination.name)
     watched("sync_directory", lambda folder: folder.name)
     watched("add_url", lambda folder, *urls: len(urls))
     publish(pkgs)
-    assert done == ["sync_trees 1", "replace a-1-0", "replace a-1-0.conda", "sync_directory pkgs", "add_url 1"]
+    assert done == ["sync_trees 1", "move_folder a-1-0", "replace a-1-0.conda", "sync_directory pkgs", "add_url 1"]
     done.clear()
     assert isinstance(place_entries(pkgs, [Unplaced(package(), raising(OSError(28, "full")), None)])[0], StoreError)
     assert done == ["add_url 0"]

@@ -146,11 +146,12 @@ def test_publishing_keeps_its_order(tmp_path, monkeypatch):
 
     watched("sync_extracted", lambda pkgs, folders: len(folders))
     watched("replace", lambda source, destination: destination.name[:5])
+    watched("move_folder", lambda source, destination: destination.name)
     watched("sync_directory", lambda folder: folder.name == tmp_path.name)
     watched("write_durably", lambda path, data: path.name)
     publish(tmp_path)
     assert done == [
-        "sync_extracted 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "replace a-1-0",
+        "sync_extracted 1", "replace aside", "sync_directory True", "write_durably a-1-0.lock", "move_folder a-1-0",
         "sync_directory True",
     ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import signal
@@ -47,7 +48,7 @@ def around_extract(monkeypatch: pytest.MonkeyPatch) -> Callable[[Wrapper], None]
 
     def put(wrapper: Wrapper) -> None:
         def extract(worker: RattlerWorker, archive: Path, target: Path) -> Extracted:
-            return wrapper(worker, target, lambda: real(worker, archive, target))
+            return wrapper(worker, target, functools.partial(real, worker, archive, target))
 
         monkeypatch.setattr(RattlerWorker, "extract", extract)
 
@@ -131,13 +132,26 @@ def test_a_cancelled_run_unpacks_nothing_more(pkgs, around_extract):
 
 
 @posix
+def test_a_stop_does_not_wait_for_an_archive(pkgs, tmp_path):
+    """The worker would never answer; what it has unpacked so far is removed."""
+    script, asked = tmp_path / "python", tmp_path / "asked"
+    script.write_text(f"#!/bin/sh\nread line\ntouch {asked}\nexec sleep 600\n")
+    script.chmod(0o755)
+    extractor = Extractor(CondaCache(pkgs), cancelled=asked.exists, worker=RattlerWorker(python=script))
+    wanted = package(pkgs, "a")
+    errors = unpacked(extractor, wanted)
+    assert isinstance(errors["a"], Interrupted)
+    assert left_over(pkgs) == [staged_path(pkgs, wanted).name]
+
+
+@posix
 @pytest.mark.parametrize("crashes", [1, 2])
 def test_a_worker_that_dies_is_replaced_once(pkgs, around_extract, crashes):
     """A process killed in the middle is one more try, in a fresh one; the second death is that file's error alone."""
     asked: list[str] = []
 
-    def kill(worker: RattlerWorker, target: Path, go_on: Callable[[], Extracted]) -> Extracted:
-        if "bad" in str(target):
+    def kill(worker: RattlerWorker, target: Path, go_on: functools.partial[Extracted]) -> Extracted:
+        if "bad" in go_on.args[1].name:  # the archive
             asked.append(target.parent.name)
             if len(asked) <= crashes:
                 worker.start()

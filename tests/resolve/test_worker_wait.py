@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from resume_dl.errors import ChannelUnavailableError, WorkerCrashedError
+from resume_dl.errors import ChannelUnavailableError, Interrupted, WorkerCrashedError
 from resume_dl.model.channel import Channel
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolution.conda_resolution import Resolver
@@ -144,3 +145,28 @@ def test_what_is_said() -> None:
         wait("solve", seconds)
     loading = [f"the solver is still loading, {seconds} s" for seconds in ("3", "7", "10")]
     assert told.said == [*loading, "still solving, 3 s"]
+
+
+@pytest.mark.parametrize("op", ["solve", "extract"])
+def test_a_stopped_wait_kills_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+    """It is not asked to end by its stdin, for which a library that holds Python's lock gets two seconds."""
+    killed: list[bool] = []
+    kill = subprocess.Popen.kill
+
+    def noted(process: subprocess.Popen[bytes]) -> None:
+        killed.append(process.stdin is not None and process.stdin.closed)
+        kill(process)
+
+    monkeypatch.setattr(subprocess.Popen, "kill", noted)
+    with RattlerWorker(python=slow(tmp_path)) as worker:
+        worker.waits = SolverWait(Told(), lambda: True)
+        with pytest.raises(Interrupted):
+            worker.request(op, {})
+        assert worker.pid is None
+    assert killed[:1] == [False]
+
+
+def test_a_stopped_wait_ends_conda_too(tmp_path: Path) -> None:
+    """--solver conda."""
+    with pytest.raises(Interrupted):
+        solve_with_conda([str(slow_conda(tmp_path))], a_request(), waits=SolverWait(Told(), lambda: True))

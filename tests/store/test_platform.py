@@ -278,21 +278,6 @@ def test_replace_durably_syncs_file_and_folder(tmp_path, synced):
     assert not (tmp_path / "newer").exists()
 
 
-def test_a_rename_that_is_refused_is_tried_once(tmp_path, monkeypatch):
-    """Only Windows refuses one for a moment."""
-    tries, slept = [], []
-
-    def refuse(source, destination):
-        tries.append(source)
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(platform.time, "sleep", slept.append)
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(PermissionError):
-        replace(tmp_path / "a", tmp_path / "b")
-    assert (len(tries), slept) == (1, [])
-
-
 def test_a_rename_is_done_once(tmp_path):
     (tmp_path / "a").write_bytes(b"x")
     replace(tmp_path / "a", tmp_path / "b")
@@ -342,33 +327,6 @@ def test_a_lock_is_held_by_one_handle(tmp_path):
     os.close(two)
     with pytest.raises(OSError, match="descriptor"):
         try_lock(two)
-
-
-def test_on_windows_a_refused_rename_is_tried_for_a_second(tmp_path, monkeypatch):
-    """A virus scanner lets go in time, or the refusal is told; no pause follows the last try."""
-    tries, slept, enough = [], [], [3]
-    source, destination = tmp_path / "a", tmp_path / "b"
-
-    def refuse(source, destination):
-        tries.append(source)
-        if len(tries) < enough[0]:
-            raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(platform.time, "sleep", slept.append)
-    monkeypatch.setattr(Path, "replace", refuse)
-    with monkeypatch.context() as windows:
-        windows.setattr(os, "name", "nt")
-        replace(source, destination)
-    assert (len(tries), len(slept)) == (3, 2)
-    tries.clear()
-    slept.clear()
-    enough[0] = 1000
-    with monkeypatch.context() as windows:
-        windows.setattr(os, "name", "nt")
-        with pytest.raises(PermissionError):
-            replace(source, destination)
-    assert (len(tries), len(slept)) == (20, 19)
-    assert 0.9 < sum(slept) < 1.1
 
 
 @pytest.fixture

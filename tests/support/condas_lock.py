@@ -1,4 +1,4 @@
-"""Another process that works on a ``.partial``, as far as conda's lock tells: one byte at offset 21 (POSIX only)."""
+"""Another process that works on a ``.partial``, as far as conda's lock tells: one byte at offset 21."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_HOLDER = (
-    "import fcntl, sys; file = open(sys.argv[1], 'a+b'); fcntl.lockf(file, fcntl.LOCK_EX, 1, 21); print('held', "
-    "flush=True); sys.stdin.read()"
-)
+LOCK = """
+import os, sys
+
+def lock(file, start, count):
+    if os.name == "nt":  # as conda's gateways/disk/lock.py
+        import msvcrt
+        os.lseek(file.fileno(), start, os.SEEK_SET)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, count)
+    else:
+        import fcntl
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, count, start)
+
+"""
+"""The source of ``lock(file, start, count)``, for a process of its own."""
+_HOLDER = LOCK + "file = open(sys.argv[1], 'a+b'); lock(file, 21, 1); print('held', flush=True); sys.stdin.read()"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 from resume_dl import fs
 from resume_dl.bundle.tar import MTIME, Cancelled, Member, read_chunks, tar_blocks, tar_size
-from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, writing
+from resume_dl.bundle.unfinished import SUFFIX, Unfinished, check_room, remove_stale, writing
 from resume_dl.errors import ConfigurationError, Interrupted, SizeMismatchError, StoreError
 from resume_dl.offline_tools.archive import write_archive
 from resume_dl.offline_tools.parts.parts_list import (
@@ -228,11 +228,11 @@ def _remove_leftovers(folder: Path, name: str) -> None:
     if not document.exists():
         for part in _listed(noted, name):
             (folder / part).unlink(missing_ok=True)
-    noted.unlink(missing_ok=True)
+    remove_stale(noted, document)
     unfinished = re.compile(re.escape(name) + r"\.[0-9]{3,4}" + re.escape(SUFFIX))
     for path in folder.iterdir():
         if unfinished.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+            remove_stale(path, path.with_name(path.name[: -len(SUFFIX)]))
 
 
 def _refuse_others(folder: Path, names: Sequence[str], earlier: Sequence[str]) -> None:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import LockedError, NotWritableError, OutOfSpaceError, StoreError
-from resume_dl.offline_tools.parts.joining_file import replace
 
 SUFFIX = ".unfinished"
+_SHARING_VIOLATION = 32
+"""Windows's number for a file that another process has open."""
 _NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -25,7 +27,7 @@ class Unfinished:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._temporary = path.with_name(path.name + SUFFIX)
-        self._temporary.unlink(missing_ok=True)
+        remove_stale(self._temporary, path)
         self._file = self._temporary.open("xb")
         self._published = False
         self._left = True
@@ -41,13 +43,11 @@ class Unfinished:
         os.fsync(self._file.fileno())
         self._close()
         if not self._left:
-            raise LockedError(
-                f"another process is writing {self.path}", hint="wait until it ends, or choose another name"
-            )
+            raise _locked(self.path)
 
     def publish(self) -> None:
         """Rename the finished file; an existing file is replaced."""
-        replace(self._temporary, self.path)
+        fs.replace(self._temporary, self.path)
         self._left = False
         self._published = True
 
@@ -74,6 +74,23 @@ class Unfinished:
         except FileNotFoundError:
             self._left = False
         self._file.close()
+
+
+def remove_stale(temporary: Path, path: Path) -> None:
+    """Remove what a killed run left of ``path``. Raises LockedError if a process still writes it, OSError.
+
+    Windows refuses to remove an open file; elsewhere its writer finds that it has lost the name (``finish``).
+    """
+    try:
+        temporary.unlink(missing_ok=True)
+    except PermissionError as error:
+        if getattr(error, "winerror", 0) != _SHARING_VIOLATION:
+            raise
+        raise _locked(path) from error
+
+
+def _locked(path: Path) -> LockedError:
+    return LockedError(f"another process is writing {path}", hint="wait until it ends, or choose another name")
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from resume_dl import fs
 from resume_dl.caches.conda.extraction_folders import REPLACED, remove
 from resume_dl.caches.conda.lookup import is_whole, same_bytes
 from resume_dl.caches.conda.publish import add_record, sync_extracted
-from resume_dl.caches.conda.record import RECORD, read_info
+from resume_dl.caches.conda.record import LAST_COPIED, RECORD, read_info
 from resume_dl.errors import NotWritableError, StoreError
-from resume_dl.fs.lock import try_lock
+from resume_dl.fs.lock import open_lock, try_lock
 from resume_dl.model.artifact import Artifact, safe_filename
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory, write_durably
+from resume_dl.store.platform import move_folder, replace, sync_directory, write_durably
 from resume_dl.store.work_folder import make_work_folder
 
 _GLOBAL_LOCK = ".cache.lock"
@@ -113,7 +113,7 @@ def _take_place(folder: Path, extracted: Path, sha256: bytes) -> None:
     revision = _read_lock(folder)[0] + 1  # a new revision makes a running rattler check the folder again
     content = revision.to_bytes(_REVISION_BYTES, "big") + sha256
     write_durably(_lock_of(folder), content, temporary=replaced.with_name(f"{REPLACED}{secrets.token_hex(8)}"))
-    replace(extracted, folder)
+    move_folder(extracted, folder, last=LAST_COPIED)
     sync_directory(folder.parent)
     remove(replaced)
 
@@ -134,7 +134,7 @@ def _read_lock(folder: Path) -> tuple[int, str | None]:
 @contextmanager
 def _exclusive(pkgs_dir: Path, cancelled: Callable[[], bool]) -> Iterator[None]:
     """Hold rattler's own lock on the cache. Raises OSError, or StoreError once ``cancelled``."""
-    fd = fs.open_regular(pkgs_dir / _GLOBAL_LOCK, os.O_RDWR | os.O_CREAT)
+    fd = open_lock(pkgs_dir / _GLOBAL_LOCK)
     try:
         while not try_lock(fd):
             if cancelled():

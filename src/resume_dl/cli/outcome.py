@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from resume_dl.cli.group import COMMANDS, cli
 from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, stopped, tell
 from resume_dl.errors import ConfigurationError, ResumeDLError
+from resume_dl.fs.system import reader_has_gone
 
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 
@@ -31,7 +32,12 @@ def outcome(given: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         error = stopped()
         tell(error.message)
+    except SystemExit:  # click's answer to a closed pipe; commands return their codes
+        return 0
     except Exception as caught:  # noqa: BLE001 - an internal error is one line, with its exit code
+        if isinstance(caught, OSError) and caught.filename is None and reader_has_gone(caught):
+            give_up_stdout(caught)
+            return 0
         # commands have mapped their own: without a file's name it is stdout that did not take click's help text
         error = give_up_stdout(caught) if isinstance(caught, OSError) and caught.filename is None else as_error(caught)
         show_error(error)

@@ -13,6 +13,7 @@ import click
 from resume_dl import __version__
 from resume_dl.cli.run import give_up_stdout, guarded, say_json, tell
 from resume_dl.errors import ConfigurationError
+from resume_dl.fs.system import reader_has_gone
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 CREATED_BY = f"resume-dl {__version__}"
@@ -109,5 +110,5 @@ def _write(data: bytes, output: Path | None) -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         unsaid = give_up_stdout(error)
-        if not isinstance(error, BrokenPipeError):
+        if not reader_has_gone(error):
             raise unsaid from error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError
+from resume_dl.fs.system import reader_has_gone
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import presentable
 
@@ -267,7 +268,7 @@ def _write(text: str) -> None:
         click.echo(text)
     except OSError as error:
         unsaid = give_up_stdout(error)
-        if not isinstance(error, BrokenPipeError):
+        if not reader_has_gone(error):
             raise unsaid from error
 
 

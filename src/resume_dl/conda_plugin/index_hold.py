@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from resume_dl import fs
+
 HELD = 60.0
 """Seconds within which conda is expected to read the indexes after our downloads have ended."""
 SHARDS_KEY = "has_shards"
@@ -142,7 +144,7 @@ def _restore(cache: Any, before: Before) -> None:
         if before.replaced is None:
             cache.cache_path_json.unlink()
         else:
-            before.replaced.replace(cache.cache_path_json)
+            fs.replace(before.replaced, cache.cache_path_json)
         file.seek(0)
         file.truncate()
         file.write(json.dumps(dict(before.state), indent=2))

@@ -6,6 +6,7 @@ is checked before use, and links and junctions are reparse points with the name-
 privilege there, making junctions does not: a known gap.
 """
 
+from resume_dl.fs.busy_names import move_folder, replace
 from resume_dl.fs.private import UntrustedFolderError, check_private, make_private, owner_of_unshared
 from resume_dl.fs.regular import (
     create_file,
@@ -32,6 +33,7 @@ __all__ = [
     "is_others_link",
     "is_regular",
     "make_private",
+    "move_folder",
     "names_in",
     "open_regular",
     "others_link_on",
@@ -39,6 +41,7 @@ __all__ = [
     "read_below",
     "read_regular",
     "remove",
+    "replace",
     "replace_below",
     "roomy",
     "write_file",

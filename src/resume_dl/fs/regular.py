@@ -8,6 +8,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import Iterator, NamedTuple
 
+from resume_dl.fs.busy_names import replace
 from resume_dl.fs.system import BY_FD, FOLDER, WINDOWS, Place, flags_of, is_link, native
 
 _AT_ONCE = 64 << 10
@@ -132,7 +133,7 @@ def replace_below(folder: Place, *parts: str, data: bytes, sync: bool, mode: int
                 _put(fd, data, sync=sync)
             finally:
                 os.close(fd)
-            os.replace(new, place.name(parts[-1]), src_dir_fd=place.fd, dst_dir_fd=place.fd)
+            replace(new, place.name(parts[-1]), dir_fd=place.fd)
             if sync and place.fd is not None:
                 os.fsync(place.fd)
         except BaseException:

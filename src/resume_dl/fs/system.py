@@ -1,7 +1,8 @@
-"""Differences between systems: flags, calls relative to an open folder, links, what wakes a reader."""
+"""Differences between systems: flags, calls relative to an open folder, links, what open handles and sockets do."""
 
 from __future__ import annotations
 
+import errno
 import ntpath
 import os
 import stat
@@ -81,6 +82,16 @@ def names_in(folder: Place) -> list[str]:
 def absolute(path: Place) -> Path:
     """Return ``path`` as an absolute path without ``..``; links are not resolved, so loops of links do not raise."""
     return roomy(Path(os.path.abspath(str(path))))
+
+
+def handles_block_names() -> bool:
+    """Whether an open handle keeps other processes from replacing or removing its file, as it does on Windows."""
+    return WINDOWS
+
+
+def reader_has_gone(error: OSError) -> bool:
+    """Whether a failed write to a pipe says that its reader has ended; Windows's C library says EINVAL for EPIPE."""
+    return isinstance(error, BrokenPipeError) or (WINDOWS and error.errno == errno.EINVAL)
 
 
 def shutdown_wakes_readers() -> bool:

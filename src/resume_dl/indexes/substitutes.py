@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.indexes.merged_index import Merged, MirrorCopy, UnreadableCopyError, lacking, write_merged
 from resume_dl.indexes.operators import Operators, independent, next_witnesses, operators_of
 from resume_dl.indexes.trust import Standing
@@ -188,7 +189,7 @@ class SubstituteIndexes:
                     those.answers[error.mirror] = WholeIndex(error=error)  # only this mirror has failed
                     whys[wanted] = error.message
                 else:
-                    new.replace(target)
+                    fs.replace(new, target)
                     whys.pop(wanted, None)
                     break
         finally:

@@ -2,14 +2,12 @@
 
 import errno
 
-from resume_dl.fs.lock import try_lock
-
-_BEHIND_THE_DATA = 1 << 62
+from resume_dl.fs.lock import LAST_BYTE, try_lock
 
 
 def lock(fd: int) -> bool:
     """Lock an open file until it is closed; False where another process has. File systems without locks have none."""
     try:
-        return try_lock(fd, at=_BEHIND_THE_DATA)
+        return try_lock(fd, at=LAST_BYTE)
     except OSError as error:
         return error.errno != errno.EACCES

@@ -51,7 +51,7 @@ class Resolver:
         self._setup = setup
         self._reporter = reporter
         self._worker = worker
-        worker.waits = SolverWait(reporter)
+        worker.waits = SolverWait(reporter, cancelled)
         self._reported: set[str] = set()
         folder = setup.paths.cache / "repodata"
         options = setup.options

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from resume_dl.errors import Interrupted
 from resume_dl.ports import Reporter
 
 EVERY = 3.0
@@ -9,14 +12,17 @@ EVERY = 3.0
 
 
 class SolverWait:
-    """A callback for ``RattlerWorker.waits`` that reports the wait every ``EVERY`` seconds."""
+    """A callback for ``RattlerWorker.waits`` that reports the wait every ``EVERY`` seconds, until ``cancelled``."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, cancelled: Callable[[], bool] = lambda: False) -> None:
         self._reporter = reporter
+        self._cancelled = cancelled
         self._said = 0
 
     def __call__(self, op: str, seconds: float) -> None:
-        """Report the wait, if it is due; ``seconds`` is the time since ``op`` was requested."""
+        """Report the wait, if it is due; ``seconds`` is the time since ``op`` was requested. Raises Interrupted."""
+        if self._cancelled():
+            raise Interrupted("stopped", hint="run the same command again")
         due = int(seconds / EVERY)
         if due > self._said:
             doing = "still solving" if op == "solve" else "the solver is still loading"

@@ -54,8 +54,8 @@ _KINDS: Mapping[str, type[ResolutionError]] = {
     "ProxyError": ChannelUnavailableError,
     "OfflineError": ChannelUnavailableError,
 }
-_TICK = 1.0
-"""Seconds between two calls of ``waits``."""
+_TICK = 0.2
+"""Seconds between two calls of ``waits``; as that of ``worker``."""
 _OVERRIDABLE = {"__archspec", "__cuda", "__glibc", "__linux", "__osx", "__win"}
 
 

@@ -32,8 +32,8 @@ _PACKAGES = Path(errors.__file__).resolve().parents[1]
 """The folder of this package, appended to the worker's sys.path."""
 _CREATE_NO_WINDOW = 0x08000000
 _END = None
-_TICK = 1.0
-"""Seconds between two calls of ``waits``."""
+_TICK = 0.2
+"""Seconds between two calls of ``waits``; no longer, for on Windows a wait cannot be interrupted by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,10 @@ class RattlerWorker:
         self._child: _Child | None = None
         self._number = 0
         self.waits: Callable[[str, float], None] = _ignore_wait
-        """Called about once a second in the requesting thread, with the operation and the seconds waited so far."""
+        """Called some times a second in the requesting thread, with the operation and the seconds waited so far.
+
+        An exception of it ends the request, and the process at once.
+        """
 
     def __enter__(self) -> RattlerWorker:  # noqa: PYI034 - typing.Self is of 3.11
         return self
@@ -186,7 +189,11 @@ class _Child:
                     raise WorkerCrashedError(
                         f"the worker did not finish {request['op']} within {timeout:g} s", hint="run it again"
                     ) from None
-                waits(str(request["op"]), waited)
+                try:
+                    waits(str(request["op"]), waited)
+                except BaseException:
+                    self.process.kill()  # at the end of its stdin a library may go on for seconds
+                    raise
         answer: Any = None
         if line is not _END:
             with contextlib.suppress(ValueError):

@@ -66,7 +66,7 @@ def write_blocks(path: Path, blocks: Mapping[str, Block]) -> None:
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         new.write_text(json.dumps({"schema": SCHEMA, "blocks": entries}, indent=1), encoding="utf-8")
-        new.replace(path)
+        fs.replace(new, path)
     except BaseException:
         with suppress(OSError):
             new.unlink()

@@ -81,7 +81,7 @@ class CondaCache:
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     json.dump(content, file)
-                Path(name).replace(self.file)
+                fs.replace(name, self.file)
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.fs.lock import try_lock
+from resume_dl.fs.lock import open_lock, try_lock
 
 _PAUSE = 0.05
 _MOST_NOTE = 4096
@@ -37,7 +37,7 @@ class FileLock:
         Raises LockedError (``owner`` describes the process that has it), or StoreError if the file system has no locks.
         """
         while True:
-            fd = fs.open_regular(self.path, os.O_RDWR | os.O_CREAT)
+            fd = open_lock(self.path)
             try:
                 got = try_lock(fd)
             except OSError as error:

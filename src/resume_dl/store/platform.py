@@ -10,16 +10,14 @@ import os
 import secrets
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
 
-_RENAME_TRIES = 20
-_RENAME_PAUSE = 0.05
-"""Virus scanners and indexers hold new files open for some ten milliseconds; one second in all is ample."""
+replace = fs.replace
+"""The one rename; see there."""
 
 _TO_SYNC = (
     (os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)  # FlushFileBuffers wants a handle that may write
@@ -171,20 +169,10 @@ def sync_file_system(fd: int) -> bool:
     raise OSError(number, os.strerror(number))
 
 
-def replace(source: Path, destination: Path) -> None:
-    """Rename a file or folder over ``destination`` (a folder must not exist there); bounded tries on Windows.
-
-    Raises OSError. On Windows a reader's handle without FILE_SHARE_DELETE fails the rename for a moment.
-    """
-    for attempt in range(_RENAME_TRIES):
-        try:
-            source.replace(destination)
-        except PermissionError:
-            if os.name != "nt" or attempt == _RENAME_TRIES - 1:
-                raise
-            time.sleep(_RENAME_PAUSE)
-        else:
-            return
+def move_folder(source: Path, destination: Path, *, last: Sequence[str]) -> None:
+    """``fs.move_folder`` of a folder that is on the disk; it is there at its new name too. Raises OSError."""
+    if fs.move_folder(source, destination, last=last):
+        sync_trees([destination])
 
 
 def replace_durably(source: Path, destination: Path) -> None:

@@ -75,6 +75,7 @@ class Extractor:
         if not self._threads or (len(self._threads) < PROCESSES and self._waiting() >= WORTH_ANOTHER):
             worker = self._idle or RattlerWorker()
             self._idle = None
+            worker.waits = partial(self._wait, worker.waits)
             try:
                 work = partial(self._work, worker)
                 self._threads.append(start_thread(work, self._broke, name=f"extract-{len(self._threads)}"))
@@ -126,10 +127,16 @@ class Extractor:
         for artifact, error in self._batch.place():
             self._done.put(Unpacked(artifact, error))
 
+    def _wait(self, waits: Callable[[str, float], None], op: str, seconds: float) -> None:
+        if self._cancelled():
+            raise Interrupted("stopped")
+        waits(op, seconds)
+
     def _unpack(self, worker: RattlerWorker, artifact: Artifact) -> Ready | ResumeDLError | None:
         """Return the unpacked package; else its error, or None if another process has published it."""
+        stopped = Interrupted(f"{artifact.filename} was not unpacked", hint="run the same command again")
         if self._cancelled():
-            return Interrupted(f"{artifact.filename} was not unpacked", hint="run the same command again")
+            return stopped
         try:
             try:
                 return self._unpack_once(worker, artifact)
@@ -138,6 +145,8 @@ class Extractor:
             except NotWritableError:
                 # another process may have renamed the archive between our check and our opening it
                 return self._unpack_once(worker, artifact)
+        except Interrupted:
+            return stopped
         except (ResumeDLError, OSError) as error:
             return unless_there(self._cache, artifact, error)
         except Exception as error:  # noqa: BLE001 - the next archives must still be unpacked

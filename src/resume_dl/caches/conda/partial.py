@@ -24,6 +24,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import LockedError
+from resume_dl.fs.lock import granted
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.platform import replace
@@ -154,18 +155,21 @@ def conda_lock(path: Path) -> Iterator[None]:
 
 
 def _try_byte(fd: int, path: Path) -> None:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
+    if not granted(lambda: _lock_byte(fd)):
+        raise LockedError(f"conda is using {path.name}", owner="conda")
 
-            os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
 
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _CONDA_LOCK_BYTE)
-    except OSError as error:
-        raise LockedError(f"conda is using {path.name}", owner="conda") from error
+def _lock_byte(fd: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(fd, _CONDA_LOCK_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        os.lseek(fd, 0, os.SEEK_SET)
+    else:
+        import fcntl
+
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _CONDA_LOCK_BYTE)
 
 
 def _free_byte(fd: int) -> None:

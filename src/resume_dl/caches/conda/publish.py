@@ -22,6 +22,7 @@ from resume_dl.caches.conda.lookup import Entry, is_whole, look, same_bytes, ste
 from resume_dl.caches.conda.record import (
     BROKEN_PACKAGE,
     INDEX,
+    LAST_COPIED,
     RECORD,
     channel_of,
     client_url,
@@ -34,7 +35,7 @@ from resume_dl.errors import IntegrityError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.store.disk_errors import store_error
 from resume_dl.store.part import FOLDER
-from resume_dl.store.platform import replace, sync_directory, sync_trees
+from resume_dl.store.platform import move_folder, replace, sync_directory, sync_trees
 from resume_dl.store.work_folder import make_work_folder
 
 _TRIES = 5
@@ -178,7 +179,7 @@ def _take_place(folder: Path, extracted: Path | None, artifact: Artifact) -> lis
         if extracted is None:
             break
         try:
-            replace(extracted, folder)
+            move_folder(extracted, folder, last=LAST_COPIED)
             break
         except OSError:  # another process has put one there since our check
             if attempt == _TRIES - 1 or not os.path.lexists(folder):

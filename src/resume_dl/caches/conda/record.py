@@ -23,6 +23,8 @@ BROKEN_PACKAGE = "the package was built wrongly: choose another build or version
 """The hint if a package's own metadata cannot be used."""
 RECORD = Path("info", "repodata_record.json")
 INDEX = Path("info", "index.json")
+LAST_COPIED = (INDEX.as_posix(), RECORD.as_posix())
+"""Files by which a client tells a whole folder: where a folder has to be copied, they come last."""
 PATHS = Path("info", "paths.json")
 FILES = Path("info", "files")
 

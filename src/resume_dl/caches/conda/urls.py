@@ -5,7 +5,9 @@ By this file conda also recognises a folder as a package cache, and tests whethe
 
 from __future__ import annotations
 
+import ntpath
 import os
+import posixpath
 from pathlib import Path
 
 from resume_dl import fs
@@ -18,7 +20,7 @@ _MOST_BYTES = 256 << 20
 def origin_of(pkgs_dir: Path, filename: str) -> str | None:
     """Return the URL that conda assumes for an archive: the last line with this file name."""
     for line in reversed(_lines(pkgs_dir / URLS)):
-        if line.rpartition("/")[2] == filename:
+        if _name(line) == filename:
             return line
     return None
 
@@ -30,8 +32,8 @@ def add_url(pkgs_dir: Path, *urls: str) -> bool:
     last line (of a killed conda, or an editor) is terminated first.
     """
     path = pkgs_dir / URLS
-    counts = {line.rpartition("/")[2]: line for line in _lines(path)}
-    new = [url for url in urls if counts.get(url.rpartition("/")[2]) != url]
+    counts = {_name(line): line for line in _lines(path)}
+    new = [url for url in urls if counts.get(_name(url)) != url]
     if not new:
         return False
     with os.fdopen(fs.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:
@@ -47,6 +49,11 @@ def add_url(pkgs_dir: Path, *urls: str) -> bool:
     if not end:  # perhaps it is new
         sync_directory(pkgs_dir)
     return True
+
+
+def _name(line: str, *, windows: bool = fs.WINDOWS) -> str:
+    r"""The file name in a line, as conda finds it: on Windows behind the last ``\``, too."""
+    return ntpath.basename(line) if windows else posixpath.basename(line)
 
 
 def _lines(path: Path) -> list[str]:

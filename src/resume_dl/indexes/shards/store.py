@@ -84,7 +84,7 @@ class ShardStore:
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
             fs.write_file(temporary, data)
-            temporary.replace(path)
+            fs.replace(temporary, path)
         except OSError:
             with suppress(OSError):
                 temporary.unlink()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Mapping
 
+from resume_dl.fs.system import reader_has_gone
 from resume_dl.offline_tools.console import tell
 from resume_dl.offline_tools.machine.inventory import inventory
 from resume_dl.offline_tools.machine.package_places import ProbeError, named_folders, wheel_dirs
@@ -22,9 +23,9 @@ def write_json(value: Mapping[str, Any]) -> None:
     try:
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        pass
     except OSError as error:
+        if reader_has_gone(error):
+            return
         raise ProbeError(f"cannot write to standard output: {error.strerror or error}", hint, 5) from error
 
 

@@ -16,6 +16,10 @@ from resume_dl.offline_tools.installation.plan import Package, Plan
 from resume_dl.offline_tools.machine.conda_info import CondaInfo
 from resume_dl.offline_tools.verification.layout import UNFINISHED
 
+_RECORD = "repodata_record.json"
+_LAST = ("info/index.json", f"info/{_RECORD}")
+"""A folder without them is no package to conda."""
+
 
 def copy_verified(package: Package, place: Path) -> str | None:
     """Copy an archive, hash the copy, return its MD5 (None if Python forbids it). Raises InstallError, OSError."""
@@ -37,13 +41,13 @@ def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
     if cache.parent.parent.name != UNFINISHED or str(own) not in info.pkgs_dirs:
         return
     for each in plan.conda:
-        name = "repodata_record.json"
+        name = _RECORD
         places = own / each.stem, own / each.filename
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             is_new = not any(place.exists() or place.is_symlink() for place in places)
             if is_new and read_info(cache / each.stem, name):
-                (cache / each.stem).rename(places[0])
-                (cache / each.filename).rename(places[1])
+                fs.move_folder(cache / each.stem, places[0], last=_LAST)
+                fs.replace(cache / each.filename, places[1])
                 urls = fs.open_regular(own / "urls.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
                 with os.fdopen(urls, "ab") as addresses:
                     addresses.write((each.url + os.linesep).encode("ascii"))
@@ -58,4 +62,4 @@ def _name_place(record: Path, folder: Path, archive: Path) -> None:
     said["package_tarball_full_path"] = str(archive)
     beside = record.with_name(record.name + ".new")
     fs.write_file(beside, json.dumps(said, indent=2, sort_keys=True).encode("utf-8"))
-    beside.replace(record)
+    fs.replace(beside, record)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resume_dl import fs
+from resume_dl.fs.lock import open_lock
 from resume_dl.offline_tools.file_lock import lock
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.machine.programs import WINDOWS
@@ -67,7 +68,7 @@ def locked(path: Path) -> int:
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = fs.open_regular(path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = open_lock(path, 0o600)
         except FileNotFoundError:
             if path.parent.is_dir():
                 raise

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Callable, Iterator, Mapping, NamedTuple
 
+from resume_dl import fs
 from resume_dl.offline_tools.parts.find_parts import exists, find_list
-from resume_dl.offline_tools.parts.joining_file import check_room, open_locked, replace
+from resume_dl.offline_tools.parts.joining_file import check_room, open_locked
 from resume_dl.offline_tools.parts.parts_list import (
     DAMAGED,
     JOINING,
@@ -102,7 +103,7 @@ def _join(whole: Parts, folder: Path, target: Path, log: Callable[[str], object]
         _compare_whole(whole, file, joining)
     if exists(target):
         raise JoinError(f"{target} was made meanwhile by another process", "look at it, and try again", MACHINE)
-    replace(joining, target)
+    fs.replace(joining, target)
     return Report(target, whole, joined=True)
 
 

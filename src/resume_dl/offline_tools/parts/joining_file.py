@@ -4,16 +4,13 @@ import os
 import shutil
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import BinaryIO
 
-from resume_dl import fs
+from resume_dl.fs.lock import open_lock
 from resume_dl.offline_tools.file_lock import lock
 from resume_dl.offline_tools.parts.find_parts import exists
 from resume_dl.offline_tools.parts.parts_list import MACHINE, JoinError, Parts
-
-_RENAME_TRIES, _RENAME_PAUSE = 20, 0.05
 
 
 def check_room(whole: Parts, joining: Path) -> None:
@@ -35,7 +32,7 @@ def check_room(whole: Parts, joining: Path) -> None:
 
 def open_locked(joining: Path) -> BinaryIO:
     """Open and lock the unfinished file; one that another process has finished meanwhile is not written."""
-    fd = fs.open_regular(joining, os.O_RDWR | os.O_CREAT)
+    fd = open_lock(joining)
     try:
         mine = lock(fd) and os.path.samestat(os.fstat(fd), joining.lstat())
     except OSError:
@@ -44,15 +41,3 @@ def open_locked(joining: Path) -> BinaryIO:
         os.close(fd)
         raise JoinError(f"another process is joining {joining}", "wait until it ends", MACHINE)
     return os.fdopen(fd, "r+b")
-
-
-def replace(source: Path, target: Path) -> None:
-    """Rename over ``target``, with retries: virus scanners hold new files briefly (Windows). Raises OSError."""
-    for attempt in range(_RENAME_TRIES):
-        try:
-            source.replace(target)
-            return
-        except PermissionError:
-            if os.name != "nt" or attempt == _RENAME_TRIES - 1:
-                raise
-            time.sleep(_RENAME_PAUSE)

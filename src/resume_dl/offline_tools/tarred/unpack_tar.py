@@ -115,7 +115,7 @@ class _Unpacking:
             right = judge.is_right(each, written, os.fstat(written.fileno()).st_size)
             right = right and look_inside(each, written, self._report, deep=self._report.trust == "accidents")
         if right:
-            part.replace(target)
+            fs.replace(part, target)
 
     def _room(self, path: str) -> Path | None:
         """The file's path, with its folders made; None, and a problem reported, if a folder is a link."""
