@@ -1,6 +1,6 @@
 """Positioned writes, syncs and durable renames on POSIX and Windows; no other module of the store differs by system.
 
-The Windows side follows the documentation of the calls named below; only the POSIX side ran in tests.
+The Windows side follows the documentation of the calls named below; its tests ran under Wine (docs/windows.md).
 """
 
 from __future__ import annotations
