@@ -127,7 +127,8 @@ def measure(
             (here.folder / "list.txt").write_text(channel.explicit())
             options += ["--file", str(here.folder / "list.txt")]
         else:
-            options += ["-c", ORIGIN, "--override-channels", *(name.partition("-")[0] for name in channel.files)]
+            options += ["--index-from", "m0", "-c", ORIGIN, "--override-channels"]
+            options += [name.partition("-")[0] for name in channel.files]
         rows = []
         for _ in range(rounds):
             least = reference(server, ports, channel)
