@@ -243,3 +243,13 @@ def test_every_transition_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     for scenario in SCENARIOS:
         scenario()
     assert taken == TRANSITIONS.keys()
+
+
+def test_a_check_that_was_cut_short_ends_the_download() -> None:
+    """The engine does not hash to the end once the run is stopped; what is there is kept."""
+    line = Line(SIZE)
+    complete(line)
+    line.tell(ev.Cancelled())
+    assert line.download.state is State.VERIFYING
+    line.tell(ev.DigestAdvanced(MIB))
+    assert line.download.state is State.FAILED

@@ -224,6 +224,8 @@ class Download(FileTransfer):
             if self._state is State.VERIFYING:
                 self._move(Trigger.DAMAGED_ON_DISK)
             self._forget(event.damaged, now)
+        elif self._state is State.VERIFYING and self._ending is not None:
+            self._move(Trigger.STOPPED)  # the check was cut short
 
     def _on_digest(self, event: ev.DigestChecked, now: float) -> None:
         self._checkpointing.digesting = False

@@ -168,6 +168,7 @@ class Engine:
                 cancelled = True
                 moment = self._clock.now()
                 self._trace(moment, None, ev.Cancelled())
+                self._stop_hashing()
                 self._perform(session.handle(None, ev.Cancelled(), moment))
             # The time is that before the events were taken: a connection whose event was posted while we were busy,
             # for example with a slow disk, must not count as silent.
@@ -188,6 +189,7 @@ class Engine:
         Takes ``STOP_SECONDS`` at most, because an interrupted action may never be answered.
         """
         until = self._clock.now() + STOP_SECONDS
+        self._stop_hashing()
         self._perform(session.handle(None, ev.Cancelled(), self._clock.now()))
         while not session.over and (now := self._clock.now()) < until:
             for key, event in self._wait(SLICE):
@@ -197,6 +199,10 @@ class Engine:
                     self._perform(session.handle(key, event, now))
             if session.next_deadline() <= now:
                 self._perform(session.tick(now))
+
+    def _stop_hashing(self) -> None:
+        for running in self._running.values():
+            running.stopped = True
 
     def _wait(self, seconds: float) -> list[_Posted]:
         """Wait for the next event; an empty list if none is posted in time."""
@@ -255,7 +261,7 @@ class Engine:
             part.forget(action.ranges)
         elif isinstance(action, act.AdvanceDigest):
             upto = action.upto
-            self._in_pool(self._hashing, key, lambda: advance(part, upto))
+            self._in_pool(self._hashing, key, lambda: advance(running, part, upto))
         elif isinstance(action, act.CheckDigest):
             self._in_pool(self._hashing, key, lambda: check(running, part))
         elif isinstance(action, act.LocateDamage):

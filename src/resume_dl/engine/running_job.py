@@ -13,7 +13,10 @@ from resume_dl.ports import PartFile
 
 
 class RunningJob:
-    """Used from the main thread; only ``part`` is set by the thread that opens it, before it posts its event."""
+    """Used from the main thread; only ``part`` is set by the thread that opens it, before it posts its event.
+
+    Threads that hash read ``stopped``.
+    """
 
     def __init__(self, job: Job, download: Download) -> None:
         self.job = job
@@ -23,6 +26,8 @@ class RunningJob:
         self.recorded = threading.Event()
         """Set once the last requested durable record is in the journal or has failed."""
         self.recorded.set()
+        self.stopped = False
+        """Set when the core is told that the user has stopped the run; threads that hash look at it."""
         self.shown_at = float("-inf")
         self.shown_state = ""
 

@@ -7,6 +7,9 @@ from resume_dl.engine.running_job import RunningJob
 from resume_dl.errors import LockedError
 from resume_dl.ports import PartFile
 
+AT_ONCE = 64 << 20
+"""Bytes that are hashed between two looks at whether the run is stopped: some tenths of a second."""
+
 
 def prepare(running: RunningJob, *, journaled: bool) -> ev.Event:
     """Lock and open the job's part file. Raises the store's errors, except LockedError."""
@@ -22,10 +25,14 @@ def prepare(running: RunningJob, *, journaled: bool) -> ev.Event:
     return ev.Prepared(resumed.ranges, resumed.size, resumed.validator, resumed.bound_source, resumed.owners)
 
 
-def advance(part: PartFile, upto: int) -> ev.DigestAdvanced:
-    """Hash the part file up to byte ``upto``."""
-    progress = part.advance_digest(upto)
-    return ev.DigestAdvanced(progress.position, progress.damaged)
+def advance(running: RunningJob, part: PartFile, upto: int) -> ev.DigestAdvanced:
+    """Hash the part file up to byte ``upto``, or less far once the run is stopped."""
+    position = 0
+    while True:
+        progress = part.advance_digest(min(upto, position + AT_ONCE))
+        position = progress.position
+        if progress.damaged or position >= upto or running.stopped:
+            return ev.DigestAdvanced(position, progress.damaged)
 
 
 def check(running: RunningJob, part: PartFile) -> ev.Event:
@@ -33,8 +40,9 @@ def check(running: RunningJob, part: PartFile) -> ev.Event:
     expected = running.job.artifact.digest
     if expected is None:
         raise AssertionError("nothing to check against")
-    advanced = advance(part, running.download.size or 0)
-    if advanced.damaged:
+    size = running.download.size or 0
+    advanced = advance(running, part, size)
+    if advanced.damaged or advanced.position < size:
         return advanced
     actual = part.digest()[expected.algorithm]
     return ev.DigestChecked(actual == expected.hex, expected.hex, actual)
