@@ -104,7 +104,7 @@ def test_a_login_of_a_plugin_is_reported(user, server):
     two = {"two": {"conda:a": f"{server.base(1)}/a"}, "one": {"conda:a": f"{server.base(0)}/a"}}
     done = user.fetch("a", "-c", f"{server.base(0)}/a", "--dry-run", *mirrors(user, two))
     assert done.code == 0, done.err
-    assert "conda plugin's" in done.err
+    assert "is provided by a conda plugin" in done.err
     assert server.requests(1) == []
     user.condarc["channel_settings"] = []
     user.fetch("a", "-c", f"{server.base(0)}/a", "--dry-run", "--mirror", "two", *mirrors(user, two))

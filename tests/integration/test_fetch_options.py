@@ -373,7 +373,7 @@ def test_prefix(test_conda, served, tmp_path, offer):
     assert nothing.code == 0, nothing.err
     assert nothing.report["artifacts"] == []
     assert nothing.report["next_command"] == ""
-    assert "all of it is installed" in nothing.err
+    assert "everything is installed" in nothing.err
     done = user.fetch("pytorch=1.7.1", "-p", prefix, "--json")
     assert done.code == 0, done.err
     assert done.statuses == {LARGE: "downloaded"}
