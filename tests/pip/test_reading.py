@@ -43,7 +43,9 @@ def reader():
     transport.close()
 
 
-@pytest.mark.parametrize(("behaviour", "said"), [(NeverAnswer(), "no answer within 1 s"), (Stall(100), "no data for 1 s")])
+@pytest.mark.parametrize(
+    ("behaviour", "said"), [(NeverAnswer(), "no answer within 1 s"), (Stall(100), "no data for 1 s")]
+)
 def test_a_silent_source_is_doubled_by_another(server, reader, behaviour, said):
     """From the start, or in the middle of its page."""
     server.always(0, behaviour)
