@@ -9,7 +9,7 @@ import resume_dl
 
 ROOT = Path(resume_dl.__file__).parent
 FORBIDDEN = {"rmtree", "removedirs"}
-"""Python's ways to remove a tree (CVE-2023-6597 was one's). ``fs.remove`` needs neither."""
+"""Python's ways to remove a tree (CVE-2023-6597 was one's). ``fs.removal`` needs neither."""
 
 
 def removals(source: str) -> list[int]:

@@ -153,7 +153,7 @@ def test_its_name_says_which_tool_it_is(tmp_path: Path) -> None:
 
 def test_each_archive_has_only_its_own_modules(tmp_path: Path) -> None:
     """Together they are a part of the megabyte that a delta may have beside its packages."""
-    assert sum(len(archive(name)) for name in NAMES) < 700_000
+    assert sum(len(archive(name)) for name in NAMES) < 600_000
     for name, others in (
         ("probe.py", ("verify", "install")),
         ("verify.py", ("install", "probe")),

@@ -10,6 +10,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from resume_dl import fs
+from resume_dl.fs.removal import remove
 from resume_dl.fs.system import AnyLength, extended
 from resume_dl.settings.paths import find_paths
 from resume_dl.store.platform import make_folder, replace_durably, write_durably
@@ -68,7 +69,7 @@ def test_a_deep_tree_is_written_replaced_and_removed(tmp_path: Path) -> None:
     assert fs.is_regular(folder / "a.txt", 1)
     fs.replace_below(folder, "a.txt", data=b"3", sync=True)
     assert [path.name for path in folder.iterdir()] == ["a.txt"]
-    fs.remove(state / LONG)
+    remove(state / LONG)
     assert [*state.iterdir()] == []
 
 
@@ -81,7 +82,7 @@ def test_names_that_windows_changes_are_removed(tmp_path: Path) -> None:
         place = Path(f"{PREFIX}{folder}\\{name}")
         place.mkdir()
         place.joinpath("y" * 100).write_bytes(b"1")
-    fs.remove(folder)
+    remove(folder)
     assert not folder.exists()
 
 
@@ -96,6 +97,6 @@ def test_a_junction_is_removed_and_not_followed(tmp_path: Path, *, is_top: bool)
     folder.mkdir()
     link = folder / "junction"
     subprocess.run(["cmd", "/c", "mklink", "/J", str(link), str(kept)], check=True, capture_output=True)
-    fs.remove(link if is_top else folder)
+    remove(link if is_top else folder)
     assert not os.path.lexists(link)
     assert (kept / "file").read_bytes() == b"1"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl import fs
-from resume_dl.caches.conda.extraction_folders import REPLACED, remove, sweep
+from resume_dl.caches.conda.extraction_folders import REPLACED, sweep
 from resume_dl.fs import regular, removal
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
@@ -55,7 +54,7 @@ def is_untouched(place: Path) -> bool:
 def test_a_tree_with_links(tmp_path: Path) -> None:
     """All of it goes; what its links lead to keeps its content and its mode."""
     elsewhere = precious(tmp_path / "elsewhere")
-    fs.remove(tree(tmp_path / "tree", elsewhere))
+    removal.remove(tree(tmp_path / "tree", elsewhere))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere"]
     assert is_untouched(elsewhere)
 
@@ -67,7 +66,7 @@ def test_a_link_itself_a_file_and_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(elsewhere)
     (tmp_path / "file").touch()
     for name in ("link", "file", "absent"):
-        fs.remove(tmp_path / name)
+        removal.remove(tmp_path / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere"]
     assert is_untouched(elsewhere)
 
@@ -113,7 +112,7 @@ def test_a_tree_of_any_depth(tmp_path: Path) -> None:
     finally:
         os.chdir(before)
     open_before = len([*Path("/dev/fd").iterdir()])
-    fs.remove(tmp_path / "tree")
+    removal.remove(tmp_path / "tree")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere"]
     assert len([*Path("/dev/fd").iterdir()]) == open_before
     assert is_untouched(elsewhere)
@@ -129,7 +128,7 @@ def test_unremovable_files_are_reported_and_the_rest_is_removed() -> None:
         (place / "theirs" / "file").touch()
         (place / "mine").touch()
         give(place / "mine", ALICE)
-        code = "import sys; from resume_dl import fs; fs.remove(sys.argv[1])"
+        code = "import sys; from resume_dl.fs import removal; removal.remove(sys.argv[1])"
         done = as_user(ALICE, "-c", code, place)
         assert "PermissionError" in done.stderr
         assert [path.name for path in place.rglob("*")] == ["theirs", "file"]
@@ -148,4 +147,4 @@ def test_replaced_folders_are_removed_without_following_links(tmp_path: Path) ->
 
 def test_a_removal_that_fails_is_no_error_in_a_cache(tmp_path: Path) -> None:
     """A name that no folder can have: nothing is raised."""
-    remove(tmp_path / ("x" * 300))
+    removal.remove(tmp_path / ("x" * 300))

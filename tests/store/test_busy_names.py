@@ -15,6 +15,7 @@ from resume_dl.bundle.unfinished import Unfinished
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.fs import busy_names, system
 from resume_dl.fs import lock as locks
+from resume_dl.fs.folder_move import move_folder
 from resume_dl.store import platform
 from resume_dl.store.lock import FileLock
 
@@ -160,7 +161,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch, clock):
 
     monkeypatch.setattr(busy_names.shutil, "copy2", full)
     with pytest.raises(OSError, match="No space left"):
-        fs.move_folder(source, tmp_path / "b", last=LAST)
+        move_folder(source, tmp_path / "b", last=LAST)
     assert not (tmp_path / "b").exists()
     assert len(files(source)) == 3
 
@@ -168,7 +169,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch, clock):
 def test_a_folder_is_renamed_where_nothing_blocks_it(tmp_path):
     source = package(tmp_path / "a")
     inode = source.stat().st_ino
-    assert fs.move_folder(source, tmp_path / "b", last=LAST) is False
+    assert move_folder(source, tmp_path / "b", last=LAST) is False
     assert (tmp_path / "b").stat().st_ino == inode
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resume_dl import fs
 from resume_dl.app.fetch import fetch
 from resume_dl.bundle.tar import mtime_of
 from resume_dl.bundle_creation.bundle_files import BundleFiles
@@ -23,6 +22,7 @@ from resume_dl.bundle_creation.folder import BundleFolder
 from resume_dl.bundle_creation.public_text import public
 from resume_dl.bundle_creation.refusals import check_request, platforms_of
 from resume_dl.bundle_creation.request_files import public_request_of
+from resume_dl.fs.removal import remove
 from resume_dl.model.bundle import WHEELS, BundleFile
 from resume_dl.model.pip import PipRequest
 from resume_dl.model.target import TargetMachine
@@ -106,7 +106,7 @@ class _Create:
             self.folder.finish()
         if self.request.as_tar:
             with suppress(OSError):
-                fs.remove(self.folder.root)
+                remove(self.folder.root)
             for each in result.artifacts:
                 each.path = None  # the files are in the tar
         return result

@@ -18,6 +18,7 @@ from pathlib import Path
 from resume_dl import fs
 from resume_dl.bundle.manifest import read_manifest
 from resume_dl.errors import ConfigurationError, LockedError, NotWritableError, ResumeDLError, StoreError
+from resume_dl.fs.removal import remove
 from resume_dl.model.bundle import CHANNEL, KIND, MANIFEST, SIGNATURE, SUMS, WHEELS, BundleFile
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
@@ -96,7 +97,7 @@ class BundleFolder:
         if not self._is_begun:
             os.close(fs.create_file(self._mark))
             for link in [link for top in _OURS for link in _linked_folders(self.root / top)]:
-                fs.remove(link)
+                remove(link)
                 self._links.append(link.relative_to(self.root).as_posix())
             for name in (SUMS, SIGNATURE):
                 (self.root / name).unlink(missing_ok=True)
@@ -153,7 +154,7 @@ class BundleFolder:
         for folder in (self._work, self.root / WHEELS / FOLDER):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if path.name != "create.lock":
-                    fs.remove(path)
+                    remove(path)
         with suppress(OSError):  # it is removed already
             (self.root / WHEELS / FOLDER).rmdir()
         self._is_finished = True

@@ -112,7 +112,7 @@ def error_of(
 ) -> ResumeDLError:
     """Return the exception for a failed download.
 
-    ``failures``: those of each source in this run, by kind. ``received``: bytes of this run that count as good.
+    ``failures``: those of each source in this run, by kind. ``received``: bytes of this run that were kept.
     """
     safe = fail.resumable_bytes
     name = artifact.title
@@ -171,7 +171,7 @@ def error_of(
 
 
 def _restarting(sources: Sequence[Source]) -> str:
-    """Say in a hint which of ``sources`` cannot resume a download; empty if there are none."""
+    """Return a hint that names those of ``sources`` that cannot resume a download; empty if all can."""
     unable = dict.fromkeys(source.mirror for source in sources)
     return f"{' and '.join(unable)} cannot resume a download, each attempt starts at the first byte" if unable else ""
 

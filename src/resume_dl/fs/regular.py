@@ -25,29 +25,6 @@ def is_regular(path: Place, size: int | None = None) -> bool:
     return stat.S_ISREG(found.st_mode) and not is_link(found) and size in (None, found.st_size)
 
 
-def is_others_link(path: Place) -> bool:
-    """Whether ``path`` is a link made by neither this user, root nor the owner of its folder (as in ``/tmp``).
-
-    The rule of Linux's ``protected_symlinks``, which covers only links that the kernel itself follows.
-    """
-    try:
-        found = os.lstat(path)
-        owner = os.stat(os.path.dirname(os.path.abspath(path))).st_uid
-    except (OSError, ValueError):
-        return False
-    return not WINDOWS and is_link(found) and found.st_uid not in (os.geteuid(), owner, 0)
-
-
-def others_link_on(path: Place) -> str | None:
-    """The topmost component of ``path`` that ``is_others_link``, or None."""
-    place, found = os.path.abspath(os.fspath(path)), None
-    while place != os.path.dirname(place):
-        if is_others_link(place):
-            found = place
-        place = os.path.dirname(place)
-    return found
-
-
 def open_regular(path: Place, flags: int = os.O_RDONLY, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
     """Open a regular file that is not a link, as ``os.open`` does. Raises OSError.
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from resume_dl import fs
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
+from resume_dl.fs.removal import remove
 from resume_dl.rattler_worker.adapter import extract_archive
 from resume_dl.rattler_worker.lifeline import ends_with_parent
 
@@ -54,7 +54,7 @@ def extract(args: Mapping[str, Any]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - rattler raises different types in different versions
         free = shutil.disk_usage(target).free
         with suppress(OSError):
-            fs.remove(target)
+            remove(target)
         text = str(error)
         if any(sign in text for sign in _NO_SPACE):
             raise OutOfSpaceError(

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
+from resume_dl.fs import folder_move
 
 replace = fs.replace
 """The one rename; see there."""
@@ -170,8 +171,8 @@ def sync_file_system(fd: int) -> bool:
 
 
 def move_folder(source: Path, destination: Path, *, last: Sequence[str]) -> None:
-    """``fs.move_folder`` of a folder that is on the disk; it is there at its new name too. Raises OSError."""
-    if fs.move_folder(source, destination, last=last):
+    """``folder_move.move_folder`` of a folder that is on the disk; it is there at its new name too. Raises OSError."""
+    if folder_move.move_folder(source, destination, last=last):
         sync_trees([destination])
 
 

@@ -1,8 +1,8 @@
 """The folder of unfinished files, ``.resume-dl``: private to this user, in a folder to which others may write.
 
 Another user who can write to it could put a link in place of a part file, a journal or a lock. So it is created with
-mode 0700 and checked before each use (``fs.check_private`` has the rules). Besides, no file in it is opened through a
-link.
+mode 0700 and checked before each use (``private.check_private`` has the rules). Besides, no file in it is opened
+through a link.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from resume_dl import fs
 from resume_dl.errors import NotWritableError, UntrustedFolderError
+from resume_dl.fs import private
 from resume_dl.shell_commands import quote_word
 from resume_dl.store.platform import make_folder
 
@@ -22,8 +22,8 @@ def make_work_folder(folder: Path) -> None:
     Raises UntrustedFolderError or OSError.
     """
     try:
-        make_folder(folder, fs.make_private)
-    except fs.UntrustedFolderError as error:
+        make_folder(folder, private.make_private)
+    except private.UntrustedFolderError as error:
         raise _mapped(error) from error
 
 
@@ -31,15 +31,15 @@ def check_work_folder(folder: Path) -> None:
     """Raise UntrustedFolderError if ``folder`` exists and others may have written to it; or OSError."""
     try:
         if os.path.lexists(folder):
-            fs.check_private(folder)
-    except fs.UntrustedFolderError as error:
+            private.check_private(folder)
+    except private.UntrustedFolderError as error:
         raise _mapped(error) from error
 
 
 def is_trusted(folder: Path) -> bool:
     """Whether ``folder`` exists and only this user, root or the group that shares the place can write to it."""
     try:
-        fs.check_private(folder)
+        private.check_private(folder)
     except OSError:
         return False
     return True
@@ -48,7 +48,7 @@ def is_trusted(folder: Path) -> bool:
 def not_writable(error: OSError, folder: Path) -> NotWritableError:
     """Return the error for a folder of ours, or a file in it, that we may not write."""
     denied = error.filename if isinstance(error.filename, str) else ""
-    owner = fs.owner_of_unshared(denied) if denied else None
+    owner = private.owner_of_unshared(denied) if denied else None
     if owner is None:
         why, hint = error.strerror, "choose another folder with --pkgs-dir"
         return NotWritableError(f"{folder} cannot be written: {why}", hint=hint)
@@ -59,5 +59,5 @@ def not_writable(error: OSError, folder: Path) -> NotWritableError:
     )
 
 
-def _mapped(error: fs.UntrustedFolderError) -> UntrustedFolderError:
+def _mapped(error: private.UntrustedFolderError) -> UntrustedFolderError:
     return UntrustedFolderError(f"{error}; it is not used", hint=error.hint)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from resume_dl import fs
 from resume_dl.errors import ConfigurationError, NotWritableError
+from resume_dl.fs.others_links import others_link_on
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.bundle import CHANNEL
 from resume_dl.model.channel import SUBDIR
@@ -51,7 +52,7 @@ def check_folder(folder: Path, option: str) -> Path:
 
 def refuse_others_link(path: Path, hint: str) -> None:
     """Raise NotWritableError if a component of ``path`` is a link of another user, who would choose where we write."""
-    link = fs.others_link_on(path)
+    link = others_link_on(path)
     if link is not None:
         why = "is a link that another user made: what is written would go where it leads"
         raise NotWritableError(f"{link} {why}", hint=hint)

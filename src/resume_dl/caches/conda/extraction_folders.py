@@ -6,8 +6,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
+from resume_dl.fs import removal
 from resume_dl.store.lock import FileLock
 from resume_dl.store.part import FOLDER
 from resume_dl.store.work_folder import is_trusted, make_work_folder
@@ -71,6 +71,6 @@ def is_unpacking(pkgs_dir: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove as much as possible by ``fs.remove``; never raises OSError."""
+    """Remove as much as possible by ``removal.remove``; never raises OSError."""
     with suppress(OSError):
-        fs.remove(path)
+        removal.remove(path)

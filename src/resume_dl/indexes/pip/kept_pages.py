@@ -93,7 +93,7 @@ class KeptPages:
             os.utime(place, (self._now(), self._now()))
 
     def read(self, url: RedactedUrl) -> bytes:
-        """Return the bytes that are kept under a URL. Raises KeyError if there are none."""
+        """Return the kept bytes of a URL. Raises KeyError if the URL has none."""
         try:
             return self._place(url).read_bytes()
         except OSError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from resume_dl import fs
+from resume_dl.fs.removal import remove
 from resume_dl.indexes.shards.open_index import OpenIndex, ShardSources
 from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore
@@ -63,7 +63,7 @@ class ChannelShards:
         self._fetcher.close()
         for folder in self._folders:
             with suppress(OSError):  # a later run removes the rest
-                fs.remove(folder)
+                remove(folder)
 
     def begin(
         self,

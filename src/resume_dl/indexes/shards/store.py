@@ -21,6 +21,8 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.errors import UntrustedFolderError
+from resume_dl.fs.private import check_private
+from resume_dl.fs.removal import remove
 from resume_dl.indexes.copies import Note, read_note
 from resume_dl.indexes.shards.index import LARGEST_INDEX
 from resume_dl.indexes.shards.shard import LARGEST_SHARD
@@ -155,7 +157,7 @@ class ShardStore:
         """Remove files unused for 30 days and leftovers of killed runs; return the bytes freed."""
         freed, now = 0, self._now()
         try:
-            fs.check_private(self._folder)
+            check_private(self._folder)
             found = [*os.scandir(self._folder)]
         except OSError:
             return 0
@@ -165,7 +167,7 @@ class ShardStore:
                 unused = now - status.st_mtime
                 if _RUN.fullmatch(entry.name) and unused > _ABANDONED_SECONDS:
                     freed += sum(path.stat().st_size for path in Path(entry.path).iterdir())
-                    fs.remove(entry.path)
+                    remove(entry.path)
                 elif _KEPT.fullmatch(entry.name) and unused > _UNUSED_SECONDS:
                     Path(entry.path).unlink()
                     freed += status.st_size

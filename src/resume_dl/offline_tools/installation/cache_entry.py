@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
+from resume_dl.fs.folder_move import move_folder
 from resume_dl.offline_tools.digests import hash_file
 from resume_dl.offline_tools.installation.environments import read_info, read_text
 from resume_dl.offline_tools.installation.options import InstallError
@@ -46,7 +47,7 @@ def publish_unpacked(cache: Path, plan: Plan, info: CondaInfo) -> None:
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             is_new = not any(place.exists() or place.is_symlink() for place in places)
             if is_new and read_info(cache / each.stem, name):
-                fs.move_folder(cache / each.stem, places[0], last=_LAST)
+                move_folder(cache / each.stem, places[0], last=_LAST)
                 fs.replace(cache / each.filename, places[1])
                 urls = fs.open_regular(own / "urls.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
                 with os.fdopen(urls, "ab") as addresses:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Mapping
 
-from resume_dl import fs
+from resume_dl.fs.removal import remove
 from resume_dl.offline_tools.archive import archive_file
 from resume_dl.offline_tools.console import Log, tell
 from resume_dl.offline_tools.installation.conda_part import install_conda_packages
@@ -62,7 +62,7 @@ def _of(run: Run, bundle: Path) -> Outcome:
     try:
         return _unpacked(run, bundle, folder)
     finally:
-        fs.remove(folder)
+        remove(folder)
 
 
 def _refuse_nonsense(run: Run) -> None:

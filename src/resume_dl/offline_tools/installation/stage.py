@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import final
 
 from resume_dl import fs
+from resume_dl.fs.private import UntrustedFolderError
+from resume_dl.fs.removal import remove
 from resume_dl.offline_tools.installation.options import InstallError, first_few
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.installation.stage_places import locked, stage_places, unlock
@@ -56,7 +58,7 @@ class Stage:
                 continue
             try:
                 self._lock = locked(place.lock)
-            except fs.UntrustedFolderError as error:
+            except UntrustedFolderError as error:
                 self.refused.append(f"{error}; it is not used")
                 continue
             except OSError:
@@ -81,13 +83,13 @@ class Stage:
         self._begun = True
         for each in self.place.left():
             if each != self.folder:
-                fs.remove(each)
+                remove(each)
         try:
             self.folder.mkdir(mode=0o700)
         except FileExistsError:
             for each in list(self.folder.iterdir()):
                 if each.name != MAKING:
-                    fs.remove(each)
+                    remove(each)
 
     def mark(self, token: str) -> None:
         """Mark the environment as unfinished, so that a later run may remove it; make a token if none is given."""
@@ -112,7 +114,7 @@ class Stage:
                     if not foreign_file(self.plan, self.folder):
                         remove_environment(self.prefix)
             if marked_stage(self.plan) != self.folder:  # else the next run needs it to recognise our files
-                fs.remove(self.folder)
+                remove(self.folder)
         unlock(self._lock, self.place.lock)
         with suppress(OSError):
             if self.folder.parent.name == UNFINISHED:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from resume_dl import fs
 from resume_dl.fs.lock import open_lock
+from resume_dl.fs.private import check_private, make_private
 from resume_dl.offline_tools.file_lock import lock
 from resume_dl.offline_tools.installation.plan import Plan
 from resume_dl.offline_tools.machine.programs import WINDOWS
@@ -54,7 +54,7 @@ def stage_places(plan: Plan) -> list[StagePlace]:
 def is_own_stage(folder: Path) -> bool:
     """Whether only this user can have written to the folder."""
     try:
-        fs.check_private(folder, alone=True)
+        check_private(folder, alone=True)
     except OSError:
         return False
     return True
@@ -64,7 +64,7 @@ def locked(path: Path) -> int:
     """Make and lock a file, and return its descriptor; -1 if another process holds it. Raises OSError."""
     while True:
         if path.parent.name == UNFINISHED:
-            fs.make_private(path.parent)
+            make_private(path.parent)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
         try:

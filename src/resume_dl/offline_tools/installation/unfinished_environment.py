@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Mapping
 
 from resume_dl import fs
+from resume_dl.fs.removal import remove
 from resume_dl.offline_tools.console import shown
 from resume_dl.offline_tools.installation.environments import (
     is_conda_environment,
@@ -41,7 +42,7 @@ def remove_environment(prefix: Path) -> None:
     """Remove the environment's files; a link to it, or a mount point, stays."""
     if prefix.is_dir():
         for each in sorted(prefix.iterdir(), key=lambda each: each.name == BEGUN):  # last: until then it is marked
-            fs.remove(each)
+            remove(each)
         with suppress(OSError):
             prefix.rmdir()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.byte_units import show_bytes
+from resume_dl.fs.removal import remove
 from resume_dl.offline_tools.console import Log, shown
 from resume_dl.offline_tools.file_pieces import blocks, native
 from resume_dl.offline_tools.tarred.tar_check import open_tar
@@ -79,7 +80,7 @@ class _Unpacking:
         for path, sha256 in ((SUMS, sums), (MANIFEST, self._report.manifest_sha256)):
             self._lay(Expected(path, self._source.entries[path], sha256, ""), judge)
         if not self._report.problems:
-            fs.remove(self._root / UNFINISHED)
+            remove(self._root / UNFINISHED)
 
     def _prepare(self, needed: int) -> bool:
         """Whether the folder can be used and there is room."""
