@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.caches.conda.extraction_folders import REPLACED, sweep
+from resume_dl.caches.conda.extraction_folders import REPLACED, remove, sweep
 from resume_dl.fs import regular, removal
 from resume_dl.store.part import FOLDER
 from support.users import ALICE, as_user, common_folder, give, needs_users
@@ -147,4 +147,4 @@ def test_replaced_folders_are_removed_without_following_links(tmp_path: Path) ->
 
 def test_a_removal_that_fails_is_no_error_in_a_cache(tmp_path: Path) -> None:
     """A name that no folder can have: nothing is raised."""
-    removal.remove(tmp_path / ("x" * 300))
+    remove(tmp_path / ("x" * 300))

@@ -13,7 +13,7 @@ import pytest
 from resume_dl import fs
 from resume_dl.bundle.unfinished import Unfinished
 from resume_dl.errors import LockedError, StoreError
-from resume_dl.fs import busy_names, system
+from resume_dl.fs import busy_names, folder_move, system
 from resume_dl.fs import lock as locks
 from resume_dl.fs.folder_move import move_folder
 from resume_dl.store import platform
@@ -136,13 +136,13 @@ def test_a_folder_that_stays_blocked_is_copied(tmp_path, monkeypatch, clock):
     monkeypatch.setattr(platform, "sync_trees", synced.append)
     Refusing(monkeypatch, clock, "replace", 1000.0)
     seen = []
-    real = busy_names.shutil.copy2
+    real = folder_move.shutil.copy2
 
     def copy2(source, target, **more):
         seen.append(Path(source).name)
         return real(source, target, **more)
 
-    monkeypatch.setattr(busy_names.shutil, "copy2", copy2)
+    monkeypatch.setattr(folder_move.shutil, "copy2", copy2)
     platform.move_folder(source, target, last=LAST)
     assert files(target) == ["info/index.json", "info/paths.json", "lib/a.py"]
     assert seen[-1:] == ["index.json"]
@@ -159,7 +159,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch, clock):
     def full(*arguments, **more):
         raise OSError(errno.ENOSPC, "No space left")
 
-    monkeypatch.setattr(busy_names.shutil, "copy2", full)
+    monkeypatch.setattr(folder_move.shutil, "copy2", full)
     with pytest.raises(OSError, match="No space left"):
         move_folder(source, tmp_path / "b", last=LAST)
     assert not (tmp_path / "b").exists()
