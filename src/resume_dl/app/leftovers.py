@@ -156,6 +156,7 @@ def clean(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[
         except LockedError:
             removed.append(replace(each, busy=True))
     for folder in places:
+        PartStore(folder).sweep_locks()
         with suppress(OSError):
             folder.rmdir()
     if notes is not None:
