@@ -179,3 +179,41 @@ def test_examples_of_the_help_are_valid(command, tmp_path, monkeypatch):
         words = shlex.split(example)
         at = words.index(command.name) + 1
         command.make_context("x", words[at:])
+
+
+def test_help_takes_the_names_of_commands(capsys, monkeypatch, tmp_path):
+    """As --help of that command, of nested ones too, and beside a broken config.toml."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("= broken")
+    for words in ([], ["get"], ["bundle", "create"]):
+        assert main([*words, "--help"]) == 0
+        wanted = capsys.readouterr().out
+        assert main(["help", *words]) == 0
+        assert capsys.readouterr().out == wanted
+    assert main(["help", "bundel"]) == 2
+    assert "did you mean bundle?" in capsys.readouterr().err
+    assert main(["help", "get", "more"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["fecth"], "did you mean fetch?"),
+        (["bundle", "creat"], "did you mean create?"),
+        (["xyzzy"], "commands: fetch,"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(words, hint, capsys, monkeypatch, tmp_path):
+    """One that resembles no other lists them."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    assert main(words) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_short_options(capsys):
+    """-V is --version; -q and -v are --quiet and --verbose of the commands that download."""
+    assert main(["-V"]) == 0
+    assert capsys.readouterr().out.startswith("resume-dl, version ")
+    for command in (fetch, get, create):
+        shorts = {name: each.name for each in command.params for name in each.opts}
+        assert (shorts["-q"], shorts["-v"]) == ("quiet", "verbose")

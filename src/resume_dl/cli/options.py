@@ -169,8 +169,8 @@ _OUTPUT = (
         help="Form of the progress on stderr.",
         section=OUTPUT,
     ),
-    option("--quiet", is_flag=True, help="Show errors only.", section=OUTPUT),
-    option("--verbose", is_flag=True, help="Show every failure of every source.", section=OUTPUT),
+    option("-q", "--quiet", is_flag=True, help="Show errors only.", section=OUTPUT),
+    option("-v", "--verbose", is_flag=True, help="Show every failure of every source.", section=OUTPUT),
     option("--debug", is_flag=True, help="Show a traceback of errors.", section=OUTPUT),
 )
 
