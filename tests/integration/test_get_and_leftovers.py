@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Quota, Rate
+from resume_dl.store.part import FOLDER
 from support.bundles import begun
 from support.channels import build_pytorch_channels
 from support.fetching import TIMEOUT, User
@@ -131,9 +132,11 @@ def test_status_and_clean(user, tmp_path, fault_server):
     assert rows
     assert all(row["done"] <= row["size"] for row in rows if row["size"] is not None)  # small ones have no journal
     kept = sorted(path.name for path in user.pkgs.iterdir())
+    (user.pkgs / FOLDER / f"sha256-{'ab' * 32}.lock").touch()  # of a process killed after it had published
     cleaned = json.loads(user.run("clean", "--json").out)["unfinished"]
     assert [row["key"] for row in cleaned] == [row["key"] for row in rows]
     assert unfinished(user) == []
+    assert not (user.pkgs / FOLDER).exists()
     assert [name for name in kept if name != ".resume-dl"] == sorted(path.name for path in user.pkgs.iterdir())
 
 
