@@ -125,7 +125,7 @@ def test_status_and_clean(user, tmp_path, fault_server):
     user.mirrors(one=server.base())
     assert unfinished(user) == []
     with user.start("fetch", *user.options, "pytorch=1.7") as process:
-        while not any(row["done"] and row["filename"].startswith("pytorch-1") for row in unfinished(user)):
+        while not any(row["done"] and (row["filename"] or "").startswith("pytorch-1") for row in unfinished(user)):
             assert process.poll() is None  # the quota holds this one back
         process.send_signal(signal.SIGKILL)
     rows = unfinished(user)
