@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 
 import click
 import pytest
@@ -217,3 +221,33 @@ def test_short_options(capsys):
     for command in (fetch, get, create):
         shorts = {name: each.name for each in command.params for name in each.opts}
         assert (shorts["-q"], shorts["-v"]) == ("quiet", "verbose")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_shells_script(shell, capsys, monkeypatch, tmp_path):
+    """How to install it, then the script, which asks this program; beside a broken config.toml too."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("= broken")
+    assert main(["completion", shell]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("# ")
+    assert f"_RESUME_DL_COMPLETE={shell}_complete" in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash and a POSIX script")
+def test_completion_completes_in_bash(tmp_path):
+    """The script is sourced by a real bash, whose function then finds commands and options."""
+    program = tmp_path / "resume-dl"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m resume_dl "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(resume-dl completion bash)"; complete -p resume-dl; COMP_WORDS=(resume-dl "$1" "$2"); '
+        'COMP_CWORD=$3; _resume_dl_completion resume-dl; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    for first, second, number, wanted in (("ver", "", 1, "verify"), ("get", "--sha", 2, "--sha256")):
+        env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", first, second, str(number)],
+            capture_output=True, text=True, check=True, timeout=120, env=env,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[1:] == [wanted], done.stderr

@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": "Hash package caches and wheels, and name what is damaged.",
     "mirrors": "List the mirrors and what they carry.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
+    "completion": "Print the script for completion in bash, zsh or fish.",
     "help": "Show the help of a command.",
 }
 
@@ -38,7 +39,7 @@ def cli(context: click.Context) -> None:
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
-    if {"-h", "--help"} & set(context.obj or ()) or context.invoked_subcommand == "help":
+    if {"-h", "--help"} & set(context.obj or ()) or context.invoked_subcommand in {"completion", "help"}:
         return  # help must work with a broken config.toml, which it helps to correct
     defaults = load_config(find_paths(os.environ).config_file)
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
