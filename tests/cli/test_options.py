@@ -11,6 +11,7 @@ import sys
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from resume_dl.cli import group
 from resume_dl.cli.bundle_create import command as create
@@ -251,3 +252,17 @@ def test_completion_completes_in_bash(tmp_path):
             capture_output=True, text=True, check=True, timeout=120, env=env,
         )  # fmt: skip
         assert done.stdout.splitlines()[1:] == [wanted], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "wanted"),
+    [(["get", "--mirror"], "tun", "tuna"), (["fetch", "--index-from"], "ups", "upstream"),
+     (["fetch", "--channel"], "pytor", "pytorch")],
+)  # fmt: skip
+def test_names_of_mirrors_and_channels_are_completed(words, incomplete, wanted, monkeypatch, tmp_path):
+    """From the table; a broken one of the user completes nothing and fails nothing."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    complete = ShellComplete(group.cli, {}, "resume-dl", "_RESUME_DL_COMPLETE")
+    assert wanted in [each.value for each in complete.get_completions(words, incomplete)]
+    (tmp_path / "mirrors.toml").write_text("= broken")
+    assert {each.value for each in complete.get_completions(words, incomplete)} <= {"upstream"}
