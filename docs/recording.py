@@ -183,7 +183,7 @@ font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monos
 <title>resume-dl fetch, killed with kill -9 and continued by the same command</title>
 <style>
 .b{{fill:#0f1720}}.c{{fill:#8b98a5}}text{{fill:#d7dee6;white-space:pre}}.p{{fill:#5fd38d;font-weight:bold}}\
-.k{{fill:#ff6b6b;font-weight:bold}}.g{{fill:#5fd38d;font-weight:bold}}.d{{fill:#8b98a5}}.f{{fill:#3fa7ff}}.e{{fill:#22303d}}\
+.k{{fill:#ff6b6b;font-weight:bold}}.g{{fill:#5fd38d;font-weight:bold}}.d{{fill:#8b98a5}}.f{{fill:#3fa7ff}}.e{{fill:#243443}}\
 .w{{fill:#ffffff;font-weight:bold}}
 #film{{animation:film {total:.2f}s steps(1,end) infinite}}
 @keyframes film{{{keys}}}
@@ -231,7 +231,7 @@ def _runs(line: str) -> Iterator[str]:
         elif line.startswith((" ", "resolving", "index")):
             tone = "d"
     start = column
-    if (trough := re.search(r"%\|([^|]*)\|", line)) is not None:
+    if (trough := re.search(r"%\s*\|([^|]*)\|", line)) is not None:
         begin, end = trough.span(1)
         yield _bar(begin, end - begin, "e")
     while start < len(line):
