@@ -237,3 +237,12 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path, fault_server):
         _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert (user.folder / "file.bin").stat().st_size == 256 * 8192
+
+
+def test_quiet_does_not_hide_a_condarc_that_cannot_be_read(user, tmp_path):
+    """Its channels are not the default ones: the run says so before it fails or fetches anything."""
+    broken = tmp_path / "condarc"
+    broken.write_bytes("channels: [https://镜像.example]\n".encode("gbk") + b"\xff\n")
+    done = user.run("fetch", "--quiet", "--offline", "--dry-run", "pytorch", env={"CONDARC": str(broken)})
+    assert done.code != 0
+    assert f"error: some conda settings could not be read: {broken} is not text in UTF-8" in done.err
