@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from resume_dl.cli import group
 from resume_dl.cli.bundle_create import command as create
@@ -179,3 +184,85 @@ def test_examples_of_the_help_are_valid(command, tmp_path, monkeypatch):
         words = shlex.split(example)
         at = words.index(command.name) + 1
         command.make_context("x", words[at:])
+
+
+def test_help_takes_the_names_of_commands(capsys, monkeypatch, tmp_path):
+    """As --help of that command, of nested ones too, and beside a broken config.toml."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("= broken")
+    for words in ([], ["get"], ["bundle", "create"]):
+        assert main([*words, "--help"]) == 0
+        wanted = capsys.readouterr().out
+        assert main(["help", *words]) == 0
+        assert capsys.readouterr().out == wanted
+    assert main(["help", "bundel"]) == 2
+    assert "did you mean bundle?" in capsys.readouterr().err
+    assert main(["help", "get", "more"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["fecth"], "did you mean fetch?"),
+        (["bundle", "creat"], "did you mean create?"),
+        (["xyzzy"], "commands: fetch,"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(words, hint, capsys, monkeypatch, tmp_path):
+    """One that resembles no other lists them."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    assert main(words) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_short_options(capsys):
+    """-V is --version; -q and -v are --quiet and --verbose of the commands that download."""
+    assert main(["-V"]) == 0
+    assert capsys.readouterr().out.startswith("resume-dl, version ")
+    for command in (fetch, get, create):
+        shorts = {name: each.name for each in command.params for name in each.opts}
+        assert (shorts["-q"], shorts["-v"]) == ("quiet", "verbose")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_shells_script(shell, capsys, monkeypatch, tmp_path):
+    """How to install it, then the script, which asks this program; beside a broken config.toml too."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("= broken")
+    assert main(["completion", shell]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("# ")
+    assert f"_RESUME_DL_COMPLETE={shell}_complete" in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash and a POSIX script")
+def test_completion_completes_in_bash(tmp_path):
+    """The script is sourced by a real bash, whose function then finds commands and options."""
+    program = tmp_path / "resume-dl"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m resume_dl "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(resume-dl completion bash)"; complete -p resume-dl; COMP_WORDS=(resume-dl "$1" "$2"); '
+        'COMP_CWORD=$3; _resume_dl_completion resume-dl; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    for first, second, number, wanted in (("ver", "", 1, "verify"), ("get", "--sha", 2, "--sha256")):
+        env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", first, second, str(number)],
+            capture_output=True, text=True, check=True, timeout=120, env=env,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[1:] == [wanted], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "wanted"),
+    [(["get", "--mirror"], "tun", "tuna"), (["fetch", "--index-from"], "ups", "upstream"),
+     (["fetch", "--channel"], "pytor", "pytorch")],
+)  # fmt: skip
+def test_names_of_mirrors_and_channels_are_completed(words, incomplete, wanted, monkeypatch, tmp_path):
+    """From the table; a broken one of the user completes nothing and fails nothing."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    complete = ShellComplete(group.cli, {}, "resume-dl", "_RESUME_DL_COMPLETE")
+    assert wanted in [each.value for each in complete.get_completions(words, incomplete)]
+    (tmp_path / "mirrors.toml").write_text("= broken")
+    assert {each.value for each in complete.get_completions(words, incomplete)} <= {"upstream"}

@@ -85,15 +85,15 @@ def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
     findings: list[Finding] = []
     places = list(dict.fromkeys(pkgs_dirs))
     for pkgs_dir in places:
-        for folder, archives in _packages(pkgs_dir):
+        for folder, archives in packages_in(pkgs_dir):
             packages += 1
             record = read_info(folder, RECORD)
-            findings += _folder(folder, record)
+            findings += folder_damage(folder, record)
             for archive in archives:
                 if record is not None and record.get("fn") == archive.name:
-                    found = list(_archive(archive, record, hashing=hashing))
+                    found = list(archive_damage(archive, record, hashing=hashing))
                     is_other_size = any(each.trouble is Trouble.WRONG_SIZE for each in found)
-                    hashed += hashing and not is_other_size and _digest(record) is not None
+                    hashed += hashing and not is_other_size and digest_of(record) is not None
                     findings += found
     return Health(packages, hashed, (*findings, *unfinished(places)))
 
@@ -118,7 +118,7 @@ def unfinished(pkgs_dirs: Iterable[Path]) -> list[Finding]:
     return findings
 
 
-def _packages(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
+def packages_in(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
     """The folder that each package has or would have, and its archives. Links are skipped, as conda does."""
     archives: dict[str, list[Path]] = {}
     for name in _names(pkgs_dir):
@@ -133,26 +133,28 @@ def _packages(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
         yield pkgs_dir / name, archives[name]
 
 
-def _folder(folder: Path, record: Mapping[str, Any] | None) -> Iterator[Finding]:
+def folder_damage(folder: Path, record: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Compare an extracted package with its own list, by names and sizes; ``record``: its repodata_record.json."""
     if folder.is_dir() and not is_whole(folder):
         yield Finding(Trouble.HALF_EXTRACTED if record is None else Trouble.DAMAGED, folder)
 
 
-def _archive(archive: Path, record: Mapping[str, Any], *, hashing: bool) -> Iterator[Finding]:
+def archive_damage(archive: Path, record: Mapping[str, Any], *, hashing: bool) -> Iterator[Finding]:
     """Compare an archive with its record; one that vanishes or cannot be read is skipped."""
     with suppress(OSError):
         size, expected = archive.stat().st_size, record.get("size")
         if isinstance(expected, int) and size != expected:
             yield Finding(Trouble.WRONG_SIZE, archive, size, expected)
             return
-        digest = _digest(record) if hashing else None
+        digest = digest_of(record) if hashing else None
         if digest is not None:
             actual = hash_file(archive, digest.algorithm)
             if actual != digest.hex:
                 yield Finding(Trouble.WRONG_DIGEST, archive, f"{digest.algorithm}-{actual}", str(digest))
 
 
-def _digest(record: Mapping[str, Any]) -> Digest | None:
+def digest_of(record: Mapping[str, Any]) -> Digest | None:
+    """The archive's digest in a record; None if it has no valid one."""
     for algorithm in ("sha256", "md5"):
         with suppress(ValueError, TypeError):
             return Digest(algorithm, record.get(algorithm) or "")

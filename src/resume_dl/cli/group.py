@@ -17,8 +17,11 @@ COMMANDS = {
     "probe": "Print this machine's profile, from which a bundle is made for it.",
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "clean": "Remove unfinished downloads.",
+    "verify": "Hash package caches and wheels, and name what is damaged.",
     "mirrors": "List the mirrors and what they carry.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
+    "completion": "Print the script for completion in bash, zsh or fish.",
+    "help": "Show the help of a command.",
 }
 
 
@@ -28,7 +31,7 @@ COMMANDS = {
     modules="resume_dl.cli.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="resume-dl")
+@click.version_option(__version__, "-V", "--version", prog_name="resume-dl")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Fetch conda packages reliably over slow, breaking or censored connections."""
@@ -36,13 +39,14 @@ def cli(context: click.Context) -> None:
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
-    if {"-h", "--help"} & set(context.obj or ()):
+    if {"-h", "--help"} & set(context.obj or ()) or context.invoked_subcommand in {"completion", "help"}:
         return  # help must work with a broken config.toml, which it helps to correct
     defaults = load_config(find_paths(os.environ).config_file)
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
     looking = {
         "status": as_json,
         "clean": as_json,
+        "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
         "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},

@@ -29,6 +29,19 @@ class LazyGroup(click.Group):
             return None
         return cast("click.Command", importlib.import_module(f"{self._modules}{cmd_name}").command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; the message for an unknown command names the nearest one."""
+        name = args[0]
+        if name not in self._help and not name.startswith("-") and not ctx.resilient_parsing:
+            import difflib  # noqa: PLC0415 - only for a wrong name
+
+            near = difflib.get_close_matches(name, self._help, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"commands: {', '.join(self._help)}"
+            raise click.UsageError(f"No such command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines of help, without imports."""
         del ctx

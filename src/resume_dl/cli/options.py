@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from resume_dl.cli.help_sections import HOW_FAST, OUTPUT, WHERE_FROM, SectionedOption
+from resume_dl.cli.option_values import mirror_names
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.units import parse_size
 
@@ -90,6 +91,7 @@ _TRANSFER = (
         "mirror",
         multiple=True,
         metavar="NAME",
+        shell_complete=mirror_names,
         help="Use only this mirror; repeatable.",
         section=WHERE_FROM,
     ),
@@ -99,6 +101,7 @@ _TRANSFER = (
         "index_from",
         multiple=True,
         metavar="NAME",
+        shell_complete=mirror_names,
         help="Trust this mirror's indexes as the channel's own; repeatable.",
         section=WHERE_FROM,
     ),
@@ -169,8 +172,8 @@ _OUTPUT = (
         help="Form of the progress on stderr.",
         section=OUTPUT,
     ),
-    option("--quiet", is_flag=True, help="Show errors only.", section=OUTPUT),
-    option("--verbose", is_flag=True, help="Show every failure of every source.", section=OUTPUT),
+    option("-q", "--quiet", is_flag=True, help="Show errors only.", section=OUTPUT),
+    option("-v", "--verbose", is_flag=True, help="Show every failure of every source.", section=OUTPUT),
     option("--debug", is_flag=True, help="Show a traceback of errors.", section=OUTPUT),
 )
 

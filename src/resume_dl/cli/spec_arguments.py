@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from resume_dl.cli.help_sections import WHAT, WHERE_FROM
+from resume_dl.cli.option_values import channel_names
 from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
 
@@ -28,6 +29,7 @@ _SPECS = (
         "channel",
         multiple=True,
         metavar="NAME|URL",
+        shell_complete=channel_names,
         help="A channel; repeatable.",
         section=WHERE_FROM,
     ),
