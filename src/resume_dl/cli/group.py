@@ -18,6 +18,7 @@ COMMANDS = {
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "clean": "Remove unfinished downloads.",
     "mirrors": "List the mirrors and what they carry.",
+    "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
 }
 
@@ -43,6 +44,7 @@ def cli(context: click.Context) -> None:
     looking = {
         "status": as_json,
         "clean": as_json,
+        "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
         "mirrors": {"list": as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
         "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},
