@@ -242,6 +242,9 @@ def test_a_run_killed_during_unpacking_is_completed(nginx_mirrors, tmp_path):
             process.communicate()
         wait_for_group(process.pid)
         job.check_what_is_visible()
+    published = [package for package in packages if package.filename in job.user.archives()]
+    (job.user.pkgs / FOLDER).mkdir(0o700, exist_ok=True)
+    (job.user.pkgs / FOLDER / f"sha256-{published[0].sha256}.lock").touch()  # killed before it had removed its lock
     with job.start() as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (seed, out, err)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from faults.behaviours import Quota, Rate
+from resume_dl.store.part import FOLDER
 from support.bundles import begun
 from support.channels import build_pytorch_channels
 from support.fetching import TIMEOUT, User
@@ -124,16 +125,18 @@ def test_status_and_clean(user, tmp_path, fault_server):
     user.mirrors(one=server.base())
     assert unfinished(user) == []
     with user.start("fetch", *user.options, "pytorch=1.7") as process:
-        while not any(row["done"] and row["filename"].startswith("pytorch-1") for row in unfinished(user)):
+        while not any(row["done"] and (row["filename"] or "").startswith("pytorch-1") for row in unfinished(user)):
             assert process.poll() is None  # the quota holds this one back
         process.send_signal(signal.SIGKILL)
     rows = unfinished(user)
     assert rows
     assert all(row["done"] <= row["size"] for row in rows if row["size"] is not None)  # small ones have no journal
     kept = sorted(path.name for path in user.pkgs.iterdir())
+    (user.pkgs / FOLDER / f"sha256-{'ab' * 32}.lock").touch()  # of a process killed after it had published
     cleaned = json.loads(user.run("clean", "--json").out)["unfinished"]
     assert [row["key"] for row in cleaned] == [row["key"] for row in rows]
     assert unfinished(user) == []
+    assert not (user.pkgs / FOLDER).exists()
     assert [name for name in kept if name != ".resume-dl"] == sorted(path.name for path in user.pkgs.iterdir())
 
 
@@ -234,3 +237,12 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path, fault_server):
         _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert (user.folder / "file.bin").stat().st_size == 256 * 8192
+
+
+def test_quiet_does_not_hide_a_condarc_that_cannot_be_read(user, tmp_path):
+    """Its channels are not the default ones: the run says so before it fails or fetches anything."""
+    broken = tmp_path / "condarc"
+    broken.write_bytes("channels: [https://镜像.example]\n".encode("gbk") + b"\xff\n")
+    done = user.run("fetch", "--quiet", "--offline", "--dry-run", "pytorch", env={"CONDARC": str(broken)})
+    assert done.code != 0
+    assert f"error: some conda settings could not be read: {broken} is not text in UTF-8" in done.err

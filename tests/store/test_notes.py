@@ -213,12 +213,14 @@ def renamed(key):
     ],
 )
 def test_a_note_is_read_only_in_the_form_that_we_write(tmp_path, change, readable):
-    """One thing wrong in it, and it is forgotten though something of it is left."""
+    """One thing wrong in it, and a sweep forgets it though something of it is left."""
     notes, path, _ = a_note(tmp_path)
     value = json.loads(path.read_text())
     change(value)
     path.write_text(json.dumps(value))
     assert [each.folder for each in notes.read()] == ([tmp_path / FOLDER] if readable else [])
+    assert path.exists()
+    notes.sweep()
     assert path.exists() is readable
 
 

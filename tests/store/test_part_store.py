@@ -119,6 +119,30 @@ def test_removing_one_leaves_the_others(tmp_path):
     assert resumed(tmp_path, other) == ((0, 700),)
 
 
+def test_locks_of_killed_processes_are_swept(tmp_path):
+    """Those of published files go; those of unfinished files, held ones, and other names stay."""
+    crash(begin(tmp_path))
+    names = [artifact().key, "sha256-ab", "md5-ab", "url-ab"]
+    others = ["handed-7-x.conda", "sha256-xyz", "extract-1"]
+    for name in [*names, *others]:
+        (tmp_path / f"{name}.lock").touch()
+    (tmp_path / "sha256-cd.journal").touch()
+    (tmp_path / "sha256-cd.lock").touch()
+    held = FileLock(tmp_path / "sha256-ef.lock")
+    held.acquire()
+    PartStore(tmp_path).sweep_locks()
+    kept = {artifact().key, "sha256-cd", "sha256-ef", *others}
+    assert {path.stem for path in tmp_path.glob("*.lock")} == kept
+    held.release(remove=True)
+    if os.name == "posix":
+        tmp_path.chmod(0o777)  # others may write here
+        (tmp_path / "md5-ab.lock").touch()
+        PartStore(tmp_path).sweep_locks()
+        assert (tmp_path / "md5-ab.lock").exists()
+        tmp_path.chmod(0o700)
+    PartStore(tmp_path / "absent").sweep_locks()
+
+
 def test_what_cannot_be_removed_is_an_error_and_not_locked(tmp_path):
     part_path(tmp_path).mkdir()
     with pytest.raises(StoreError):

@@ -59,7 +59,7 @@ def test_a_note_is_synced_before_it_counts(
 
 
 def test_the_note_of_a_finished_run_is_removed(notes: UnfinishedNotes, tmp_path: Path) -> None:
-    """At the end of the run that finished it, or when somebody looks and nothing is there any more."""
+    """At the end of the run that finished it, or by a sweep; reading leaves alone that of a run without a file yet."""
     one, two = run_in(tmp_path / "one"), run_in(tmp_path / "two")
     for each in (one, two):
         notes.add(each)
@@ -70,7 +70,26 @@ def test_the_note_of_a_finished_run_is_removed(notes: UnfinishedNotes, tmp_path:
     notes.remove_if_done(one)
     assert len(list((tmp_path / "state" / "unfinished").iterdir())) == 1
     assert notes.read() == []
+    assert len(list((tmp_path / "state" / "unfinished").iterdir())) == 1
+    notes.sweep()
     assert list((tmp_path / "state" / "unfinished").iterdir()) == []
+
+
+def test_the_run_that_finishes_the_files_removes_the_notes_of_earlier_ones(
+    notes: UnfinishedNotes, tmp_path: Path
+) -> None:
+    """Those of its folder with no other file; a run that has just begun with another file keeps its note."""
+    first, last = run_in(tmp_path / "one", "get", "a"), run_in(tmp_path / "one", "get", "b")
+    elsewhere = run_in(tmp_path / "two")
+    more = UnfinishedRun(last.folder, ("get", "c"), last.cwd, {**last.files, "sha256-ab": UnfinishedFile("c", "u")})
+    for each in (first, last, elsewhere, more):
+        notes.add(each)
+    (last.folder / f"{KEY}.part").unlink()
+    notes.remove_if_done(last)
+    (elsewhere.folder / "sha256-ab.part").touch()
+    (last.folder / "sha256-ab.part").touch()
+    assert sorted(notes.read(), key=lambda each: each.folder) == [more, elsewhere]
+    assert len(list((tmp_path / "state" / "unfinished").iterdir())) == 2
 
 
 def test_a_staged_archive_keeps_its_note(notes: UnfinishedNotes, tmp_path: Path) -> None:

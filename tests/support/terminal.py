@@ -9,8 +9,7 @@
         terminal.history()                          # the same with what has scrolled away
 
 Nothing waits for time: the screen is looked at until it shows what is waited for, ``patience`` seconds at most.
-``tape`` keeps
-each different screen that was seen meanwhile, for assertions on what stood there while a command ran.
+``tape`` keeps each different screen that was looked at, for assertions on what stood there while a command ran.
 """
 
 from __future__ import annotations
@@ -93,8 +92,11 @@ class Terminal:
     # --- the screen -------------------------------------------------------------------------------------------------
 
     def screen(self) -> list[str]:
-        """What stands there now: a line each, blank ones at the end left out."""
-        return _lines(self._call("capture-pane", "-p"))
+        """What stands there now: a line each, blank ones at the end left out. ``tape`` keeps it."""
+        shown = _lines(self._call("capture-pane", "-p"))
+        if not self.tape or self.tape[-1] != shown:
+            self.tape.append(shown)
+        return shown
 
     def history(self) -> list[str]:
         """The same with all lines that have scrolled away before it."""
@@ -108,9 +110,7 @@ class Terminal:
         """Look again and again until it holds."""
         ends = time.monotonic() + self._patience
         while not holds():
-            shown = self.screen()
-            if not self.tape or self.tape[-1] != shown:
-                self.tape.append(shown)
+            self.screen()
             assert time.monotonic() < ends, f"waited for {what}; the screen:\n" + "\n".join(self.history())
             time.sleep(0.02)
 

@@ -96,7 +96,8 @@ def _destination(
 ) -> PackageDestination:
     """Where packages go. Raises NotWritableError before anything is downloaded."""
     if setup.conda.problem:
-        reporter.message(f"some conda settings could not be read: {setup.conda.problem}", level="warning")
+        # an error, although the run continues as conda would: --quiet must not hide that other channels may be used
+        reporter.message(f"some conda settings could not be read: {setup.conda.problem}", level="error")
     offline = setup.options.offline or setup.conda.offline
     common: dict[str, Any] = {"reporter": reporter, "cancelled": cancelled, "offline": offline, "worker": worker}
     if request.bundle is not None:

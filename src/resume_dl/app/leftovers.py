@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,6 +66,8 @@ def notes_of(setup: Setup) -> UnfinishedNotes:
 
 def find(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[Leftover]:
     """Every unfinished download in ``places``, and downloaded files without their final name; ``notes`` add details."""
+    rows = [row for folder in places for row in _rows_of(folder)]
+    # Notes are written before the files and removed after them, so they are read after the files were listed.
     noted = {
         (each.folder, name): (each, file)
         for each in (notes.read() if notes else ())
@@ -73,17 +75,22 @@ def find(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[L
         for name in (key, staged_prefix(key))
     }
     found = []
-    for folder in places:
-        for part in PartStore(folder).unfinished():
-            row = Leftover(folder, part.key, part.size, part.done, busy=_is_locked(folder / f"{part.key}.lock"))
-            found.append(_with_note(replace(row, age=_age(part.path)), noted.get((folder, part.key))))
-        for path in staged_archives(folder):
-            with suppress(OSError):
-                size = path.stat().st_size
-                row = Leftover(folder, path.name, size, size, busy=is_unpacking(folder.parent), age=_age(path))
-                row = replace(row, filename=path.name[PREFIX + 1 :])
-                found.append(_with_note(row, noted.get((folder, path.name[:PREFIX]))))
+    for row in rows:
+        note = noted.get((row.folder, row.key)) or noted.get((row.folder, row.key[:PREFIX]))
+        if note is not None or row.path.exists():  # the others have been published since they were listed
+            found.append(_with_note(row, note))
     return found
+
+
+def _rows_of(folder: Path) -> Iterator[Leftover]:
+    for part in PartStore(folder).unfinished():
+        row = Leftover(folder, part.key, part.size, part.done, busy=_is_locked(folder / f"{part.key}.lock"))
+        yield replace(row, age=_age(part.path))
+    for path in staged_archives(folder):
+        with suppress(OSError):
+            size = path.stat().st_size
+            row = Leftover(folder, path.name, size, size, busy=is_unpacking(folder.parent), age=_age(path))
+            yield replace(row, filename=path.name[PREFIX + 1 :])
 
 
 def _with_note(row: Leftover, note: tuple[UnfinishedRun, UnfinishedFile] | None) -> Leftover:
@@ -156,10 +163,11 @@ def clean(places: Sequence[Path], notes: UnfinishedNotes | None = None) -> list[
         except LockedError:
             removed.append(replace(each, busy=True))
     for folder in places:
+        PartStore(folder).sweep_locks()
         with suppress(OSError):
             folder.rmdir()
     if notes is not None:
-        notes.read()  # drops notes without remaining files
+        notes.sweep()
     return removed
 
 

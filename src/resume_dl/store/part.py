@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.digest import Digest
@@ -22,6 +25,8 @@ __all__ = ["FOLDER", "JournaledPart", "PartStore", "Unfinished", "hash_file"]
 
 FOLDER = ".resume-dl"
 """The folder's name inside a package cache: on the same file system, so that publishing is one rename."""
+_LOCK = re.compile(r"(?:sha256|md5|url)-[0-9a-f]+\.lock")
+"""Names of the locks of part files; the folder has others, which their owners remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,23 @@ class PartStore:
             finally:
                 lock.release(remove=True)
         return done
+
+    def sweep_locks(self) -> None:
+        """Remove locks of processes that were killed between publishing a file and releasing its lock. Never raises."""
+        if not is_trusted(self.folder):
+            return
+        with suppress(OSError):
+            for name in fs.names_in(self.folder):
+                if _LOCK.fullmatch(name) and not self._has_bytes(name):
+                    lock = FileLock(self.folder / name)
+                    with suppress(OSError, StoreError):  # in use, or another user's
+                        lock.acquire()
+                        lock.release(remove=not self._has_bytes(name))
+
+    def _has_bytes(self, lock: str) -> bool:
+        """Whether the part file of a lock, or its journal, exists."""
+        file = self.folder / lock
+        return any(os.path.lexists(file.with_suffix(suffix)) for suffix in (".part", ".journal", NEW))
 
     def rekey(self, old: Artifact, new: Artifact) -> bool:
         """Continue the unfinished file of ``old`` under the key of ``new``, whose bytes it holds.

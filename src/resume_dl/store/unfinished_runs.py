@@ -85,20 +85,25 @@ class UnfinishedNotes:
             write_durably(path, data)
 
     def remove_if_done(self, run: UnfinishedRun) -> None:
-        """Remove the note if none of the run's files is left."""
-        if not run.is_left:
-            self._forget(self._path(run))
+        """Remove the note if none of the run's files is left, and those of earlier runs for the same files."""
+        if run.is_left:
+            return
+        for path in self._paths():
+            other = _read(path)
+            if other is not None and other.folder == run.folder and other.files.keys() <= run.files.keys():
+                self._forget(path)
 
     def read(self) -> list[UnfinishedRun]:
-        """Return the runs of which files are left; the notes of others are removed."""
-        found = []
+        """Return the runs of which files are left."""
+        runs = [_read(path) for path in self._paths()]
+        return [run for run in runs if run is not None and run.is_left]
+
+    def sweep(self) -> None:
+        """Remove the notes of runs of which nothing is left, also of those that have not created a file yet."""
         for path in self._paths():
             run = _read(path)
-            if run is not None and run.is_left:
-                found.append(run)
-            else:
+            if run is None or not run.is_left:
                 self._forget(path)
-        return found
 
     def _make_room(self, path: Path) -> None:
         """Remove the oldest notes if one more would exceed ``MOST_NOTES``."""

@@ -83,6 +83,7 @@ class Transfer:
                     results[each.artifact.key] = _failed(each.artifact, _offline_error(each.artifact))
         if self._in_cache:
             sweep(self._folder)
+            PartStore(self._folder / FOLDER).sweep_locks()
         if worker is not None and not (unpack and any(each.state != "cached" for each in planned)):
             worker.release()  # it would hold the memory of the indexes during a long download
         extractor = Extractor(self._cache, cancelled=self._cancelled, worker=worker)

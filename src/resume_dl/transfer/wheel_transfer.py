@@ -80,6 +80,7 @@ class WheelDir:
 
     def fetch(self, planned: Sequence[Planned], engine: WatchedEngine, *, offline: bool) -> list[ArtifactResult]:
         """Download and publish; one result per artifact, in order, with its error if it failed."""
+        PartStore(self.folder / FOLDER).sweep_locks()
         results: dict[str, ArtifactResult] = {}
         jobs = []
         for each in planned:
