@@ -255,6 +255,12 @@ def test_nothing_answers():
     assert ("mirrors", "problem") in statuses(network(Answer("a", "a", silent=True)))
 
 
+def test_a_package_index_alone_is_not_enough():
+    pypi = Answer("pypi.org", "pypi.org", canonical=True, status=206, conda=False)
+    lost = Answer("a", "a", trouble="cannot resolve host name", unresolved="a")
+    assert ("mirrors", "problem") in statuses(network(pypi, lost))
+
+
 def test_settings_of_the_network():
     offline = network(answers=None, proxies={"https": ("http://u:secret@proxy:3128", "HTTPS_PROXY")}, verified=False)
     assert statuses(offline) == [("proxies", "ok"), ("tls", "problem"), ("network", "note")]

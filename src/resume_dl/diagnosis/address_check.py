@@ -105,8 +105,13 @@ def _secure(url: str, table: MirrorTable) -> bool:
         CHANNEL_ALIAS,
         *(base for each in table.mirrors for base in each.carries.values()),
     ]
-    host = urlsplit(url).netloc.lower()
-    return any(base.startswith("https://") and urlsplit(base).netloc.lower() == host for base in bases)
+    host = _host(url)
+    return any(base.startswith("https://") and _host(base) == host for base in bases)
+
+
+def _host(url: str) -> str:
+    """Host and port, without a login."""
+    return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
 def _upstream(each: Address, table: MirrorTable, origin: str = "") -> str:

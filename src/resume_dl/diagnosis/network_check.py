@@ -37,6 +37,8 @@ class Answer:
     """The issuer of a certificate that cannot be verified."""
     silent: bool = False
     """No answer within the time."""
+    conda: bool = True
+    """Whether it was asked for a channel, not for a package index."""
     skew: float | None = None
     """Seconds by which its clock is ahead of ours; None if unknown."""
 
@@ -135,6 +137,9 @@ def _reached(facts: NetworkFacts) -> list[Finding]:
     if not good:
         why = next((_why(each, facts.seconds) for each in answers), "")
         return [problem("mirrors", f"no server can be used: {why}; see the findings above")]
+    if not any(each.conda for each in good):
+        why = next((_why(each, facts.seconds) for each in answers if each.conda), "")
+        return [problem("mirrors", f"no server of conda channels can be used: {why}; see the findings above")]
     findings = [ok("mirrors", f"{len(good)} of {len(answers)} reached: {', '.join(each.name for each in good)}")]
     for each in answers:
         if each in good:

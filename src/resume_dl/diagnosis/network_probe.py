@@ -76,7 +76,7 @@ class NetworkProbe:
             self._start(number, question)
 
     def _start(self, number: int, question: Question) -> None:
-        blank = Answer(question[0], RedactedUrl(question[1]).host, question[2])
+        blank = _blank(question)
 
         def failed(error: BaseException) -> None:
             self._ended.put((number, replace(blank, trouble=f"internal error: {type(error).__name__}")))
@@ -145,5 +145,10 @@ def skew_of(head: ResponseHead, now: float) -> float | None:
         return None
 
 
+def _blank(question: Question) -> Answer:
+    name, url, canonical = question
+    return Answer(name, RedactedUrl(url).host, canonical, conda=url.endswith(_INDEX["conda:"]))
+
+
 def _silent(question: Question) -> Answer:
-    return Answer(question[0], RedactedUrl(question[1]).host, question[2], silent=True)
+    return replace(_blank(question), silent=True)
