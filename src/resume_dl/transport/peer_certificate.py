@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -29,10 +28,8 @@ def peer_certificate(network: NetworkSettings, url: str) -> bytes:
         try:
             stream = response.extensions.get("network_stream")
             session = None if stream is None else stream.get_extra_info("ssl_object")
-            found = (
-                session.getpeercert(binary_form=True) if isinstance(session, (ssl.SSLSocket, ssl.SSLObject)) else b""
-            )
-            return found or b""
+            # positional: httpcore gives the inner object of an SSLSocket
+            return bytes(session.getpeercert(True) or b"") if session is not None else b""
         finally:
             response.close()
     except (*FOREIGN, ResumeDLError):
