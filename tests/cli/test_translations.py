@@ -1,0 +1,79 @@
+"""Chinese pages say what the English ones say: a change to one side alone is found."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+_SPEC = importlib.util.spec_from_file_location("translations", PROJECT / "docs" / "translations.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+translations = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(translations)
+PAGES = translations.translated()
+_FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of a page's blocks, in order, without comments."""
+    lines = "\n".join(_FENCE.findall(page.read_text(encoding="utf-8"))).splitlines()
+    return [line.split(" #")[0].strip() for line in lines if re.match(r"\$ |PS |[A-Z]:\\|until ", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_chinese_page_was_compared_with_its_english_one(page):
+    """Renew the digest with ``python docs/translations.py`` after the Chinese page was changed too."""
+    assert translations.problem(page) == ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_both_languages_have_the_same_commands_and_sections(page):
+    source = translations.english(page)
+    assert commands(page) == commands(source)
+    levels = [
+        re.findall(r"^(#+) ", _FENCE.sub("", each.read_text(encoding="utf-8")), re.MULTILINE) for each in (page, source)
+    ]
+    assert levels[0] == levels[1]
+
+
+def test_the_pages_link_to_each_other():
+    for page in PAGES:
+        source = translations.english(page)
+        assert f"]({source.name})" in page.read_text(encoding="utf-8")
+        assert f"]({page.name})" in source.read_text(encoding="utf-8")
+
+
+def test_readme_is_short_and_has_an_equal():
+    assert {"README.zh-CN.md"} <= {page.name for page in PAGES}
+    for name in ("README.md", "README.zh-CN.md"):
+        assert len((PROJECT / name).read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_a_change_on_one_side_is_found(tmp_path):
+    source, page = tmp_path / "a.md", tmp_path / "a.zh-CN.md"
+    source.write_text("# A\n", encoding="utf-8")
+    page.write_text("# 甲\n", encoding="utf-8")
+    assert "does not name" in translations.problem(page)
+    translations.renew(page)
+    assert translations.problem(page) == ""
+    source.write_text("# B\n", encoding="utf-8")
+    assert translations.problem(page) == "a.md has changed since a.zh-CN.md was compared with it"
+    source.unlink()
+    assert translations.problem(page) == "a.zh-CN.md: there is no a.md"
+
+
+def test_the_recording_is_drawn_from_its_screens(tmp_path):
+    """The picture of the README is what the script draws of the kept screens: no scripts, nothing from elsewhere."""
+    drawn = tmp_path / "recording.svg"
+    script, screens = PROJECT / "docs" / "recording.py", PROJECT / "docs" / "recording.json"
+    subprocess.run([sys.executable, str(script), "draw", str(screens), str(drawn)], check=True, timeout=120)
+    picture = (PROJECT / "docs" / "recording.svg").read_text(encoding="utf-8")
+    assert picture == drawn.read_text(encoding="utf-8")
+    assert len(picture) < 200_000
+    assert not re.search(r"<script|<image|https?://(?!www\.w3\.org/2000/svg)|@import|url\((?!#)", picture)
