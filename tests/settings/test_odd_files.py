@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.settings.condarc import _load
+from resume_dl.settings.condarc import load_file
 from resume_dl.settings.config import load_config
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.pip_settings import parse_file
@@ -75,7 +75,7 @@ def test_settings_of_conda_and_pip(tmp_path: Path, kind: str) -> None:
     make(file, kind)
     if kind == "deeply nested":
         file.write_text("channels: " + "[" * 100_000)
-    content, _, problem = _load(file)
+    content, _, problem = load_file(file)
     assert content == {}
     assert str(file) in problem
     with pytest.raises(ConfigurationError, match="settings"):

@@ -245,6 +245,11 @@ def say(text: str) -> None:
     _write(presentable(text))
 
 
+def say_marked(mark: str, text: str, colour: str | None) -> None:
+    """``say`` for a line that begins with ``mark``, a word of ours; ``colour`` for it on a terminal, None for none."""
+    _write(click.style(mark, fg=colour) + presentable(text) if colour else mark + presentable(text))
+
+
 def say_json(report: Mapping[str, Any]) -> None:
     """Print the JSON object to stdout as ``say`` does, with presentable texts.
 

@@ -18,6 +18,9 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.settings.conda_answer import parse_answer
 from resume_dl.settings.conda_find import CondaCommand
 
+MOST_BYTES = 4 << 20
+"""Most of an answer that is read; a real one has some kilobytes."""
+
 
 class CondaAnswerError(Exception):
     """A conda that gave no settings; the text says why. Never leaves the settings package."""
@@ -54,7 +57,7 @@ def ask_conda(
 
 def _json(file: IO[bytes]) -> Any:
     file.seek(0)
-    text = file.read().decode("utf-8", "replace")
+    text = file.read(MOST_BYTES).decode("utf-8", "replace")
     start = text.find("{")  # a plugin or a wrapper may have printed a line before
     try:
         return json.JSONDecoder().raw_decode(text, start)[0] if start >= 0 else None

@@ -107,7 +107,7 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
     layers = []
     final: set[str] = set()
     for file in condarc_files(search_path(env, root=root, prefix=prefix)):
-        content, closed, problem = _load(file)
+        content, closed, problem = load_file(file)
         if problem:
             problems.append(problem)
         if content:
@@ -121,7 +121,7 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
     return _settings(merged, env, root, source="files" if from_files or variables else "defaults", problems=problems)
 
 
-def _load(file: Path) -> tuple[dict[str, Any], set[str], str]:
+def load_file(file: Path) -> tuple[dict[str, Any], set[str], str]:
     """A file's settings, its final ones, and what is wrong with it."""
     import yaml
 

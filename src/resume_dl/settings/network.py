@@ -30,11 +30,9 @@ def load_network(env: Mapping[str, str], conda: CondaSettings, named: Iterable[s
     ``~/.netrc`` (``~/_netrc``). Shares: of condarc, ``CONDA_*``, ``PIP_*`` and ``named``.
     Raises ConfigurationError for a missing certificate file.
     """
-    proxies = {key.lower().rstrip("/"): _proxy(value, "proxy_servers") for key, value in conda.proxy_servers.items()}
-    proxies.update(_environment_proxies(env))
     verify, system_store = _trust(env, conda)
     return NetworkSettings(
-        proxies=proxies or _system_proxies(),
+        proxies={key: proxy for key, (proxy, _) in find_proxies(env, conda).items()},
         no_proxy=tuple(part.strip() for part in _either(env, "no_proxy").split(",") if part.strip()),
         verify=verify,
         system_store=system_store,
@@ -47,6 +45,14 @@ def load_network(env: Mapping[str, str], conda: CondaSettings, named: Iterable[s
         shares=share_hosts((*_named_places(env, conda), *named)),
         user_agent=f"resume-dl/{__version__}",
     )
+
+
+def find_proxies(env: Mapping[str, str], conda: CondaSettings) -> dict[str, tuple[str, str]]:
+    """Each proxy of ``load_network`` with the place where it is set, by its key. Raises ConfigurationError."""
+    servers = conda.proxy_servers.items()
+    proxies = {key.lower().rstrip("/"): (_proxy(value, "proxy_servers"), "proxy_servers") for key, value in servers}
+    proxies.update(_environment_proxies(env))
+    return proxies or _system_proxies()
 
 
 def _named_places(env: Mapping[str, str], conda: CondaSettings) -> Iterator[str]:
@@ -65,21 +71,23 @@ def _either(env: Mapping[str, str], name: str) -> str:
     return env.get(name.upper(), "").strip()
 
 
-def _environment_proxies(env: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _environment_proxies(env: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
     for key in ("http", "https", "all"):
-        if value := _either(env, f"{key}_proxy"):
-            found[key] = _proxy(value, f"{key}_proxy")
+        if value := _either(env, name := f"{key}_proxy"):
+            found[key] = (_proxy(value, name), name if name in env else name.upper())
     return found
 
 
-def _system_proxies() -> dict[str, str]:
+def _system_proxies() -> dict[str, tuple[str, str]]:
     if not _SYSTEM_HAS_PROXIES:
         return {}
     import urllib.request
 
     return {
-        key: _proxy(value, "the system's proxy") for key, value in urllib.request.getproxies().items() if key != "no"
+        key: (_proxy(value, "the system's proxy"), "the system's settings")
+        for key, value in urllib.request.getproxies().items()
+        if key != "no"
     }
 
 

@@ -18,6 +18,8 @@ SHORT = 30.0
 """Seconds for a Python, a driver's library or nvidia-smi."""
 WINDOWS = sys.platform == "win32"
 SECONDS_BETWEEN_LINES = 5.0
+MOST_BYTES = 4 << 20
+"""Most of a program's output that is read."""
 
 
 def run_quietly(
@@ -97,7 +99,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _text(out: IO[bytes]) -> str:
     out.seek(0)
-    return out.read().decode("utf-8", "replace")
+    return out.read(MOST_BYTES).decode("utf-8", "replace")
 
 
 def is_file(place: Path) -> bool:

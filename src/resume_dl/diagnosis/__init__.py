@@ -1,0 +1,1 @@
+"""What ``doctor`` checks: facts about this machine, gathered by ``*_probe``, and pure functions that judge them."""
