@@ -287,15 +287,16 @@ def test_names_that_must_not_become_a_url(user, served, option, words):
 
 @pytest.mark.parametrize("text", ["channels: [", "hello", "channels: pytorch", "channel_priority: weird"])
 def test_a_broken_condarc_is_reported(user, text):
-    """What of the condarc cannot be used is named in a warning; a good one has none."""
+    """What of the condarc cannot be used is named in an error line; a good one has none."""
     channels = ["-c", "pytorch", "-c", "pkgs/main"]
     broken = user.folder / "broken.yml"
     broken.write_text(text)
     done = user.fetch(WANTED, "--dry-run", *channels, env={"CONDARC": str(broken)})
     assert done.code == 0, done.err
-    assert "warning" in done.err
-    assert "broken.yml" in done.err
-    assert "warning" not in user.fetch(WANTED, "--dry-run", *channels).err
+    assert f"error: some conda settings could not be read: {broken}" in done.err
+    good = user.fetch(WANTED, "--dry-run", *channels).err
+    assert "warning" not in good
+    assert "conda settings" not in good
 
 
 @pytest.mark.parametrize("option", [["-n", "typo"], ["-p", "/nonexistent/typo"]])
