@@ -73,7 +73,10 @@ class Transfer:
         downloaded. ``thorough``: keys of artifacts whose record is the newest available (``Job.thorough``).
         """
         results = {
-            each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
+            # A staged archive is published under its own name, by this process or another one.
+            each.artifact.key: ArtifactResult(
+                each.artifact, "cached", each.path if each.state == "cached" else self._place(each.artifact)
+            )
             for each in planned
             if each.state != "missing"
         }
