@@ -111,13 +111,13 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
     """
     found, by_url = [], {}
     for record in records:
-        url = record.get("url") or ""
+        url = (record.get("url") or "").partition("#")[0]  # conda too sends no fragment
         if not url.startswith(("http://", "https://")):
             continue
         try:
             artifact = Artifact(
                 kind="conda",
-                filename=record.fn,
+                filename=_file_name(record.fn, url),
                 url=RedactedUrl(url),
                 client_url=RedactedUrl(url),
                 size=record.get("size"),
@@ -134,6 +134,15 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
         found.append(artifact)
         by_url[client_url(artifact)] = record
     return found, by_url
+
+
+def _file_name(filename: str, url: str) -> str:
+    """The name under which conda downloads a package.
+
+    rattler gives the record of a wheel a name like a conda package's, so conda 26 takes the name in the URL.
+    """
+    in_url = url.rpartition("/")[2]
+    return in_url if in_url.endswith(".whl") else filename
 
 
 def in_full(artifact: Artifact, record: Any) -> Artifact:
