@@ -2,8 +2,9 @@
 
 Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get`` and ``reload``,
 and the two record classes. One private name: ``_package_cache_records``, because the public ``insert`` ends the command
-if a cache cannot be written, and writes a record in place, which another process may be reading. Logins come from conda's session (``get_session``) and, because not every solver
-leaves them in its records, from the indexes that it has read (``SubdirData._cache_``). Nothing is patched.
+if a cache cannot be written, and writes a record in place, which another process may be reading. Logins come from
+conda's session (``get_session``) and, because not every solver leaves them in its records, from the indexes that it has
+read (``SubdirData._cache_``). Nothing is patched.
 
 ``solver`` and ``index_cache`` hold what is needed before every solve, because this module takes too long to load there.
 ``shard_database`` holds the private names of conda's database of shards.
