@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ COMMANDS = {
     "bundle": "Make bundles, and verify and install them on an offline machine.",
     "probe": "Print this machine's profile, from which a bundle is made for it.",
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
+    "resume": "Continue everything that is unfinished.",
     "clean": "Remove unfinished downloads.",
     "verify": "Hash package caches and wheels, and name what is damaged.",
     "mirrors": "List the mirrors and what they carry.",
@@ -51,13 +53,15 @@ def cli(context: click.Context) -> None:
             return  # it names every mistake, and opens the file
         raise
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
-    looking = {
+    shown: dict[str, Any] = {name: defaults[name] for name in ("quiet", "verbose", "progress") if name in defaults}
+    looking: dict[str, dict[str, Any]] = {
         "status": as_json,
         "clean": as_json,
         "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
         "mirrors": {"list": as_json},
         "config": {"show": as_json},
+        "resume": {**shown, **as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
         "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},
     }
