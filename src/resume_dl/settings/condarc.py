@@ -124,6 +124,23 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
     return _settings(merged, env, root, source="files" if from_files or variables else "defaults", problems=problems)
 
 
+def setting_places(
+    env: Mapping[str, str], *, root: Path | None = None, prefix: Path | None = None
+) -> dict[str, list[str]]:
+    """Setting -> the files and variables that set it, in conda's order: the last one has precedence."""
+    found: dict[str, list[str]] = {}
+    final: set[str] = set()
+    for file in condarc_files(search_path(env, root=root, prefix=prefix)):
+        content, closed, _ = load_file(file)
+        for key in _open(_typed(content, str(file), []), final):
+            found.setdefault(key, []).append(str(file))
+        final |= closed
+    for variable, text in env.items():
+        for key in _open(_from_environment({variable: text}), final):
+            found.setdefault(key, []).append(variable)
+    return found
+
+
 def load_file(file: Path) -> tuple[dict[str, Any], set[str], str]:
     """A file's settings, its final ones, and what is wrong with it."""
     import yaml
