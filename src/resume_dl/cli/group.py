@@ -18,7 +18,7 @@ COMMANDS = {
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "clean": "Remove unfinished downloads.",
     "verify": "Hash package caches and wheels, and name what is damaged.",
-    "mirrors": "List the mirrors and what they carry.",
+    "mirrors": "List, test and change the mirrors.",
     "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
     "completion": "Print the script for completion in bash, zsh or fish.",
@@ -37,6 +37,7 @@ COMMANDS = {
 def cli(context: click.Context) -> None:
     """Fetch conda packages reliably over slow, breaking or censored connections."""
     from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+    from resume_dl.cli.mirrors import COMMANDS as OF_MIRRORS
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
@@ -49,7 +50,7 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
-        "mirrors": {"list": as_json},
+        "mirrors": dict.fromkeys(OF_MIRRORS, as_json),
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
         "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},
     }

@@ -23,7 +23,7 @@ else:
 
 SCHEMA = 1
 _MIRROR_TEXTS = ("title", "home", "note", "status", "operator")
-_MIRROR_KEYS = {"name", "connections", "carries", *_MIRROR_TEXTS}
+_MIRROR_KEYS = {"name", "connections", "carries", "sync_status", *_MIRROR_TEXTS}
 _T = TypeVar("_T")
 
 
@@ -110,6 +110,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
         carries=check.urls(entry.get("carries", {}), f"{at} carries"),
         note=texts["note"],
         operator=texts["operator"],
+        sync_status=check.url(entry["sync_status"], f"{at} sync_status") if "sync_status" in entry else "",
     )
 
 
