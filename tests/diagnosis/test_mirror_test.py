@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
+from html.parser import HTMLParser
 
 import pytest
 
@@ -248,3 +250,48 @@ def test_a_mirror_that_blocks_us_is_left_alone(odd_mirrors, tmp_path, capsys):
     assert "--mirror blocking" in rows["blocking"]["text"]
     run(path, capsys, "--mirror", "blocking")
     assert len(server.requests(7)) > asked
+
+
+def test_the_page_is_whole_in_itself_and_escapes_every_name(odd_mirrors, tmp_path, capsys):
+    _, path = odd_mirrors
+    hostile = "<img/src=x&onerror='\\\"u202E"
+    path.write_text(path.read_text().replace('"stale"', json.dumps(hostile)))
+    target = tmp_path / "new" / "mirrors.html"
+    code, _, _ = run(path, capsys, "--html", str(target))
+    assert code == 0
+    page = Markup()
+    page.feed(target.read_text(encoding="utf-8"))
+    assert {"script", "img", "link", "iframe", "object"} & page.tags == set()
+    assert {"src", "href", "srcset", "onerror"} & page.attributes == set()
+    assert hostile in page.text
+    assert "url(" not in target.read_text()
+    assert "default-src 'none'" in target.read_text()
+    assert "\x1b" not in target.read_text()
+    for words in ("good", "3 days behind", "status 404", "Fastest:"):
+        assert words in page.text
+
+
+class Markup(HTMLParser):
+    """The texts, tags and attributes of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), set(), ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and devices of POSIX")
+def test_a_page_is_written_over_no_link_and_no_device(odd_mirrors, tmp_path, capsys):
+    server, path = odd_mirrors
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    code, said, _ = run(path, capsys, "--html", str(link))
+    assert (code, said["error"]["type"]) == (5, "NotWritableError")
+    assert not (tmp_path / "elsewhere").exists()
+    assert server.requests() == []

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.core.failures import FailureKind
+from resume_dl.diagnosis.mirror_page import page
 from resume_dl.diagnosis.mirror_probe import MirrorProbe
 from resume_dl.diagnosis.mirror_row import MirrorReport, MirrorRow, Place, compared, places_of, ranked
-from resume_dl.errors import ConfigurationError
+from resume_dl.errors import ConfigurationError, NotWritableError
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.mirror import UPSTREAM
 from resume_dl.ports import Reporter
@@ -19,6 +23,7 @@ from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.mirror_speeds import Measured, read_speeds, speeds_file
 from resume_dl.settings.network import load_network
 from resume_dl.store.platform import make_folder, write_durably
+from resume_dl.transfer.destination import can_make, refuse_others_link
 from resume_dl.transfer.setup import Setup
 
 _CONDA, _SIMPLE = "conda:", "pypi:simple"
@@ -63,6 +68,28 @@ def run_mirror_test(setup: Setup, test: MirrorTest, reporter: Reporter, cancelle
         transport.close()
     _remember(setup, rows, now, reporter)
     return MirrorReport(tuple(ranked(compared([*rows, *blocked]))), now, time.monotonic() - started)
+
+
+def check_page(path: Path) -> Path:
+    """The absolute path of a page to write, before the test. Raises NotWritableError."""
+    path = fs.roomy(path.absolute())
+    hint = "choose another file with --html"
+    refuse_others_link(path, hint)
+    if os.path.lexists(path) and not fs.is_regular(path):
+        raise NotWritableError(f"{path} is not a regular file", hint=hint)
+    if not can_make(path.parent):
+        raise NotWritableError(f"{path} cannot be written", hint=hint)
+    return path
+
+
+def write_page(path: Path, report: MirrorReport) -> None:
+    """Write the page, whole or not at all. Raises NotWritableError."""
+    try:
+        make_folder(path.parent)
+        write_durably(path, page(report).encode())
+    except OSError as error:
+        why = f"{path} cannot be written: {error.strerror or error}"
+        raise NotWritableError(why, hint="choose another file with --html") from error
 
 
 def _places(setup: Setup, test: MirrorTest) -> tuple[list[Place], list[MirrorRow]]:

@@ -42,6 +42,7 @@ _LONGEST = 3600.0
 @option("--no-upstream", "no_upstream", is_flag=True, help="Never contact canonical origins.")
 @click.option("--sample", type=Size(), default="1MiB", show_default=True, help="Bytes to read from each mirror.")
 @click.option("--within", type=Duration(), default="60s", show_default=True, help="Longest time for the whole test.")
+@click.option("--html", "html_file", type=_PATH, metavar="FILE", help="Write a page for a browser, without scripts.")
 @option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def command(
     *,
@@ -51,6 +52,7 @@ def command(
     mirrors_file: Path | None,
     sample: int,
     within: float,
+    html_file: Path | None,
     every: bool,
     no_upstream: bool,
     as_json: bool,
@@ -63,12 +65,13 @@ def command(
 
     def call() -> None:
         nonlocal works
-        from resume_dl.app.mirror_test import MirrorTest, run_mirror_test
+        from resume_dl.app.mirror_test import MirrorTest, check_page, run_mirror_test, write_page
         from resume_dl.diagnosis.mirror_screen import lines_of
         from resume_dl.progress.choose import choose
         from resume_dl.transfer.setup import TransferOptions, load_setup
 
         options = TransferOptions(mirrors_file=mirrors_file, mirrors=mirrors, upstream=not no_upstream)
+        page = None if html_file is None else check_page(html_file)
         setup = load_setup(options, os.environ)
         test = MirrorTest(
             origins=origins,
@@ -81,6 +84,8 @@ def command(
         stop = Stop()
         with stop.listening():
             report = run_mirror_test(setup, test, reporter, stop.cancelled)
+        if page is not None:
+            write_page(page, report)
         works = any(row.ok for row in report.rows)
         if as_json:
             say_json(_as_json(report, works=works))
