@@ -9,6 +9,8 @@ from resume_dl.cli.lazy import LazyGroup
 COMMANDS = {
     "list": "List every mirror with the origins it carries, best first.",
     "test": "Measure the mirrors from here; fetch asks the fastest first from then on.",
+    "add": "Add a mirror to your own mirrors.toml.",
+    "remove": "Remove a mirror from your own mirrors.toml, or stop using a built-in one.",
 }
 
 
