@@ -21,7 +21,7 @@ COMMANDS = {
     "resume": "Continue everything that is unfinished.",
     "clean": "Remove unfinished downloads.",
     "verify": "Hash package caches and wheels, and name what is damaged.",
-    "mirrors": "List the mirrors and what they carry.",
+    "mirrors": "List, test and change the mirrors.",
     "config": "Show the settings and where each is set; edit config.toml.",
     "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
@@ -41,6 +41,7 @@ COMMANDS = {
 def cli(context: click.Context) -> None:
     """Fetch conda packages reliably over slow, breaking or censored connections."""
     from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+    from resume_dl.cli.mirrors import COMMANDS as OF_MIRRORS
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
@@ -59,7 +60,7 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
-        "mirrors": {"list": as_json},
+        "mirrors": dict.fromkeys(OF_MIRRORS, as_json),
         "config": {"show": as_json},
         "resume": {**shown, **as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
