@@ -15,6 +15,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
 from resume_dl.model.url import redact
 from resume_dl.settings.own_file import read_own
+from resume_dl.zip_application import zip_application
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +36,7 @@ def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> M
     are merged over them. Raises ConfigurationError, naming file and key, for a file that is missing or has another
     schema, an unknown key, a wrong type, or a URL that is not plain http(s).
     """
-    shipped = _table(shipped_file())
+    shipped = _shipped()
     if override is not None:
         given = _table(override)
         origins = {**shipped.origins, **given.origins}
@@ -50,6 +51,13 @@ def shipped_file() -> Path:
     package = Path(__file__).parent.parent
     inside = package / "mirrors.toml"
     return inside if inside.is_file() else package.parent.parent / "mirrors.toml"
+
+
+def _shipped() -> MirrorTable:
+    if (archive := zip_application()) is not None:
+        data: bytes = archive.get_data("resume_dl/mirrors.toml")
+        return parse_mirrors(tomllib.loads(data.decode("utf-8")), f"{archive.archive}/resume_dl/mirrors.toml")
+    return _table(shipped_file())
 
 
 def _table(path: Path) -> MirrorTable:
