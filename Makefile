@@ -48,6 +48,7 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 test-long: $(READY) nginx  ## an hour; more examples of every property, no forked runs, and kills at other moments
 	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
 	RESUME_DL_TEST_FRESH=1 $(BIN)/pytest -q $(PARALLEL) tests/bundle tests/integration tests/pip
+	RESUME_DL_TEST_INDEX=1 $(BIN)/pytest -q tests/pack
 	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
 	RESUME_DL_WINE_OPTIONAL=1 $(MAKE) --no-print-directory test-windows
 
@@ -106,7 +107,7 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { echo "this Python lacks venv (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"  # the first with --group
-	$(BIN)/python -m pip install --quiet --editable . --group dev --group docs
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group docs
 	touch $@
 
 clean:

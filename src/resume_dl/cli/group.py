@@ -10,6 +10,7 @@ import click
 from resume_dl import __version__
 from resume_dl.cli.lazy import LazyGroup
 from resume_dl.errors import ConfigurationError
+from resume_dl.zip_application import zip_application
 
 COMMANDS = {
     "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
@@ -28,6 +29,8 @@ COMMANDS = {
     "completion": "Print the script for completion in bash, zsh or fish.",
     "help": "Show the help of a command.",
 }
+if zip_application() is not None:
+    COMMANDS["self"] = "Fetch and install the whole program, resumable."
 
 
 @click.group(
