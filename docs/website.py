@@ -37,12 +37,12 @@ HOW_TO = (
     "how-to/browser-download",
 )  # fmt: skip
 NAVIGATION: Mapping[str, Sequence[str]] = {
-    "Learn": ("tutorial", "commands", "glossary"),
+    "Learn": ("install", "tutorial", "commands", "glossary"),
     "How to": HOW_TO,
     "When something fails": ("troubleshooting", "faq"),
     "Reference": (
         "reference/command-line", "reference/exit-codes", "reference/config", "reference/mirrors", "reference/limits",
-        "interface", "conda", "pip", "offline", "windows", "windows-conda", "trace",
+        "interface", "api", "conda", "pip", "offline", "windows", "windows-conda", "trace",
     ),
     "Explanation": ("engine", "indexes", "journal", "benchmarks", "performance", "tested"),
     "Project": ("ARCHITECTURE", "adr/index", "CONTRIBUTING", "CHANGELOG"),
