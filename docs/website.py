@@ -63,7 +63,7 @@ def stage(folder: Path) -> None:
     import reference  # noqa: PLC0415  it imports the whole program, which a listing of pages does without
 
     for source in sorted(DOCS.rglob("*")):
-        if source.suffix in {".md", ".svg", ".css"} or source.name == "conf.py":
+        if source.suffix in {".md", ".svg", ".css", ".ipynb"} or source.name == "conf.py":
             _copy(source, folder / source.relative_to(DOCS))
     for name, target in BESIDE.items():
         if (PROJECT / name).is_file():
