@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
 from resume_dl import __version__
 from resume_dl.cli.lazy import LazyGroup
+from resume_dl.errors import ConfigurationError
 
 COMMANDS = {
     "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
@@ -16,9 +18,11 @@ COMMANDS = {
     "bundle": "Make bundles, and verify and install them on an offline machine.",
     "probe": "Print this machine's profile, from which a bundle is made for it.",
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
+    "resume": "Continue everything that is unfinished.",
     "clean": "Remove unfinished downloads.",
     "verify": "Hash package caches and wheels, and name what is damaged.",
     "mirrors": "List, test and change the mirrors.",
+    "config": "Show the settings and where each is set; edit config.toml.",
     "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
     "completion": "Print the script for completion in bash, zsh or fish.",
@@ -43,14 +47,22 @@ def cli(context: click.Context) -> None:
 
     if {"-h", "--help"} & set(context.obj or ()) or context.invoked_subcommand in {"completion", "help"}:
         return  # help must work with a broken config.toml, which it helps to correct
-    defaults = load_config(find_paths(os.environ).config_file)
+    try:
+        defaults = load_config(find_paths(os.environ).config_file)
+    except ConfigurationError:
+        if context.invoked_subcommand == "config":
+            return  # it names every mistake, and opens the file
+        raise
     as_json = {"as_json": defaults["json"]} if "json" in defaults else {}
-    looking = {
+    shown: dict[str, Any] = {name: defaults[name] for name in ("quiet", "verbose", "progress") if name in defaults}
+    looking: dict[str, dict[str, Any]] = {
         "status": as_json,
         "clean": as_json,
         "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
         "mirrors": dict.fromkeys(OF_MIRRORS, as_json),
+        "config": {"show": as_json},
+        "resume": {**shown, **as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},
         "bundle": {name: {**defaults, **as_json} for name in OF_BUNDLE},
     }

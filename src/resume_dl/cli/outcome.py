@@ -18,12 +18,15 @@ from resume_dl.fs.system import reader_has_gone
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 
 
-def outcome(given: Sequence[str]) -> int:
-    """The exit code of interface.md; errors are shown."""
+def outcome(given: Sequence[str], *, noted: Sequence[str] | None = None) -> int:
+    """The exit code of interface.md; errors are shown.
+
+    ``noted``: the words by which notes of unfinished downloads name this command, if others than ``given``.
+    """
     error: ResumeDLError
     try:
         _refuse_other_encodings(given)
-        code = cli.main(args=list(given), prog_name="resume-dl", standalone_mode=False, obj=given)
+        code = cli.main(args=list(given), prog_name="resume-dl", standalone_mode=False, obj=noted or given)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code

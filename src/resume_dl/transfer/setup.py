@@ -28,7 +28,7 @@ from resume_dl.settings.mirror_speeds import MirrorSpeeds, read_speeds, speeds_f
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
-from resume_dl.store.unfinished_runs import UnfinishedNotes
+from resume_dl.store.unfinished_runs import UnfinishedNotes, environment_of
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.destination import refuse_others_link
 from resume_dl.transfer.run_notes import RunNotes
@@ -172,7 +172,8 @@ def engine_for(
             tracer=tracer,
             network=setup.network,
         )
-        notes = RunNotes(UnfinishedNotes(setup.paths.unfinished), setup.options.command)
+        noted = UnfinishedNotes(setup.paths.unfinished)
+        notes = RunNotes(noted, setup.options.command, environment=environment_of(setup.env))
         watched = WatchedEngine(engine, setup.blocks, reporter, notes)
         try:
             yield watched
