@@ -315,3 +315,17 @@ def test_a_page_is_written_over_no_link_and_no_device(odd_mirrors, tmp_path, cap
     assert (code, said["error"]["type"]) == (5, "NotWritableError")
     assert not (tmp_path / "elsewhere").exists()
     assert server.requests() == []
+
+
+def test_real_servers_one_slow_one_without_ranges(nginx_mirrors, table, tmp_path, capsys):
+    root = tmp_path / "root"
+    (root / "linux-64").mkdir(parents=True)
+    (root / "linux-64" / "repodata.json").write_bytes(repodata(NEWEST))
+    mirrors = nginx_mirrors([root, root, root], send_buffer=None)
+    mirrors.change(0, rate=20_000)
+    mirrors.change(1, max_ranges=0)
+    path = table(mirrors.base(2), slow=mirrors.base(0), rangeless=mirrors.base(1))
+    code, said, rows = run(path, capsys)
+    assert (code, said["rows"][-1]["mirror"]) == (0, "slow")
+    assert {name: row["ranges"] for name, row in rows.items()} == {"slow": True, "rangeless": False, "upstream": True}
+    assert all(row["ok"] and row["status"] in {200, 206} for row in rows.values())
