@@ -116,7 +116,7 @@ class FetchPip(Batch):
 
     def read(self) -> ExpandedRequest:
         """Read the request's files. Raises what ``read_request`` does."""
-        self._asked = read_request(self._pip_request(None, ()), self.setup, self.reporter)
+        self._asked = read_request(self._pip_request(None, ()), self.setup, self.reporter, self.cancelled)
         return self._asked
 
     def resolve(self) -> Wanted:

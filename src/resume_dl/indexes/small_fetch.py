@@ -39,13 +39,15 @@ class Reader:
         network: Reachability | None = None,
         *,
         clock: Clock | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Once ``cancelled`` returns true, callers that wait for an answer get Interrupted."""
         self.policy = policy
         """The policy with its time limits and numbers of attempts."""
         self.network = network or Reachability()
         """The run's knowledge of reachable hosts."""
         self._exchanges = Exchanges(transport)
-        self._attempts = Attempts(self._exchanges, policy, self.network, clock)
+        self._attempts = Attempts(self._exchanges, policy, self.network, clock, cancelled)
 
     def stop(self) -> None:
         """End every request, including future ones; waiting callers get Interrupted. Never raises."""

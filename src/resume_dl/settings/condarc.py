@@ -23,6 +23,7 @@ from resume_dl.model.mirror import CHANNEL_ALIAS
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import expand, expand_variables
+from resume_dl.yaml_text import YamlError, load_yaml
 
 WINDOWS = sys.platform == "win32"
 _SYSTEM = ("C:/ProgramData/conda",) if WINDOWS else ("/etc/conda", "/var/lib/conda")
@@ -31,7 +32,7 @@ _YAML = (".yml", ".yaml")
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,11}://")
 _TOKEN = re.compile(r"/t/[^/]+")
 _FINAL = re.compile(r"""(?m)^["']?(\w+)["']?[ \t]*:.*#!final[ \t]*$""")
-"""A top-level setting whose line ends in the marker; PyYAML drops comments."""
+"""A top-level setting whose line ends in the marker; the parser drops comments."""
 _OWN_CUSTOM_CHANNELS = {"pkgs/pro": "https://repo.anaconda.com"}
 _ALIASES = {
     "channel": "channels",
@@ -143,16 +144,14 @@ def setting_places(
 
 def load_file(file: Path) -> tuple[dict[str, Any], set[str], str]:
     """A file's settings, its final ones, and what is wrong with it."""
-    import yaml
-
     try:
         text = read_own(file)
-        content = yaml.safe_load(text)
+        content = load_yaml(text)
     except OSError as error:
         return {}, set(), f"{file}: {error.strerror or error}"
     except UnicodeDecodeError as error:
         return {}, set(), f"{file} is not text in {error.encoding}: save it as UTF-8"
-    except (yaml.YAMLError, RecursionError):
+    except YamlError:
         return {}, set(), f"{file} is not valid YAML"
     if content is None:
         return {}, set(), ""

@@ -15,6 +15,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
 from resume_dl.model.url import redact
 from resume_dl.settings.own_file import read_own
+from resume_dl.zip_application import zip_application
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,7 +50,7 @@ def base_table(user: Path | None) -> MirrorTable:
     Origins stay the shipped ones: a table from elsewhere must not choose the servers whose indexes are trusted.
     Raises ConfigurationError.
     """
-    shipped = _table(shipped_file())
+    shipped = _shipped()
     newer = None if user is None else updated_file(user)
     return shipped if newer is None or not newer.exists() else MirrorTable(shipped.origins, _table(newer).mirrors)
 
@@ -64,6 +65,13 @@ def shipped_file() -> Path:
     package = Path(__file__).parent.parent
     inside = package / "mirrors.toml"
     return inside if inside.is_file() else package.parent.parent / "mirrors.toml"
+
+
+def _shipped() -> MirrorTable:
+    if (archive := zip_application()) is not None:
+        data: bytes = archive.get_data("resume_dl/mirrors.toml")
+        return parse_mirrors(tomllib.loads(data.decode("utf-8")), f"{archive.archive}/resume_dl/mirrors.toml")
+    return _table(shipped_file())
 
 
 def _table(path: Path) -> MirrorTable:

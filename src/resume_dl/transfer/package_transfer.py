@@ -142,8 +142,9 @@ class Transfer:
         destination = staged_path(self._folder, artifact) if self._in_cache else place
 
         def is_published() -> bool:
-            digest = artifact.digest
-            return digest is not None and any(verify_file(each, digest, artifact.size) for each in (destination, place))
+            if (digest := artifact.digest) is None:
+                return False
+            return any(verify_file(each, digest, artifact.size, self._cancelled) for each in (destination, place))
 
         return Job(artifact, PartStore(self._folder / FOLDER), destination, is_published, thorough=thorough)
 

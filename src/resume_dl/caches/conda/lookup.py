@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -143,12 +143,15 @@ def is_whole(extracted: Path) -> bool:
     return isinstance(paths, list) and all(_is_there(str(extracted), row) for row in paths)
 
 
-def verify_file(path: Path, digest: Digest, size: int | None) -> bool:
-    """Whether a file has this size and, hashed completely, this digest; False if it cannot be read."""
+def verify_file(path: Path, digest: Digest, size: int | None, cancelled: Callable[[], bool] = lambda: False) -> bool:
+    """Whether a file has this size and, hashed completely, this digest; False if it cannot be read.
+
+    Raises Interrupted once ``cancelled`` returns true.
+    """
     if not _is_file(path, size):
         return False
     try:
-        return hash_file(path, digest.algorithm) == digest.hex
+        return hash_file(path, digest.algorithm, cancelled) == digest.hex
     except OSError:
         return False
 
