@@ -38,12 +38,12 @@ HOW_TO = (
     "how-to/ci-cache", "how-to/docker", "how-to/colab", "how-to/powershell",
 )  # fmt: skip
 NAVIGATION: Mapping[str, Sequence[str]] = {
-    "Learn": ("tutorial", "commands", "glossary"),
+    "Learn": ("install", "tutorial", "commands", "glossary"),
     "How to": HOW_TO,
     "When something fails": ("troubleshooting", "faq"),
     "Reference": (
         "reference/command-line", "reference/exit-codes", "reference/config", "reference/mirrors", "reference/limits",
-        "interface", "conda", "pip", "offline", "windows", "windows-conda", "trace",
+        "interface", "api", "conda", "pip", "offline", "windows", "windows-conda", "trace",
     ),
     "Explanation": (
         "how-resume-works", "comparison", "engine", "indexes", "journal", "benchmarks", "performance", "tested",
@@ -66,7 +66,7 @@ def stage(folder: Path) -> None:
     import reference  # noqa: PLC0415  it imports the whole program, which a listing of pages does without
 
     for source in sorted(DOCS.rglob("*")):
-        if source.suffix in {".md", ".svg", ".css"} or source.name == "conf.py":
+        if source.suffix in {".md", ".svg", ".css", ".ipynb"} or source.name == "conf.py":
             _copy(source, folder / source.relative_to(DOCS))
     for name, target in BESIDE.items():
         if (PROJECT / name).is_file():
