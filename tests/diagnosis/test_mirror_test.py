@@ -18,7 +18,7 @@ from resume_dl.diagnosis.mirror_row import MirrorReport, MirrorRow, Place
 from resume_dl.diagnosis.mirror_screen import lines_of
 from resume_dl.model.artifact import Source
 from resume_dl.model.url import RedactedUrl
-from resume_dl.progress.layout import width
+from resume_dl.progress.text_width import width
 
 NEWEST = 1_700_000_000
 DAY = 86400
