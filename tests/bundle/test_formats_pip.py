@@ -60,7 +60,7 @@ def pip_install(folder: Path, target: Path, *words: str | Path) -> subprocess.Co
     options = ("--disable-pip-version-check", "--no-cache-dir", "--target", str(target))
     command = [sys.executable, "-m", "pip", "--isolated", "install", *options, *map(str, words)]
     env = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
-    env |= {"HOME": str(target.parent), "NO_PROXY": "127.0.0.1"}
+    env |= {"HOME": str(target.parent), "NO_PROXY": "127.0.0.1", "PYTHONUTF8": "1"}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=120, check=False)
 
 

@@ -19,6 +19,7 @@ from resume_dl.bundle.parts import split_file
 from resume_dl.bundle.tar import in_order, write_tar
 from resume_dl.offline_tools.parts.join_parts import join
 from resume_dl.offline_tools.parts.parts_list import JoinError, read_list, self_digest
+from support.processes import WAS_KILLED
 
 SIZE = 20 * MIB + 12345
 PYTHON = os.environ.get("RESUME_DL_TEST_STANDALONE", sys.executable)
@@ -44,7 +45,7 @@ def stick(original: Path, tmp_path: Path) -> Path:
 
 def run(folder: Path, *arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """The script that lies beside the parts, by a Python without our package."""
-    command = [PYTHON, "-S", folder / "join.py", *arguments]
+    command = [PYTHON, "-S", "-X", "utf8", folder / "join.py", *arguments]
     env = {**os.environ, **settings}
     return subprocess.run(
         command, cwd=folder.parent, env=env, capture_output=True, text=True, timeout=120, check=False, encoding="utf-8"
@@ -421,16 +422,17 @@ def test_a_console_with_a_small_character_set(original: Path, tmp_path: Path) ->
 
 
 KILLED = """
-import os, runpy, signal, sys
+import os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from support.killing import kill_at
+from support.processes import KILL
 from resume_dl.offline_tools.parts.join_parts import join
 told = []
 def count(line):
     told.append(line)
     if len(told) == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), KILL)
 kill_at(int(sys.argv[2]))
 join(Path("X.tar.parts.json"), log=count)
 """
@@ -442,7 +444,7 @@ def kill_join(folder: Path, *, operation: int = 10**9, line: int = 10**9) -> int
 
 
 def test_killed_between_two_parts_it_needs_only_the_rest(stick: Path, original: Path) -> None:
-    assert kill_join(stick, line=2) == -9
+    assert kill_join(stick, line=2) == WAS_KILLED
     assert not (stick / "X.tar").exists()
     (stick / "X.tar.001").unlink()
     ran = run(stick)
@@ -461,8 +463,8 @@ def test_killed_at_any_moment_and_repeated(tmp_path: Path) -> None:
         data = file.read_bytes()
         file.unlink()
         returned = kill_join(folder, operation=number)
-        assert returned in {0, -9}
-        killed = returned == -9
+        assert returned in {0, WAS_KILLED}
+        killed = returned == WAS_KILLED
         if file.exists():
             assert file.read_bytes() == data
         assert join(folder).joined

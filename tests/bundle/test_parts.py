@@ -28,6 +28,7 @@ from resume_dl.offline_tools.parts.join_parts import join
 from resume_dl.offline_tools.parts.parts_list import read_list
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from support.hand_bundle import hand_bundle
+from support.processes import WAS_KILLED
 
 
 def check_set(folder: Path, name: str, data: bytes, most: int) -> None:
@@ -188,8 +189,8 @@ def test_killed_at_any_moment_and_repeated(earlier: bool, tmp_path: Path) -> Non
             some_file(file, 1000, seed=2)
         arguments = [sys.executable, "-c", KILLED, Path(__file__).parents[1], str(number), "300"]
         ran = subprocess.run(arguments, cwd=folder, timeout=60, check=False)
-        assert ran.returncode in {0, -9}
-        killed = ran.returncode == -9
+        assert ran.returncode in {0, WAS_KILLED}
+        killed = ran.returncode == WAS_KILLED
         if (folder / "X.tar.parts.json").exists():
             whole = read_list(folder / "X.tar.parts.json")
             there = [part for part in whole.parts if (folder / part.name).exists()]

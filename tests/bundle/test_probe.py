@@ -356,23 +356,21 @@ def unpacked(folder: Path, **record: str) -> None:
     (folder / "info" / "repodata_record.json").write_text(json.dumps(record), encoding="utf-8")
 
 
-def test_our_own_wheels_are_found(tmp_path):
+@pytest.mark.parametrize("place", ["named", "default"])
+def test_our_own_wheels_are_found(tmp_path, place):
     """Where resume-dl puts them by default, and where RESUME_DL_CACHE_DIR says."""
-    for place, variables in ((tmp_path / "cache", {"RESUME_DL_CACHE_DIR": str(tmp_path / "cache")}), (None, {})):
-        env = a_machine(tmp_path, **variables)
-        if place is None:
-            code = "import os; from resume_dl.settings.paths import find_paths; print(find_paths(os.environ).wheels)"
-            done = subprocess.run(
-                [sys.executable, "-X", "utf8", "-c", code], env=env, capture_output=True, encoding="utf-8", check=True
-            )
-            wheels = Path(done.stdout.strip())
-        else:
-            wheels = place / "wheels"
-        wheels.mkdir(parents=True)
-        (wheels / "tqdm-4.0-py3-none-any.whl").write_bytes(b"wheel")
-        said = profile(tmp_path, env=env)
-        assert [each["filename"] for each in said["inventory"]["wheels"]] == ["tqdm-4.0-py3-none-any.whl"]
-        shutil.rmtree(wheels)
+    variables = {"RESUME_DL_CACHE_DIR": str(tmp_path / "cache")} if place == "named" else {}
+    env = a_machine(tmp_path, **variables)
+    code = "import os; from resume_dl.settings.paths import find_paths; print(find_paths(os.environ).wheels)"
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", code], env=env, capture_output=True, encoding="utf-8", check=True
+    )
+    wheels = Path(done.stdout.strip())
+    assert wheels.is_relative_to(tmp_path)
+    wheels.mkdir(parents=True)
+    (wheels / "tqdm-4.0-py3-none-any.whl").write_bytes(b"wheel")
+    said = profile(tmp_path, env=env)
+    assert [each["filename"] for each in said["inventory"]["wheels"]] == ["tqdm-4.0-py3-none-any.whl"]
 
 
 @pytest.mark.skipif(not POSIX, reason="file modes and names as POSIX has them")

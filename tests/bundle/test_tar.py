@@ -35,6 +35,7 @@ from resume_dl.errors import (
     SizeMismatchError,
     StoreError,
 )
+from support.processes import WAS_KILLED
 
 GOLDEN = "b45d3e6dc7c9dfbfe9e4474d85ddfb3ef7c0f2ba14d5174e1e7f60fb96efcf14"
 
@@ -164,21 +165,22 @@ def test_a_stopped_run_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_killed_run_leaves_no_tar_and_the_next_makes_it(tmp_path: Path) -> None:
     script = f"""
-import os, signal, sys
+import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from bundle.files import NAMES, make
+from support.processes import KILL
 from resume_dl.bundle.tar import in_order, write_tar
 members = in_order(make(Path("files"), NAMES))
 told = []
 def count(size):
     told.append(size)
     if len(told) == 9:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), KILL)
 write_tar(members, Path("x.tar"), progress=count)
 """
     died = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False, timeout=60)
-    assert died.returncode == -9
+    assert died.returncode == WAS_KILLED
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "x.tar.unfinished"]
     members = in_order(make(tmp_path / "files", NAMES))
     write_tar(members, tmp_path / "x.tar")

@@ -97,7 +97,7 @@ def test_nothing_beside_them_is_run(
     loaded = scripts / {"unpack.py": "verify.py", "verify.py": "unpack.py"}[script]
     evil, own = tmp_path / "evil" / loaded.name, loaded.stat()
     evil.parent.mkdir()
-    evil.write_text(hostile.ljust(own.st_size), encoding="utf-8")
+    evil.write_bytes(hostile.ljust(own.st_size).encode())
     os.utime(evil, ns=(own.st_atime_ns, own.st_mtime_ns))
     subprocess.run([python, "-m", "compileall", "-q", str(evil)], check=True)
     shutil.copytree(evil.parent / "__pycache__", scripts / "__pycache__")

@@ -36,9 +36,10 @@ SHADOWS = (
 )
 
 
-def run(*words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(python: str, *words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script; unless ``environment`` names an encoding it writes UTF-8, also where the system does not."""
     return subprocess.run(
-        [str(word) for word in words],
+        [python, "-X", "utf8", *map(str, words)],
         cwd=cwd,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Ctrl-C while nothing comes, in each phase of a download: the command ends long before any time-out does.
+"""Ctrl-C while nothing comes, in each phase of a command: it ends long before any time-out does.
 
 In this process, as the system delivers it to the main thread; on systems where a socket's ``shutdown`` wakes no reader
 (Windows) too.
@@ -14,9 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from resume_dl.caches.conda import lookup
 from resume_dl.cli.main import main
 from resume_dl.fs import system
 from transport.tiny import Request, SilentListener, TinyServer, answer
@@ -76,34 +78,75 @@ class Stalled:
         self.url = f"{server.base}/f"
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user without settings, proxies and conda."""
+    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RESUME_DL_CONDA", "none")
+    return tmp_path
+
+
+def stop(arguments: list[str], reached: threading.Event) -> float:
+    """Run a command in this process, press Ctrl-C once it waits; the seconds from then to its end with 130."""
+    pressed: list[float] = []
+
+    def press() -> None:
+        reached.wait(60)
+        time.sleep(0.5)  # from what was seen to the wait itself
+        pressed.append(time.monotonic())
+        _thread.interrupt_main()
+
+    pressing = threading.Thread(target=press, daemon=True)
+    pressing.start()
+    code = main([*arguments, "--progress", "none"])
+    took = time.monotonic() - pressed[0]
+    pressing.join(60)
+    assert code == 130
+    return took
+
+
 @pytest.mark.parametrize("woken", [True, False])
 @pytest.mark.parametrize("phase", ["connect", "proxy", "tls", "head", "body"])
-def test_ctrl_c_ends_a_stalled_download(phase: str, woken: bool, tmp_path: Path, monkeypatch, capfd) -> None:
+def test_ctrl_c_ends_a_stalled_download(phase: str, woken: bool, home: Path, monkeypatch) -> None:
     """Exit code 130, at once."""
     if woken and system.WINDOWS:
         pytest.skip("there shutdown wakes no reader")
     monkeypatch.setattr(system, "shutdown_wakes_readers", lambda: woken)
     stalled = Stalled(phase)
-    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
     for name, value in stalled.env.items():
         monkeypatch.setenv(name, value)
-    pressed: list[float] = []
-
-    def press() -> None:
-        stalled.reached.wait(60)
-        time.sleep(0.5)  # from what the server saw to the wait itself
-        pressed.append(time.monotonic())
-        _thread.interrupt_main()
-
-    pressing = threading.Thread(target=press, daemon=True)
     with stalled.stack:
-        pressing.start()
-        code = main(["get", stalled.url, "-o", str(tmp_path / "f"), "--progress", "none"])
-        took = time.monotonic() - pressed[0]
-    pressing.join(60)
-    assert code == 130, capfd.readouterr().err
+        took = stop(["get", stalled.url, "-o", str(home / "f")], stalled.reached)
     assert took < WITHIN
     print(f"{phase}: {took:.2f} s")
+
+
+@pytest.mark.parametrize("phase", ["tls", "head", "body"])
+def test_ctrl_c_ends_the_wait_for_requirements_at_a_url(phase: str, home: Path, monkeypatch) -> None:
+    monkeypatch.setattr(system, "shutdown_wakes_readers", lambda: False)
+    stalled = Stalled(phase)
+    listing = home / "requirements.txt"
+    listing.write_text(f"-r {stalled.url}\n", encoding="utf-8")
+    with stalled.stack:
+        took = stop(["fetch", "--file", str(listing), "--dest", str(home / "wheels")], stalled.reached)
+    assert took < WITHIN
+    print(f"requirements, {phase}: {took:.2f} s")
+
+
+def test_ctrl_c_ends_the_hashing_of_a_large_file(home: Path, monkeypatch) -> None:
+    """One that is there already, 64 GiB of zeros: a minute and more."""
+    reached, hashing = threading.Event(), lookup.hash_file
+
+    def hash_file(*arguments: Any) -> str:
+        reached.set()
+        return hashing(*arguments)
+
+    monkeypatch.setattr(lookup, "hash_file", hash_file)
+    with (home / "f").open("wb") as file:
+        file.truncate(64 << 30)
+    took = stop(["get", "http://127.0.0.1:9/f", "-o", str(home / "f"), "--sha256", "0" * 64], reached)
+    assert took < WITHIN
+    print(f"hash: {took:.2f} s")

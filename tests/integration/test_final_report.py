@@ -163,7 +163,9 @@ def test_verified_archives_that_wait_are_safe(tmp_path, fault_server, monkeypatc
     asked = len(server.requests())
     stop.clear()
     monkeypatch.setattr(RattlerWorker, "extract", real)
-    assert [each.error for each in run().artifacts] == [None] * len(artifacts)
+    done = run().artifacts
+    assert [each.error for each in done] == [None] * len(artifacts)
+    assert {each.path for each in done} == {pkgs / artifact.filename for artifact in artifacts}, "not where they waited"
     assert len(server.requests()) == asked
 
 

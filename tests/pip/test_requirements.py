@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl.errors import ConfigurationError, InvalidSpecError, ResumeDLError
+from resume_dl.fs import system
 from resume_dl.model.pip import PipFile, PipIndexes, PipRequirement
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.pyproject_file import build_requirements
@@ -304,6 +305,40 @@ def test_find_links_that_are_not_beside_the_file_are_meant_from_here(
     assert read_requirements(path, env={}).indexes.find_links == (tmp_path / "here" / "wheels",)
     (tmp_path / "there" / "wheels").mkdir()
     assert read_requirements(path, env={}).indexes.find_links == (tmp_path / "there" / "wheels",)
+
+
+@pytest.mark.parametrize(
+    "line", ["--find-links {}", "-f file:{}/wheels", "-f FILE://{}", "-r {}/more.txt", "-c file:{}/limits.txt"]
+)
+@pytest.mark.parametrize("share", ["//evil/s", "/\\\\evil/s"])
+def test_a_share_that_the_user_has_not_named_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, share: str
+) -> None:
+    """Not even whether a file is there: Windows would send it the user's login."""
+    path = write(tmp_path, f"demo\n{line.format(share)}\n")
+    with monkeypatch.context() as patched:  # pytest itself asks for paths, if this fails
+        patched.setattr(system, "WINDOWS", True)
+        for asking in ("exists", "resolve", "read_bytes"):
+            mine = getattr(Path, asking)
+            patched.setattr(Path, asking, lambda self, mine=mine: _outside(tmp_path, self) or mine(self))
+        with pytest.raises((ConfigurationError, AssertionError)) as caught:
+            read_requirements(path, env={})
+    assert "line 2: " in str(caught.value)
+    assert "your settings do not name evil, and Windows would send it your login" in str(caught.value)
+
+
+def _outside(folder: Path, path: Path) -> None:
+    assert path.is_relative_to(folder), f"{path} was asked for"
+
+
+def test_a_share_that_the_user_has_named_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And relative names, and files of this machine, need no name."""
+    monkeypatch.setattr(system, "WINDOWS", True)
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    path = write(tmp_path, f"-f //mine/s\n-f wheels\n-f {tmp_path / 'more'}\n")
+    found = read_requirements(path, env={}, shares=frozenset({"mine"}))
+    folder = tmp_path.resolve()
+    assert found.indexes.find_links == (Path("//mine/s"), folder / "wheels", tmp_path / "more")
 
 
 def test_the_hash_of_one_line_is_not_the_next_ones(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 """Ends a process without its doing; on Windows each signal but those of the console does."""
+WAS_KILLED = int(KILL) if sys.platform == "win32" else -int(KILL)
+"""The exit code of a process that ``KILL`` ended."""
 
 
 class Run(subprocess.Popen[str]):

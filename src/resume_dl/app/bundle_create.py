@@ -146,7 +146,7 @@ class _Create:
     def _requirements(self, path: Path) -> ExpandedRequest:
         from resume_dl.resolution.pip_request_files import read_request
 
-        return read_request(PipRequest(files=(path,)), self.setup, self.reporter)
+        return read_request(PipRequest(files=(path,)), self.setup, self.reporter, self.cancelled)
 
     # ------------------------------------------------------------------ the fetch
 
@@ -204,6 +204,7 @@ class _Create:
                 held=self.delta.find,
                 record_of=record_of,
                 add_pip=self.setup.conda.add_pip_as_python_dependency,
+                cancelled=self.cancelled,
             )
 
 

@@ -84,7 +84,9 @@ class UrlFiles(Batch):
                 raise ConfigurationError(f"two URLs would be written to {path}", hint=hint)
             paths[artifact.key] = path
             artifacts.append(artifact)
-        self.destination = SingleFiles(paths, force=request.force, offline=self.setup.options.offline)
+        self.destination = SingleFiles(
+            paths, force=request.force, offline=self.setup.options.offline, cancelled=self.cancelled
+        )
         self.reporter = WaitReporter(self.reporter, artifacts)
         # there is no newer record: sources that seem to agree against a digest are compared to the end
         return Wanted(artifacts, thorough={*paths})
@@ -95,7 +97,7 @@ class UrlFiles(Batch):
             _advise(each, self.setup)
         result.notes = tuple(
             f"{each.artifact.filename} is not verified: no digest was given; "
-            f"its sha256 is {hash_file(each.path, 'sha256')}"
+            f"its sha256 is {hash_file(each.path, 'sha256', self.cancelled)}"
             for each in done
             if each.error is None and each.artifact.digest is None and each.path is not None
         )

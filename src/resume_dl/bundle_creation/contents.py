@@ -57,11 +57,12 @@ def contents_of(
     held: Callable[[Artifact], Held | None],
     record_of: Callable[[Path], Mapping[str, Any]],
     add_pip: bool,
+    cancelled: Callable[[], bool],
 ) -> Contents:
     """``held``: the target's copies of left-out packages. ``record_of``: the record inside an archive of a list.
 
-    Reads the metadata of wheels, and hashes files whose record has no sha256. Raises OSError, and what ``record_of``
-    raises.
+    Reads the metadata of wheels, and hashes files whose record has no sha256. Raises OSError, what ``record_of``
+    raises, and Interrupted once ``cancelled``.
     """
     packages: dict[str, BundlePackage] = {}
     records: dict[str, Mapping[str, Any]] = {}
@@ -76,7 +77,7 @@ def contents_of(
         else:
             metadata[path] = read_metadata(result.path) if result.path is not None else {}
             license_ = license_of_metadata(metadata[path])
-        packages[path] = _package(result, path, license_, held)
+        packages[path] = _package(result, path, license_, held, cancelled)
     solved = dict(resolved.conda)
     by_pip: dict[str, list[PipSolution]] = {}
     for each in resolved.pip:
@@ -101,6 +102,7 @@ def contents_of(
                 pip=wheels,
                 explicit=f"explicit/{platform}.txt" if conda else "",
                 requirements=f"requirements/{platform}.txt" if wheels else "",
+                exclude_newer="" if solution is None else solution.exclude_newer,
             )
         )
     why = all_reasons(reasons)
@@ -143,7 +145,11 @@ def _chosen(*several: Iterable[Artifact]) -> tuple[str, ...]:
 
 
 def _package(
-    result: ArtifactResult, path: str, license_: str, held: Callable[[Artifact], Held | None]
+    result: ArtifactResult,
+    path: str,
+    license_: str,
+    held: Callable[[Artifact], Held | None],
+    cancelled: Callable[[], bool],
 ) -> BundlePackage:
     artifact = result.artifact
     own = held(artifact) if result.status == "left-out" else None
@@ -151,9 +157,10 @@ def _package(
         size, sha256, md5 = own.size, own.sha256, artifact.md5 or own.md5
     else:
         file = required(result.path, "the path of a fetched file")
-        size, sha256, md5 = file.stat().st_size, artifact.sha256 or hash_file(file, "sha256"), artifact.md5
+        size, md5 = file.stat().st_size, artifact.md5
+        sha256 = artifact.sha256 or hash_file(file, "sha256", cancelled)
         if md5 is None and artifact.kind == "conda":  # lists for conda before 24.9 support only md5
-            md5 = hash_file(file, "md5")
+            md5 = hash_file(file, "md5", cancelled)
     return BundlePackage(
         path=path,
         kind=artifact.kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from resume_dl.store.platform import make_folder, replace_durably
 from resume_dl.store.work_folder import make_work_folder
 
 
-def link_or_copy(source: Path, target: Path, waiting: Path, artifact: Artifact) -> bool:
+def link_or_copy(
+    source: Path, target: Path, waiting: Path, artifact: Artifact, cancelled: Callable[[], bool] = lambda: False
+) -> bool:
     """Make ``target`` a link or a copy of ``source``; False if that is unreadable or not the artifact's file.
 
     ``waiting`` is a temporary path on the file system of ``target`` that no client looks for. The file is hashed there,
-    so a faulty copy is detected too. Raises OSError if nothing can be written.
+    so a faulty copy is detected too. Raises OSError if nothing can be written, Interrupted once ``cancelled``.
     """
     digest = artifact.digest
     try:
@@ -35,7 +38,7 @@ def link_or_copy(source: Path, target: Path, waiting: Path, artifact: Artifact) 
             return False
         shutil.copyfile(source, waiting)
     try:
-        if not verify_file(waiting, digest, artifact.size):
+        if not verify_file(waiting, digest, artifact.size, cancelled):
             return False
         make_folder(target.parent)
         replace_durably(waiting, target)

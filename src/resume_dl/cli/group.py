@@ -10,6 +10,7 @@ import click
 from resume_dl import __version__
 from resume_dl.cli.lazy import LazyGroup
 from resume_dl.errors import ConfigurationError
+from resume_dl.zip_application import zip_application
 
 COMMANDS = {
     "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
@@ -21,13 +22,15 @@ COMMANDS = {
     "resume": "Continue everything that is unfinished.",
     "clean": "Remove unfinished downloads.",
     "verify": "Hash package caches and wheels; name, and with --repair fetch again, what is damaged.",
-    "mirrors": "List the mirrors and what they carry.",
+    "mirrors": "List, test and change the mirrors.",
     "config": "Show the settings and where each is set; edit config.toml.",
     "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
     "completion": "Print the script for completion in bash, zsh, fish or PowerShell.",
     "help": "Show the help of a command.",
 }
+if zip_application() is not None:
+    COMMANDS["self"] = "Fetch and install the whole program, resumable."
 
 
 @click.group(
@@ -41,6 +44,7 @@ COMMANDS = {
 def cli(context: click.Context) -> None:
     """Fetch conda packages reliably over slow, breaking or censored connections."""
     from resume_dl.cli.bundle import COMMANDS as OF_BUNDLE
+    from resume_dl.cli.mirrors import COMMANDS as OF_MIRRORS
     from resume_dl.settings.config import load_config
     from resume_dl.settings.paths import find_paths
 
@@ -59,7 +63,7 @@ def cli(context: click.Context) -> None:
         "clean": as_json,
         "verify": {name: value for name, value in defaults.items() if name not in {"pkgs_dir", "wheel_dir"}},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
-        "mirrors": {"list": as_json},
+        "mirrors": dict.fromkeys(OF_MIRRORS, as_json),
         "config": {"show": as_json},
         "resume": {**shown, **as_json},
         "pip": {"install": defaults, "config": {**defaults, **as_json}},

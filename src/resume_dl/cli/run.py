@@ -20,6 +20,7 @@ from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeD
 from resume_dl.fs.system import reader_has_gone
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import presentable
+from resume_dl.zip_application import zip_application
 
 if TYPE_CHECKING:
     from resume_dl.ports import Reporter
@@ -98,7 +99,9 @@ def _words() -> tuple[str, ...]:
     """This command line; empty in the conda plugin."""
     context = click.get_current_context(silent=True)
     given = None if context is None else context.find_root().obj
-    return ("resume-dl", *given) if isinstance(given, list) else ()
+    archive = zip_application()
+    program = ("resume-dl",) if archive is None else (sys.executable, archive.archive)
+    return (*program, *given) if isinstance(given, list) else ()
 
 
 def run(

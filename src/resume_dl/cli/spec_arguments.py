@@ -107,6 +107,13 @@ _SPECS = (
         section=WHERE_FROM,
     ),
     option(
+        "--exclude-newer",
+        "exclude_newer",
+        metavar="DATE|DURATION",
+        help="Leave out conda packages newer than this: 2026-04-01, 7d, none.  [default: condarc's]",
+        section=WHAT,
+    ),
+    option(
         "--no-shards", "no_shards", is_flag=True, help="Fetch whole channel indexes, not shards.", section=WHERE_FROM
     ),
     option(
@@ -151,6 +158,7 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
         cuda=options["cuda"],
         channel_priority=options["channel_priority"],
         solver=options["solver"],
+        exclude_newer=options["exclude_newer"],
         shards=not options["no_shards"],
         pip=_pip_options(options),
     )

@@ -21,7 +21,7 @@ from resume_dl.core.sources import OF_THE_HOST, SourceState
 from resume_dl.engine.clock import AwakeClock
 from resume_dl.engine.pool import Pool
 from resume_dl.engine.worker import failure_of
-from resume_dl.errors import SourceError
+from resume_dl.errors import Interrupted, SourceError
 from resume_dl.indexes.small_answers import Refused, Unanswered
 from resume_dl.indexes.small_exchanges import Attempt, Exchanges
 from resume_dl.model.artifact import Source
@@ -29,6 +29,8 @@ from resume_dl.ports import Clock
 
 T = TypeVar("T")
 _Answers = queue.SimpleQueue[tuple[Attempt | None, Any]]
+_TICK = 0.2
+"""Seconds between two checks for cancellation."""
 _BEGUN = object()
 _PASSED = object()
 
@@ -36,11 +38,19 @@ _PASSED = object()
 class Attempts:
     """Asks sources in turn, from any number of threads, within a limit of requests per host."""
 
-    def __init__(self, exchanges: Exchanges, policy: Policy, network: Reachability, clock: Clock | None) -> None:
+    def __init__(
+        self,
+        exchanges: Exchanges,
+        policy: Policy,
+        network: Reachability,
+        clock: Clock | None,
+        cancelled: Callable[[], bool],
+    ) -> None:
         self._clock = AwakeClock(clock, policy.longest_step)
         self._exchanges = exchanges
         self._policy = policy
         self._network = network
+        self._cancelled = cancelled
         self._lock = threading.Lock()
         self._hosts: dict[str, threading.BoundedSemaphore] = {}
         self._ready = threading.BoundedSemaphore(policy.connections)
@@ -96,7 +106,7 @@ class Attempts:
         self._clock.beat()  # a request may wait longer than the longest step
         ends, slept = self._clock.now() + patience, self._clock.slept
         while True:
-            self._exchanges.check()
+            self._check()
             now = self._clock.now()
             if self._clock.slept > slept:  # nothing can answer while the machine sleeps: restart all time limits
                 ends, slept = now + patience, self._clock.slept
@@ -130,7 +140,7 @@ class Attempts:
                 continue
             else:
                 try:
-                    first, found = answers.get(timeout=max(0.0, min(step.until - now, threading.TIMEOUT_MAX)))
+                    first, found = answers.get(timeout=max(0.0, min(step.until - now, _TICK)))
                 except queue.Empty:
                     continue
                 if first is None or first not in under_way:
@@ -156,6 +166,11 @@ class Attempts:
                 answer: T = found
                 return answer
             self._lost(one, states[one.request.source], found)
+
+    def _check(self) -> None:
+        self._exchanges.check()
+        if self._cancelled():
+            raise Interrupted("stopped")
 
     def _start(self, one: Attempt, attempt: Callable[[Source], Any], answers: _Answers) -> None:
         """Start an attempt in another thread, which puts any outcome into ``answers``."""

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from rattler.package import IndexJson
 from rattler.package_streaming import extract as extract_archive
 from rattler.solver import solve_with_sparse_repodata
 
+from resume_dl.errors import ConfigurationError
+
 __all__ = [
     "InvalidMatchSpecError",
     "MatchSpec",
@@ -40,6 +43,7 @@ __all__ = [
     "SolverError",
     "SparseRepoData",
     "Version",
+    "appeared",
     "detect_virtual_packages",
     "extract_archive",
     "host_subdir",
@@ -100,6 +104,14 @@ def selection(*, only_tar_bz2: bool) -> Any:
     return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
 
 
+def appeared(record: Any) -> datetime | None:
+    """When a record entered its channel, else when it was built; None if it says neither (CEP PR 154)."""
+    found: datetime | None = getattr(record, "indexed_timestamp", None) or record.timestamp
+    if found is not None and found.tzinfo is None:
+        return found.replace(tzinfo=timezone.utc)
+    return found
+
+
 def host_subdir() -> str:
     """Return this machine's conda platform, such as ``linux-64``."""
     # Newer versions keep the old name, with a deprecation warning.
@@ -114,6 +126,16 @@ def detect_virtual_packages() -> list[list[str]]:
         name, version, build = str(package.into_generic()).split("=", 2)
         found.append([name, version, build])
     return found
+
+
+def _cutoff(exclude_newer: datetime) -> dict[str, Any]:
+    """The solver's options that leave out newer records; one without a timestamp stays, as with conda."""
+    if "exclude_newer" not in _PARAMETERS:
+        raise ConfigurationError(
+            "this version of py-rattler cannot leave out packages by their date", hint="pip install -U py-rattler"
+        )
+    policy = {"timestamp_policy": "allow-missing"} if "timestamp_policy" in _PARAMETERS else {}
+    return {"exclude_newer": exclude_newer, **policy}
 
 
 def _virtual_package(name: str, version: str, build: str) -> Any:
@@ -131,6 +153,7 @@ def solve(
     virtual_packages: Sequence[tuple[str, str, str]] = (),
     add_pip: bool = True,
     only_tar_bz2: bool = False,
+    exclude_newer: datetime | None = None,
 ) -> list[Any]:
     """Run the solver once. Raises SolverError with rattler's explanation.
 
@@ -144,6 +167,8 @@ def solve(
         "virtual_packages": [_virtual_package(*package) for package in virtual_packages],
         "package_format_selection": selection(only_tar_bz2=only_tar_bz2),
     }
+    if exclude_newer is not None:
+        options |= _cutoff(exclude_newer)
     if HAS_ADD_PIP:
         options["add_pip_as_python_dependency"] = add_pip
     sources = _grouped(repodata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from resume_dl.errors import ChannelUnavailableError
@@ -10,6 +10,7 @@ from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import GIVEN
+from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
@@ -22,32 +23,42 @@ from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 
 
-def read_request(request: PipRequest, setup: Setup, reporter: Reporter) -> ExpandedRequest:
+def read_request(
+    request: PipRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool] = lambda: False
+) -> ExpandedRequest:
     """Return the request with its files read, including those that they include by URL.
 
-    Raises InvalidSpecError, ConfigurationError, ChannelUnavailableError.
+    Raises InvalidSpecError, ConfigurationError, ChannelUnavailableError, and Interrupted once ``cancelled``.
     """
     settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
-    with index_reader(setup, settings, request.indexes, reporter) as reader:
+    with index_reader(setup, settings, request.indexes, reporter, cancelled) as reader:
         fetch = _IncludedFiles(setup, reader)
-        files = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.files]
-        limits = [read_requirements(path, env=setup.env, fetch=fetch) for path in request.constraints]
+        shares = _network(setup, settings, request.indexes).shares
+        files = [read_requirements(path, env=setup.env, fetch=fetch, shares=shares) for path in request.files]
+        limits = [read_requirements(path, env=setup.env, fetch=fetch, shares=shares) for path in request.constraints]
     return expand(request, files, limits)
 
 
 @contextmanager
-def index_reader(setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter) -> Iterator[Reader]:
+def index_reader(
+    setup: Setup, settings: PipSettings, indexes: PipIndexes, reporter: Reporter, cancelled: Callable[[], bool]
+) -> Iterator[Reader]:
     """Provide a reader of small files with pip's network settings; it is stopped and closed at the end."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
-    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
-    reader = Reader(transport, setup.options.policy(), setup.network)
+    transport = HttpTransport(
+        _network(setup, settings, indexes), warn=lambda text: reporter.message(text, level="warning")
+    )
+    reader = Reader(transport, setup.options.policy(), setup.network, cancelled=cancelled)
     try:
         yield reader
     finally:
         reader.stop()
         transport.close()
+
+
+def _network(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> NetworkSettings:
+    return pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
 
 
 class _IncludedFiles:

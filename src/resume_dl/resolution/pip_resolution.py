@@ -77,8 +77,9 @@ def resolve_pip(
     """
     python = find_python(setup.env)
     settings = load_pip_settings(setup.env, prefix=python.prefix)
-    wanted = wanted or read_request(request, setup, reporter)
-    with index_reader(setup, settings, wanted.indexes, reporter) as reader:  # files may add trusted hosts
+    wanted = wanted or read_request(request, setup, reporter, cancelled)
+    # files may add trusted hosts
+    with index_reader(setup, settings, wanted.indexes, reporter, cancelled) as reader:
         job = _PipResolution(
             request,
             wanted,

@@ -18,8 +18,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 from resume_dl.errors import ConfigurationError, InvalidSpecError
+from resume_dl.fs import system
 from resume_dl.model.pip import FindLinks, LeftToPip, PipFile, PipIndexes, PipRequirement, index_from, place_from
-from resume_dl.model.url import RedactedUrl, scrub
+from resume_dl.model.url import RedactedUrl, path_from_url, scrub, unc_host
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.pyproject_file import read_project
 from resume_dl.resolve.requirement_line import HASH, NOT_FETCHED, OtherRequirement, parse_any
@@ -32,19 +33,22 @@ _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _LOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 
 
-def read_requirements(path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None) -> PipFile:
+def read_requirements(
+    path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None, shares: frozenset[str] = frozenset()
+) -> PipFile:
     """Read a pylock.toml (only its path is kept), a pyproject.toml, an environment.yml, or else a requirements.txt.
 
     Of conda's environment.yml the part below ``pip:`` is read, which has the format of a requirements.txt.
 
-    ``fetch`` reads files that are included by an http(s) URL. Raises ConfigurationError for a file that cannot be read
-    or parsed, InvalidSpecError for an invalid requirement, both with file and line.
+    ``fetch`` reads files that are included by an http(s) URL. ``shares``: the hosts of Windows shares that may be asked
+    besides those of the file and of the current folder. Raises ConfigurationError for a file that cannot be read or
+    parsed, InvalidSpecError for an invalid requirement, both with file and line.
     """
     if _LOCK.fullmatch(path.name):
         return PipFile(lock=path.absolute())
     if path.suffix == ".toml":
         return read_project(path)
-    reader = _Reader(env, fetch)
+    reader = _Reader(env, fetch, shares)
     if path.suffix in {".yml", ".yaml"}:
         lines = "\n".join(read_environment_file(path).pip)
         reader.read_text(lines, path.resolve().parent, f"{path}, pip", constraint=False)
@@ -59,6 +63,7 @@ class _Reader:
 
     env: Mapping[str, str]
     fetch: Fetch | None
+    shares: frozenset[str]
     requirements: list[PipRequirement] = field(default_factory=list)
     constraints: list[PipRequirement] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
@@ -147,8 +152,11 @@ class _Reader:
     def _apply(self, options: Any, base: FindLinks, where: str) -> None:
         for names, constraint in ((options.requirement, False), (options.constraint, True)):
             for name in names:
+                self._check_share(name, base, where)
                 self.read(_included(name, base), scrub(name), constraint=constraint)
         here = base if isinstance(base, Path) else Path.cwd()
+        for word in options.find_links:
+            self._check_share(word, here, where)
         try:
             found = PipIndexes(
                 index_url=index_from(options.index_url, Path.cwd()) if options.index_url else None,
@@ -168,6 +176,21 @@ class _Reader:
         for option, names in (("--no-binary", options.no_binary), ("--only-final", options.only_final)):
             self.passed_over += [f"{where}: {option} {name} (ignored)" for name in names]
         self.passed_over += [f"{where}: --all-releases {n} (ignored)" for n in options.all_releases if n != ":all:"]
+
+    def _check_share(self, word: str, base: FindLinks, where: str) -> None:
+        """Raise ConfigurationError for a path on a share that the user has not named; ``exists`` would ask it."""
+        if not system.WINDOWS:
+            return
+        try:
+            host = unc_host(path_from_url(word, windows=True) if word[:5].lower() == "file:" else word)
+        except ValueError:
+            return  # reported as an invalid URL
+        own = {unc_host(str(place)) for place in (base, Path.cwd()) if isinstance(place, Path)}
+        if host and host not in self.shares | own:
+            raise ConfigurationError(
+                f"{where}: {scrub(word)}: your settings do not name {host}, and Windows would send it your login",
+                hint="name it with --find-links or in pip.ini, or copy the files to this machine",
+            )
 
 
 def _included(name: str, base: FindLinks) -> FindLinks:

@@ -7,10 +7,11 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from resume_dl.core.ranges import RangeSet
+from resume_dl.errors import Interrupted
 from resume_dl.ports import DigestProgress
 from resume_dl.store.journal import Written
 from resume_dl.store.platform import PositionedFile
@@ -140,11 +141,13 @@ class RunningDigest:
         self._crcs = array("q", [crc for _, _, crc in records])
 
 
-def hash_file(path: os.PathLike[str], algorithm: str) -> str:
-    """Return the hex digest of a whole file. Raises OSError."""
+def hash_file(path: os.PathLike[str], algorithm: str, cancelled: Callable[[], bool] = lambda: False) -> str:
+    """Return the hex digest of a whole file. Raises OSError, and Interrupted once ``cancelled`` returns true."""
     hasher = hashlib.new(algorithm, usedforsecurity=False)
     view = memoryview(bytearray(_BLOCK))
     with Path(path).open("rb", buffering=0) as file:
         while count := file.readinto(view):
             hasher.update(view[:count])
+            if cancelled():
+                raise Interrupted("stopped", hint="run the same command again: what is on disk is kept")
     return hasher.hexdigest()

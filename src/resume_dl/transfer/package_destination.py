@@ -97,7 +97,7 @@ class CondaPackages(PackageDestination):
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
         """Look in all of the caches; with ``touch``, give found entries the URL under which conda knows them."""
-        return plan_cache(artifacts, self.folder, self.others, touch=touch)
+        return plan_cache(artifacts, self.folder, self.others, touch=touch, cancelled=self.cancelled)
 
 
 @dataclass(kw_only=True)
@@ -107,7 +107,7 @@ class RattlerPackages(PackageDestination):
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
         """Find which artifacts are there, complete."""
         del touch  # nothing is copied from elsewhere
-        return plan_rattler(artifacts, self.folder)
+        return plan_rattler(artifacts, self.folder, self.cancelled)
 
     def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:
         return super()._transfer(engine, cache=RattlerCache(self.folder, self.cancelled))
@@ -129,7 +129,9 @@ class PlainPackages(PackageDestination):
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
         """Find files in ``folder``, or in ``near``; with ``touch`` the latter are linked or copied."""
-        return plan_folder(artifacts, self.folder, place=self.place, near=self.near, touch=touch)
+        return plan_folder(
+            artifacts, self.folder, place=self.place, near=self.near, touch=touch, cancelled=self.cancelled
+        )
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
         """Compute the space needed in ``folder``, and for the tar next to it."""

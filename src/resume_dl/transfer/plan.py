@@ -47,36 +47,39 @@ def plan_folder(
     place: Callable[[Artifact], Path] | None = None,
     near: Sequence[Path] = (),
     touch: bool = False,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Planned]:
     """Find which artifacts are in a plain folder (``--dest``, a wheel dir, a bundle), verified by digest.
 
     ``place``: the path of each in it. Files found in a folder of ``near`` are linked into it, or copied if they cannot
-    be linked, unless ``touch`` is False (dry runs). Raises OSError.
+    be linked, unless ``touch`` is False (dry runs). Raises OSError, and Interrupted once ``cancelled``.
     """
     planned = []
     for artifact in artifacts:
         path = folder / artifact.filename if place is None else place(artifact)
-        there = _is_verified(path, artifact) or any(
-            _take(other / artifact.filename, path, folder, artifact, touch=touch) for other in near
+        there = _is_verified(path, artifact, cancelled) or any(
+            _take(other / artifact.filename, path, folder, artifact, cancelled, touch=touch) for other in near
         )
         planned.append(Planned(measured(artifact, path), "cached", path) if there else Planned(artifact, "missing"))
     return planned
 
 
-def _take(source: Path, target: Path, folder: Path, artifact: Artifact, *, touch: bool) -> bool:
+def _take(
+    source: Path, target: Path, folder: Path, artifact: Artifact, cancelled: Callable[[], bool], *, touch: bool
+) -> bool:
     if source == target or not source.is_file():
         return False
     if not touch:
-        return _is_verified(source, artifact)
-    return link_or_copy(source, target, staged_path(folder, artifact), artifact)
+        return _is_verified(source, artifact, cancelled)
+    return link_or_copy(source, target, staged_path(folder, artifact), artifact, cancelled)
 
 
-def _is_verified(path: Path, artifact: Artifact) -> bool:
+def _is_verified(path: Path, artifact: Artifact, cancelled: Callable[[], bool]) -> bool:
     try:
         path.stat()
     except (OSError, ValueError):
         return False
-    return artifact.digest is not None and verify_file(path, artifact.digest, artifact.size)
+    return artifact.digest is not None and verify_file(path, artifact.digest, artifact.size, cancelled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +24,18 @@ _Identity = tuple[int, int, int, int]
 class SingleFiles:
     """Downloads each artifact to its path in ``paths`` (by key). Without ``force`` no other file is overwritten."""
 
-    def __init__(self, paths: Mapping[str, Path], *, force: bool, offline: bool) -> None:
+    def __init__(
+        self,
+        paths: Mapping[str, Path],
+        *,
+        force: bool,
+        offline: bool,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._paths = paths
         self._force = force
         self._offline = offline
+        self._cancelled = cancelled
         self._others: dict[str, _Identity | None] = {}
         """By key: an existing file with another digest, which need not be hashed again while it is unchanged."""
 
@@ -38,7 +46,7 @@ class SingleFiles:
         for artifact in artifacts:
             path = self._paths[artifact.key]
             self._others[artifact.key] = _identity(path)
-            (found,) = plan_folder([artifact], path.parent)
+            (found,) = plan_folder([artifact], path.parent, cancelled=self._cancelled)
             if found.state != "cached" and path.exists() and not self._force:
                 why = "with another digest" if artifact.digest else "and no digest is given to compare it with"
                 hint = "name another file with -o, or overwrite it with --force"
@@ -87,7 +95,9 @@ class SingleFiles:
         other = self._others[artifact.key]
 
         def is_published() -> bool:
-            return _identity(path) != other and plan_folder([artifact], path.parent)[0].state == "cached"
+            if _identity(path) == other:
+                return False
+            return plan_folder([artifact], path.parent, cancelled=self._cancelled)[0].state == "cached"
 
         def check_size(size: int) -> None:
             self.spaces([Planned(replace(artifact, size=size), "missing")])[0].check()

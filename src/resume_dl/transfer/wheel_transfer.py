@@ -76,7 +76,7 @@ class WheelDir:
                 known.append(held)
             else:
                 known.append(artifact)
-        return plan_folder(known, self.folder, near=near, touch=touch)
+        return plan_folder(known, self.folder, near=near, touch=touch, cancelled=self._cancelled)
 
     def fetch(self, planned: Sequence[Planned], engine: WatchedEngine, *, offline: bool) -> list[ArtifactResult]:
         """Download and publish; one result per artifact, in order, with its error if it failed."""
@@ -110,10 +110,11 @@ class WheelDir:
         _, left = self._pinned.get(artifact.key, (None, None))
 
         def is_published() -> bool:
-            if left is not None and verify_file(left, digest, artifact.size):  # left by a run killed before its rename
+            # left by a run killed before its rename
+            if left is not None and verify_file(left, digest, artifact.size, self._cancelled):
                 rename_durably(left, destination)
                 return True
-            return verify_file(destination, digest, artifact.size)
+            return verify_file(destination, digest, artifact.size, self._cancelled)
 
         # A package index is not asked again: sources that agree against it are compared on every byte.
         return Job(artifact, PartStore(self.folder / FOLDER), destination, is_published, thorough=True)
@@ -134,8 +135,8 @@ class WheelDir:
         path, artifact = result.path, result.artifact
         if path is not None:
             with suppress(OSError):
-                size = path.stat().st_size
-                result.artifact = changed(artifact, size=size, sha256=artifact.sha256 or hash_file(path, "sha256"))
+                size, sha256 = path.stat().st_size, artifact.sha256 or hash_file(path, "sha256", self._cancelled)
+                result.artifact = changed(artifact, size=size, sha256=sha256)
         return result
 
     def _settle_unknown(self, result: ArtifactResult) -> ArtifactResult:
@@ -173,7 +174,7 @@ class WheelDir:
         pin = self._pins.find(artifact)
         if pin is None:
             return None
-        (found,) = plan_folder([changed(artifact, sha256=pin.sha256)], self.folder)
+        (found,) = plan_folder([changed(artifact, sha256=pin.sha256)], self.folder, cancelled=self._cancelled)
         return found.artifact if found.state == "cached" else None
 
     def _take(self, artifact: Artifact, waiting: Path) -> Artifact:
@@ -186,8 +187,8 @@ class WheelDir:
             raise Interrupted(f"{artifact.filename}: stopped", hint=hint)
         self._reporter.message(f"{artifact.filename}: no hash is published, checking its content", level="info")
         check_archive(waiting, artifact.filename, cancelled=self._cancelled)
-        known = changed(artifact, sha256=hash_file(waiting, "sha256"), size=waiting.stat().st_size)
-        _check_promised(known, waiting)
+        known = changed(artifact, sha256=hash_file(waiting, "sha256", self._cancelled), size=waiting.stat().st_size)
+        _check_promised(known, waiting, self._cancelled)
         try:  # before the rename: a file without a pin would be downloaded again
             self._pins.add(artifact, known.sha256 or "")
         except NotWritableError as error:
@@ -217,13 +218,13 @@ def _promised(artifact: Artifact) -> list[tuple[str, str]]:
     return allowed or list(artifact.record.get("hashes", {}).items())
 
 
-def _check_promised(artifact: Artifact, path: Path) -> None:
-    """Raise DigestMismatchError if the file has none of the permitted hashes."""
+def _check_promised(artifact: Artifact, path: Path, cancelled: Callable[[], bool]) -> None:
+    """Raise DigestMismatchError if the file has none of the permitted hashes; Interrupted once ``cancelled``."""
     promised = _promised(artifact)
-    if not promised or any(hash_file(path, algorithm) == value for algorithm, value in promised):
+    if not promised or any(hash_file(path, algorithm, cancelled) == value for algorithm, value in promised):
         return
     wanted = " or ".join(":".join(each) for each in promised)
-    actual = hash_file(path, promised[0][0])
+    actual = hash_file(path, promised[0][0], cancelled)
     raise DigestMismatchError(
         f"{artifact.filename} has {promised[0][0]}:{actual}, expected {wanted}",
         expected=wanted,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -34,6 +34,7 @@ from resume_dl.model.digest import Digest
 from resume_dl.store.part import hash_file
 
 _EXTENSIONS = (".conda", ".tar.bz2")
+_WHEEL = ".whl"
 
 
 class State(Enum):
@@ -69,12 +70,15 @@ class Entry:
         ) == channel_of(url)
 
 
+def is_package(filename: str) -> bool:
+    """Whether every conda extracts a file of this name; conda 26 extracts other forms (wheels) if a plugin does."""
+    return any(filename.endswith(each) and filename != each for each in _EXTENSIONS)
+
+
 def stem(filename: str) -> str:
-    """Return the name of the extracted folder. Raises ValueError if the file name is not a conda package's."""
-    for extension in _EXTENSIONS:
-        if filename.endswith(extension) and len(filename) > len(extension):
-            return filename[: -len(extension)]
-    raise ValueError(f"not a conda package: {filename!r}")
+    """Return the name of the extracted folder; that of a form unknown to us is the file's own, as in conda."""
+    known = next((each for each in (*_EXTENSIONS, _WHEEL) if filename.endswith(each) and filename != each), "")
+    return filename.removesuffix(known)
 
 
 def find_entry(pkgs_dirs: Iterable[Path], artifact: Artifact, *, whole: bool = True) -> Entry | None:
@@ -139,12 +143,15 @@ def is_whole(extracted: Path) -> bool:
     return isinstance(paths, list) and all(_is_there(str(extracted), row) for row in paths)
 
 
-def verify_file(path: Path, digest: Digest, size: int | None) -> bool:
-    """Whether a file has this size and, hashed completely, this digest; False if it cannot be read."""
+def verify_file(path: Path, digest: Digest, size: int | None, cancelled: Callable[[], bool] = lambda: False) -> bool:
+    """Whether a file has this size and, hashed completely, this digest; False if it cannot be read.
+
+    Raises Interrupted once ``cancelled`` returns true.
+    """
     if not _is_file(path, size):
         return False
     try:
-        return hash_file(path, digest.algorithm) == digest.hex
+        return hash_file(path, digest.algorithm, cancelled) == digest.hex
     except OSError:
         return False
 
