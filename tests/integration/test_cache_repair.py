@@ -189,17 +189,22 @@ def test_a_hostile_record_leads_nowhere(offer, server, user, cache):
 
 @pytest.mark.conda
 def test_a_real_conda_installs_from_a_repaired_cache(offer, server, user, test_conda):
-    """Damaged by hand, repaired, then linked by conda offline: the environment has the right bytes."""
+    """conda itself fills its cache; damaged by hand and repaired, it is what conda links, offline, without a word."""
     pkgs = test_conda.pkgs
-    offer.publish_all(pkgs, server.base(0))
+    lines = [f"{server.base(0)}/{key.rpartition('/')[0]}/{each.url_path}" for key, each in offer.wanted.items()]
+    digests = [each.record["md5"] for each in offer.wanted.values()]
+    listed = user.folder / "list.txt"
+    listed.write_text("@EXPLICIT\n" + "".join(f"{line}#{md5}\n" for line, md5 in zip(lines, digests, strict=True)))
+    filled = test_conda.run("create", "-y", "-p", user.folder / "first", "--file", listed, plugin=False)
+    assert filled.returncode == 0, filled.stderr
+    whole = user.run("verify", "--json", "--pkgs-dir", pkgs)
+    assert (whole.code, whole.report["checked"], whole.report["unknown"]) == (0, len(offer.wanted), [])
     for package in offer.wanted.values():
         damage(pkgs / package.spec.stem)
     flip(pkgs / offer.package("pytorch").filename, LARGE // 2)
     done = user.run("verify", "--repair", "--json", "--pkgs-dir", pkgs, *user.options[2:])
     assert (done.code, done.report["unrepaired"]) == (0, []), done.err
-    lines = [f"{server.base(0)}/{key.rpartition('/')[0]}/{each.url_path}" for key, each in offer.wanted.items()]
-    listed = user.folder / "list.txt"
-    listed.write_text("@EXPLICIT\n" + "\n".join(lines) + "\n")
+    assert len(done.report["repaired"]) == len(offer.wanted) + 1
     made = test_conda.run("create", "-y", "--offline", "-p", user.folder / "env", "--file", listed)
     assert made.returncode == 0, made.stderr
     package = offer.package("pytorch")
