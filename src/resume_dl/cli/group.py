@@ -21,12 +21,12 @@ COMMANDS = {
     "status": "Show unfinished downloads: what is safe on disk, what is missing.",
     "resume": "Continue everything that is unfinished.",
     "clean": "Remove unfinished downloads.",
-    "verify": "Hash package caches and wheels, and name what is damaged.",
+    "verify": "Hash package caches and wheels; name, and with --repair fetch again, what is damaged.",
     "mirrors": "List, test and change the mirrors.",
     "config": "Show the settings and where each is set; edit config.toml.",
     "doctor": "Examine this machine: conda, caches, network, settings, GPU driver.",
     "demo": "Run a fetch from built-in flaky mirrors, killed and resumed.",
-    "completion": "Print the script for completion in bash, zsh or fish.",
+    "completion": "Print the script for completion in bash, zsh, fish or PowerShell.",
     "help": "Show the help of a command.",
 }
 if zip_application() is not None:
@@ -61,7 +61,7 @@ def cli(context: click.Context) -> None:
     looking: dict[str, dict[str, Any]] = {
         "status": as_json,
         "clean": as_json,
-        "verify": {**as_json, **({"quiet": defaults["quiet"]} if "quiet" in defaults else {})},
+        "verify": {name: value for name, value in defaults.items() if name not in {"pkgs_dir", "wheel_dir"}},
         "doctor": {**as_json, **({"offline": defaults["offline"]} if "offline" in defaults else {})},
         "mirrors": dict.fromkeys(OF_MIRRORS, as_json),
         "config": {"show": as_json},

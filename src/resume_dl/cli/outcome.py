@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
+from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, st
 from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.fs.system import reader_has_gone
 
+COMPLETE = "_RESUME_DL_COMPLETE"
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 
 
@@ -23,6 +25,8 @@ def outcome(given: Sequence[str], *, noted: Sequence[str] | None = None) -> int:
 
     ``noted``: the words by which notes of unfinished downloads name this command, if others than ``given``.
     """
+    if COMPLETE in os.environ:
+        return _complete()
     error: ResumeDLError
     try:
         _refuse_other_encodings(given)
@@ -45,6 +49,16 @@ def outcome(given: Sequence[str], *, noted: Sequence[str] | None = None) -> int:
         error = give_up_stdout(caught) if isinstance(caught, OSError) and caught.filename is None else as_error(caught)
         show_error(error)
     return _say_outcome(given, error)
+
+
+def _complete() -> int:
+    """Answer the shell, which asks by a variable; what goes wrong completes nothing and prints nothing."""
+    from resume_dl.cli.powershell import register
+
+    register()
+    with redirect_stderr(io.StringIO()), suppress(Exception, SystemExit):
+        cli.main(args=[], prog_name="resume-dl", standalone_mode=False)
+    return 0
 
 
 def _refuse_other_encodings(given: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from resume_dl.cli.help_sections import WHAT, WHERE_FROM
-from resume_dl.cli.option_values import channel_names
+from resume_dl.cli.option_values import channel_names, platform_names
 from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
 
@@ -44,6 +44,7 @@ _SPECS = (
         "--platform",
         multiple=True,
         metavar="SUBDIR",
+        shell_complete=platform_names,
         help="Such as linux-64 or win-64; repeatable.  [default: this machine's]",
         section=WHAT,
     ),
