@@ -12,7 +12,7 @@ OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile every module (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite core bytecode test-long test-windows lint format bench nginx tmux bsdtar oldest-rattler clean
+.PHONY: demo test suite core bytecode test-long test-windows lint format release bench docs nginx tmux bsdtar oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
@@ -48,6 +48,7 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 test-long: $(READY) nginx  ## an hour; more examples of every property, no forked runs, and kills at other moments
 	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
 	RESUME_DL_TEST_FRESH=1 $(BIN)/pytest -q $(PARALLEL) tests/bundle tests/integration tests/pip
+	RESUME_DL_TEST_INDEX=1 $(BIN)/pytest -q tests/pack
 	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
 	RESUME_DL_WINE_OPTIONAL=1 $(MAKE) --no-print-directory test-windows
 
@@ -62,12 +63,18 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools \
 		src/resume_dl/byte_units.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/shell_commands.py src/resume_dl/text_encoding.py
 
+release: $(READY)  ## dist/: wheel, sdist, resume-dl.pyz, lock, SBOM, SHA256SUMS (docs/install.md); SNAPSHOT=1 for any commit
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python release/make.py $(if $(SNAPSHOT),--snapshot)
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(READY) nginx  ## half an hour; each benchmark prints its numbers and fails above its bound (docs/benchmarks.md)
 	@status=0; for file in benchmarks/*.py; do $(BIN)/python $$file || { status=1; echo "  failed: $$file"; }; done; exit $$status
+
+docs: $(READY)  ## the documentation's site, in .cache/site/html; a warning is an error, and nothing is fetched
+	$(BIN)/python docs/website.py
 
 oldest-rattler: $(READY) $(OLDEST) $(CONDA)  ## the tests of solver and rattler's cache with the oldest py-rattler that pyproject.toml allows
 	RESUME_DL_TEST_RATTLER=$(OLDEST_PYTHON) $(BIN)/pytest -q tests/resolve tests/integration/test_rattler_cache.py \
@@ -103,7 +110,7 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { echo "this Python lacks venv (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"  # the first with --group
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group docs
 	touch $@
 
 clean:

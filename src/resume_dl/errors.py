@@ -82,6 +82,12 @@ class ConfigurationError(ResumeDLError):
     exit_code = 2
 
 
+def missing_library(name: str, purpose: str, *, extra: str = "") -> ConfigurationError:
+    """The error for a library that is not installed; ``purpose`` begins with "which"; ``extra`` is the one with it."""
+    what = f'"resume-dl[{extra}]"' if extra else name  # double quotes: every shell takes them
+    return ConfigurationError(f"{name}, {purpose}, is not installed", hint=f"install it: python -m pip install {what}")
+
+
 class ResolutionError(ResumeDLError):
     """A request that cannot be resolved into artifacts."""
 

@@ -12,11 +12,11 @@ import pytest
 from transport.tiny import TinyServer, answer
 
 HEAVY = {
-    "httpx", "httpcore", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "ssl", "http", "unittest",
+    "httpx", "httpcore", "tqdm", "rattler", "ruamel", "packaging", "cyclonedx", "asyncio", "ssl", "http", "unittest",
     "conda",
 }  # fmt: skip
 NOT_FOR_GET = {
-    "rich", "pygments", "tqdm", "rattler", "yaml", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
+    "rich", "pygments", "tqdm", "rattler", "ruamel", "packaging", "cyclonedx", "asyncio", "unittest", "conda",
     "subprocess",
     "resume_dl.resolve", "resume_dl.transfer.extraction", "resume_dl.caches.conda.publish",
     "resume_dl.settings.conda_ask",

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+from resume_dl.yaml_text import load_yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 WORKFLOW = PROJECT / ".github" / "workflows" / "test.yml"
@@ -15,7 +15,7 @@ POSIX_ONLY = {"fcntl", "pty", "resource", "termios", "pwd", "grp"}
 
 
 def jobs() -> dict[str, Any]:
-    return yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    return load_yaml(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
 
 
 def commands(job: dict[str, Any]) -> list[str]:
@@ -61,7 +61,7 @@ def test_each_system_runs_every_python():
 
 
 def test_it_may_do_little_and_uses_pinned_actions():
-    document = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+    document = load_yaml(WORKFLOW.read_text(encoding="utf-8"))
     assert document["permissions"] == {"contents": "read"}
     for job in jobs().values():
         for step in job["steps"]:

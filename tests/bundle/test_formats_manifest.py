@@ -52,6 +52,7 @@ MANIFEST = Manifest(
             virtual_packages=("__cuda=11.0=0",),
             conda=(CONDA.path,),
             explicit="explicit/linux-64.txt",
+            exclude_newer="2021-01-04T00:00:00Z",
         ),
         BundlePlatform(platform="win-64", python="3.8", pip=(WHEEL.path,), requirements="requirements/win-64.txt"),
     ),

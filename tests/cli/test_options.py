@@ -224,7 +224,7 @@ def test_short_options(capsys):
         assert (shorts["-q"], shorts["-v"]) == ("quiet", "verbose")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_prints_the_shells_script(shell, capsys, monkeypatch, tmp_path):
     """How to install it, then the script, which asks this program; beside a broken config.toml too."""
     monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
@@ -232,7 +232,9 @@ def test_completion_prints_the_shells_script(shell, capsys, monkeypatch, tmp_pat
     assert main(["completion", shell]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("# ")
-    assert f"_RESUME_DL_COMPLETE={shell}_complete" in shown
+    assert "_RESUME_DL_COMPLETE" in shown
+    assert f"{shell}_complete" in shown
+    assert "%(" not in shown
 
 
 @pytest.mark.skipif(sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash and a POSIX script")
@@ -266,3 +268,68 @@ def test_names_of_mirrors_and_channels_are_completed(words, incomplete, wanted, 
     assert wanted in [each.value for each in complete.get_completions(words, incomplete)]
     (tmp_path / "mirrors.toml").write_text("= broken")
     assert {each.value for each in complete.get_completions(words, incomplete)} <= {"upstream"}
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "wanted"),
+    [
+        (["fetch", "--platform"], "win-", ["win-32", "win-64", "win-arm64"]),
+        (["fetch", "-n"], "", ["base", "other", "torch"]),
+        (["bundle", "install", "x", "--name"], "to", ["torch"]),
+        (["bundle", "install", "x", "--platform"], "osx-a", ["osx-arm64"]),
+    ],
+)
+def test_platforms_and_environments_are_completed(words, incomplete, wanted, monkeypatch, tmp_path):
+    """Environments are those that conda has noted; without its list there are none but base."""
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    (tmp_path / ".conda").mkdir()
+    noted = [tmp_path / "conda" / "envs" / "torch", tmp_path / "x" / "envs" / "other", tmp_path / "conda"]
+    (tmp_path / ".conda" / "environments.txt").write_text("\n".join(map(str, noted)))
+    complete = ShellComplete(group.cli, {}, "resume-dl", "_RESUME_DL_COMPLETE")
+    assert [each.value for each in complete.get_completions(words, incomplete)] == wanted
+    found = complete.get_completions(["fetch", "-p"], str(tmp_path / "conda"))
+    assert [each.value for each in found if each.type == "plain"] == [str(noted[0]), str(noted[2])]
+    assert [each.type for each in found if each.type != "plain"] != []
+    (tmp_path / ".conda" / "environments.txt").unlink()
+    (tmp_path / ".conda" / "environments.txt").mkdir()
+    assert [each.value for each in complete.get_completions(["fetch", "-n"], "")] == ["base"]
+
+
+def completed(capsys, monkeypatch, words, incomplete):
+    """What the script of PowerShell reads; nothing may come on stderr."""
+    for name, value in (
+        ("_RESUME_DL_COMPLETE", "powershell_complete"), ("COMP_WORDS", "\n".join(words)), ("COMP_CWORD", incomplete)
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert main([]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return [line for line in shown.out.splitlines() if line]
+
+
+def test_powershell_gets_values_with_their_help(capsys, monkeypatch, tmp_path):
+    """One a line: value, tab, help. Words with blanks and other letters are whole."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    (line,) = completed(capsys, monkeypatch, ["resume-dl"], "resu")
+    assert line.startswith("resume\t")
+    lines = completed(capsys, monkeypatch, ["resume-dl", "get", "a b ü"], "--sha")
+    assert [line.partition("\t")[0] for line in lines] == ["--sha256"]
+    assert completed(capsys, monkeypatch, ["resume-dl", "fetch", "--file"], "x") == []  # left to PowerShell
+
+
+def test_nothing_wrong_disturbs_a_completion(capsys, monkeypatch, tmp_path):
+    """Broken settings, an unknown command, a name that is not UTF-8, an internal error: no line, no traceback, 0."""
+    monkeypatch.setenv("RESUME_DL_CONFIG_DIR", str(tmp_path))
+    for name in ("config.toml", "mirrors.toml"):
+        (tmp_path / name).write_text("= broken")
+    assert completed(capsys, monkeypatch, ["resume-dl", "fetch", "--mirror"], "tu") == []
+    assert completed(capsys, monkeypatch, ["resume-dl", "fecth"], "x") == []
+    if sys.platform != "win32":
+        monkeypatch.setenv("RESUME_DL_MIRROR", "a\udcff")
+    assert [line.partition("\t")[0] for line in completed(capsys, monkeypatch, ["resume-dl"], "resu")] == ["resume"]
+    monkeypatch.setattr("resume_dl.settings.mirrors.load_mirrors", lambda **_: 1 / 0)
+    assert completed(capsys, monkeypatch, ["resume-dl", "fetch", "--mirror"], "tu") == []
+    monkeypatch.setenv("_RESUME_DL_COMPLETE", "noshell_complete")
+    assert main([]) == 0
+    assert capsys.readouterr() == ("", "")

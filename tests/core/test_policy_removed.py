@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from dataclasses import replace as changed
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -571,6 +573,13 @@ def test_each_policy_field_changes_the_outcome(name: str) -> None:
 def test_every_field_has_a_case() -> None:
     """A number that nobody has shown to matter does not belong here."""
     assert {field.name for field in fields(Policy)} == {*CASES, *ELSEWHERE}
+
+
+def test_every_field_is_in_the_description_of_the_engine() -> None:
+    """docs/engine.md names each field in brackets, behind its number."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "engine.md"
+    named = set(re.findall(r"`(\w+)", " ".join(re.findall(r"\[(`[^\]]*)\]", page.read_text(encoding="utf-8")))))
+    assert {field.name for field in fields(Policy)} - named == set()
 
 
 def test_every_field_says_why() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -52,10 +53,19 @@ def test_same_url_downloads_nothing(test_conda, offer, served, plugin):
 
 
 def test_another_mirrors_url_downloads_nothing(test_conda, offer, served):
-    """Fetched from one mirror, asked for at another: no archive is asked for, and conda remembers the second URL."""
+    """Fetched from one mirror, asked for at another: no archive is asked for, and conda remembers the second URL.
+
+    Its records are replaced at once, not written into: the old content is still there under another name. Another conda
+    that reads half of a record extracts the package anew, under the hands of all that use it.
+    """
     test_conda.configure(channels=offer.urls(served.base(1)))
     offer.publish_all(test_conda.pkgs, served.base(0))
+    before = {path: path.read_bytes() for path in test_conda.pkgs.glob("*/info/repodata_record.json")}
+    for path in before:
+        os.link(path, path.with_name("old.json"))
     done = create(test_conda)
+    assert {path: path.with_name("old.json").read_bytes() for path in before} == before
+    assert all(served.base(1).encode() in path.read_bytes() for path in before)
     assert served.archive_requests() == []
     assert f"{len(offer.wanted)} packages: verified and at hand" in done.stderr
     assert_installed(test_conda, offer, served.base(1))

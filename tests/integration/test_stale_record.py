@@ -106,7 +106,8 @@ def test_the_origin_is_requested_past_caches(user, replaced, fault_server):
     assert first.code == 4
     for name in ("repodata.json", "repodata.json.zst"):
         server.put(f"/pytorch/linux-64/{name}", (fresh / name).read_bytes())
-    assert server.body_bytes(path=f"*{new.filename}") <= 2 * new.size + MIB  # once, and once to compare
+    # once, and once to compare; what the server had given to the kernel beyond that says how busy the machine is
+    assert first.report["totals"]["downloaded"] + first.report["totals"]["wasted"] <= 2 * new.size + MIB
     # the first run's index is kept, and asked for conditionally in the second run's first pass
     before = len(server.requests())
     done = user.fetch(*WANTED)
@@ -114,7 +115,7 @@ def test_the_origin_is_requested_past_caches(user, replaced, fault_server):
     earlier = [r for r in server.requests(path="/pytorch/linux-64/*.zst")[:before] if "cache-control" in r.headers]
     assert {r.port for r in earlier} == {0, 1}
     assert all(r.headers["cache-control"] == r.headers["pragma"] == "no-cache" for r in earlier)
-    assert server.body_bytes(path=f"*{new.filename}") <= 3 * new.size + MIB
+    assert done.report["totals"]["downloaded"] + done.report["totals"]["wasted"] <= new.size + MIB
 
 
 def test_another_record_is_fetched(user, replaced, nginx_mirrors, tmp_path):

@@ -38,6 +38,8 @@ else:
 RECIPE = Path("recipe", "recipe.yaml")
 NEEDED = ("src", "recipe", "pyproject.toml", "mirrors.toml", "README.md", "LICENSE")
 PYTHON = "3.10"
+OF_CONDA = {"backports-zstd >=1.0": "zstandard >=0.22", "ruamel-yaml >=0.17.21": "ruamel.yaml >=0.17.21"}
+"""What conda names differently, or has in its place: conda depends on zstandard, and Python 3.14 has no backport."""
 BUILD = """
 import sys
 from rattler_build import Stage0Recipe, ToolConfiguration
@@ -91,8 +93,12 @@ def test_it_says_what_pyproject_says(rendered, project):
 
 
 def test_dependencies_are_those_of_pyproject(rendered, project):
-    """Names and bounds, in both directions; conda is the one that is declared in the recipe alone."""
-    run = set().union(*map(as_conda, project["project"]["dependencies"]))
+    """Names and bounds, in both directions, with the extras; conda is the one that is declared in the recipe alone."""
+    extras = project["project"]["optional-dependencies"]
+    assert extras.pop("all") == [f"resume-dl[{','.join(extras)}]"]
+    wanted = [*project["project"]["dependencies"], *(each for extra in extras.values() for each in extra)]
+    run = set().union(*map(as_conda, wanted))
+    run = {OF_CONDA.get(each, each) for each in run}
     assert "socksio 1.*" in run  # httpx's extra: nobody would miss it before a SOCKS proxy is used
     assert set(rendered["requirements"]["run"]) == run | {f"python >={PYTHON}", "conda >=24.7"}
     build = set().union(*map(as_conda, project["build-system"]["requires"]))

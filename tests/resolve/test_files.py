@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
 
+from resume_dl import zstd_frames
 from resume_dl.errors import ConfigurationError, IntegrityError, InvalidSpecError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
@@ -16,7 +19,7 @@ from resume_dl.resolve import repodata
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit, parse_line, write_explicit
 from resume_dl.resolve.installed import read_installed
-from resume_dl.resolve.repodata import find_record, newest_timestamp, unpack_zst
+from resume_dl.resolve.repodata import find_record, newest_timestamp, unpack_zst, unpack_zst_bytes
 from resume_dl.resolve.specs import channels_of_specs, split_spec
 from support import records
 from support.records import record
@@ -195,6 +198,25 @@ def test_duplicate_keys_of_a_file_name_are_read_up_to_a_limit(
     assert parsed == 100
 
 
+@pytest.fixture(params=["backports.zstd", "zstandard"])
+def zstd_library(request, monkeypatch):
+    """Each of the libraries that unpack zstd, alone."""
+    if request.param != "zstandard" and sys.version_info >= (3, 14):
+        pytest.skip("this Python has compression.zstd")
+    imported = zstd_frames.import_module
+
+    def only(name):
+        if name != request.param:
+            raise ImportError(name)
+        return imported(name)
+
+    monkeypatch.setattr(zstd_frames, "import_module", only)
+    zstd_frames._library.cache_clear()
+    yield
+    zstd_frames._library.cache_clear()
+
+
+@pytest.mark.usefixtures("zstd_library")
 def test_zst(tmp_path):
     """A .zst is unpacked, also of several frames; a cut, foreign or empty one is an integrity error."""
     text = records.PYTORCH.read_bytes()
@@ -208,6 +230,30 @@ def test_zst(tmp_path):
         packed.write_bytes(data)
         with pytest.raises(IntegrityError):
             unpack_zst(packed, tmp_path / "repodata.json")
+    assert unpack_zst_bytes(zstd_frames.compress(text, 3), largest=len(text)) == text
+    with pytest.raises(IntegrityError, match="exceeds the limit"):
+        unpack_zst_bytes(zstd_frames.compress(text, 3), largest=len(text) - 1)
+
+
+@pytest.mark.usefixtures("zstd_library")
+def test_a_window_that_would_fill_the_memory_is_refused():
+    """A frame's header names its window: 1 GiB costs that much memory before a byte is unpacked."""
+    head = bytes.fromhex("28b52ffd") + b"\x00" + bytes([(30 - 10) << 3])
+    with pytest.raises(IntegrityError, match="cannot be unpacked"):
+        unpack_zst_bytes(head + bytes.fromhex("010000"), largest=1 << 20)
+
+
+def test_without_a_library_the_message_says_how_to_install_one(monkeypatch):
+    monkeypatch.setattr(zstd_frames, "import_module", importlib.import_module)
+    zstd_frames._library.cache_clear()
+    for name in (*zstd_frames.STANDARD, zstd_frames.OTHER):
+        monkeypatch.setitem(sys.modules, name, None)
+    try:
+        assert not zstd_frames.is_available()
+        with pytest.raises(ConfigurationError, match=r"backports\.zstd, which unpacks zstd files, is not installed"):
+            unpack_zst_bytes(b"", largest=1)
+    finally:
+        zstd_frames._library.cache_clear()
 
 
 @pytest.mark.parametrize(

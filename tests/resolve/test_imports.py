@@ -11,8 +11,8 @@ def test_resolve_loads_nothing_heavy():
     program = (
         "import sys\n"
         "from resume_dl.resolve import conda_solver, environment_file, explicit, installed, repodata, solve, worker\n"
-        "print([name for name in sys.modules if name.split('.')[0] in {'rattler', 'httpx', 'asyncio', 'yaml', 'tqdm'} "
-        "or name.startswith('resume_dl.rattler_worker')])"
+        "print([name for name in sys.modules if name.split('.')[0] in {'rattler', 'httpx', 'asyncio', 'tqdm', 'ruamel'}"
+        " or name.startswith('resume_dl.rattler_worker')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

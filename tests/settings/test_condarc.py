@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from resume_dl.model.exclude_newer import is_off
 from resume_dl.settings.condarc import read_settings
 from settings.users_machine import Machine
 
@@ -36,6 +37,19 @@ def test_nothing_set_means_conda_s_defaults(machine: Machine) -> None:
         "https://repo.anaconda.com/pkgs/main",
         "https://repo.anaconda.com/pkgs/r",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("7d", "7d"), ("2026-04-01", "2026-04-01"), ("604800", "604800"), ("2026-04-01 12:00:00", "2026-04-01 12:00:00")],
+)
+def test_dates_are_texts(machine: Machine, value: str, expected: str) -> None:
+    """YAML makes dates and numbers of what conda reads as text; a package's ``false`` stays one."""
+    machine.write(".condarc", f"exclude_newer: {value}\nexclude_newer_package: {{a: {value}, b: false}}\n")
+    found = read_settings(machine.env)
+    assert found.exclude_newer == expected
+    assert found.exclude_newer_package["a"] == expected
+    assert is_off(found.exclude_newer_package["b"])
 
 
 def test_root_prefix_comes_first(machine: Machine) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from resume_dl import fs
 from resume_dl.app.health import Trouble, archive_damage, digest_of, folder_damage, packages_in
@@ -43,6 +44,10 @@ class Flaw:
         """Whether the content is wrong, as opposed to unknown."""
         return self.what not in {"no digest", "unreadable"}
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the object for ``damaged`` and ``unknown``."""
+        return {"path": str(self.path), "what": self.what, "message": self.message, "files": list(self.files)}
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -61,6 +66,14 @@ class Verification:
         """What has no known digest, or could not be read."""
         return tuple(each for each in self.flaws if not each.is_damage)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return {
+            "checked": self.checked,
+            "damaged": [each.as_json() for each in self.damaged],
+            "unknown": [each.as_json() for each in self.unknown],
+        }
+
 
 def verify(
     pkgs_dirs: Sequence[Path],
@@ -72,7 +85,7 @@ def verify(
     stop = threading.Event()
     calls: list[Callable[[], list[Flaw]]] = []
     for pkgs_dir in dict.fromkeys(pkgs_dirs):
-        calls += [partial(_package, *found, stop.is_set) for found in packages_in(pkgs_dir)]
+        calls += [partial(check_package, *found, stop.is_set) for found in packages_in(pkgs_dir)]
     for folder in dict.fromkeys(wheel_dirs):
         calls += [partial(_wheel, path, stop.is_set) for path in _wheels(folder)]
     flaws: list[Flaw] = []
@@ -92,7 +105,7 @@ def verify(
     return Verification(len(calls), tuple(flaws))
 
 
-def _package(folder: Path, archives: Sequence[Path], cancelled: Callable[[], bool]) -> list[Flaw]:
+def check_package(folder: Path, archives: Sequence[Path], cancelled: Callable[[], bool]) -> list[Flaw]:
     """The flaws of an extracted package and its archives."""
     flaws: list[Flaw] = []
     record = read_info(folder, RECORD)

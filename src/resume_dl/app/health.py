@@ -17,7 +17,7 @@ from typing import Any
 
 from resume_dl import fs
 from resume_dl.app.leftovers import find
-from resume_dl.caches.conda.lookup import is_whole, stem
+from resume_dl.caches.conda.lookup import is_package, is_whole, stem
 from resume_dl.caches.conda.partial import SUFFIX, open_locked
 from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.errors import LockedError
@@ -112,7 +112,7 @@ def unfinished(pkgs_dirs: Iterable[Path]) -> list[Finding]:
             )
         for name in _names(pkgs_dir):
             path = pkgs_dir / name
-            if name.endswith(SUFFIX) and _is_package(name.removesuffix(SUFFIX)):
+            if name.endswith(SUFFIX) and is_package(name.removesuffix(SUFFIX)):
                 with suppress(OSError):
                     findings.append(Finding(Trouble.PARTIAL, path, path.stat().st_size, busy=_is_condas(path)))
     return findings
@@ -125,7 +125,7 @@ def packages_in(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
         path = pkgs_dir / name
         if path.is_symlink():
             continue
-        if _is_package(name) and path.is_file():
+        if is_package(name) and path.is_file():
             archives.setdefault(stem(name), []).append(path)
         elif (path / "info").is_dir():
             archives.setdefault(name, [])
@@ -159,13 +159,6 @@ def digest_of(record: Mapping[str, Any]) -> Digest | None:
         with suppress(ValueError, TypeError):
             return Digest(algorithm, record.get(algorithm) or "")
     return None
-
-
-def _is_package(name: str) -> bool:
-    try:
-        return bool(stem(name))
-    except ValueError:
-        return False
 
 
 def _is_condas(path: Path) -> bool:

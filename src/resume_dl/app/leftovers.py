@@ -38,6 +38,8 @@ class Leftover:
     """Seconds since the last write."""
     command: str = ""
     """The command that continues it, quoted for this machine's shell, with ``***`` in place of secrets."""
+    run: UnfinishedRun | None = None
+    """The note of the run that it belongs to."""
 
     @property
     def path(self) -> Path:
@@ -100,7 +102,7 @@ def _with_note(row: Leftover, note: tuple[UnfinishedRun, UnfinishedFile] | None)
     run, file = note
     line = command_line([Step(run.command, folder=_other(run.cwd))]) if run.command else ""
     size = file.size if row.size is None else row.size
-    return replace(row, size=size, filename=file.filename, url=file.url, command=line)
+    return replace(row, size=size, filename=file.filename, url=file.url, command=line, run=run)
 
 
 def _other(folder: Path) -> str:

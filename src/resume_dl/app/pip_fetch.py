@@ -17,6 +17,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
+from resume_dl.resolution.cutoff import check_conda_only
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
@@ -176,6 +177,7 @@ class FetchPip(Batch):
 
     def _pip_request(self, python: str | None, platforms: tuple[str, ...]) -> PipRequest:
         options = self._request.pip
+        check_conda_only(self._request)
         return PipRequest(
             requirements=options.requirements,
             files=self._request.files,

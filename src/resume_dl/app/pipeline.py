@@ -13,6 +13,7 @@ fetch, conda   specs and lists solved  a package cache, folder or channel   expl
 fetch, pip     requirements solved     a wheel dir                          lock file, pip's command
 conda plugin   conda's solution        conda's package cache                entries registered with conda
 bundle create  as fetch, both          channel and wheel dir of a bundle    the bundle around them
+verify         damaged packages        the cache, in their place            what is not repaired, and why
 =============  ======================  ===================================  ==============================
 
 Everything is resolved and planned before the first download, so that a refusal costs no traffic. A file is published as

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.caches.conda.extraction_folders import is_unpacking, sweep
-from resume_dl.caches.conda.lookup import Entry, is_whole, look, stem, verify_file
+from resume_dl.caches.conda.lookup import Entry, is_package, is_whole, look, stem, verify_file
 from resume_dl.caches.conda.partial import duplicate
 from resume_dl.caches.conda.record import client_url
 from resume_dl.caches.conda.urls import add_url
@@ -81,7 +81,7 @@ class Loose:
     """A verified file below ``<pkgs>/.resume-dl/`` of the cache ``pkgs_dir``, to be placed as a complete ``.partial``.
 
     Used if a folder of the same name holds something else or is damaged: conda replaces that folder when, and only if,
-    it installs the package.
+    it installs the package. Used for every package of another form (a wheel), whose archives not all condas find.
     """
 
     artifact: Artifact
@@ -149,7 +149,7 @@ def prepare(
     for archive in sorted(at_hand.archives, key=lambda path: not is_writable(path.parent)):
         if verify_file(archive, digest, artifact.size):
             linked = archive.is_symlink()  # conda ignores links in its cache
-            if is_writable(archive.parent) and not linked and not _has_folder(archive.parent, artifact):
+            if is_writable(archive.parent) and not linked and _is_free(archive.parent, artifact):
                 return Packed(artifact, archive)
             pkgs_dir = first_writable()
             return _publish_copy(artifact, duplicate(archive, pkgs_dir), pkgs_dir)
@@ -180,7 +180,7 @@ def _take_part(
         if not verify_file(part.path, digest, artifact.size):
             return None
         archive = pkgs_dir / artifact.filename
-        if os.path.lexists(archive) or _has_folder(pkgs_dir, artifact):
+        if os.path.lexists(archive) or not _is_free(pkgs_dir, artifact):
             target = first_writable()
             # a copy, not a link: later changes of the part file must not reach conda's file
             return _publish_copy(artifact, duplicate(part.path, target, link=False), target)
@@ -192,13 +192,14 @@ def _take_part(
 
 
 def _take_staged(artifact: Artifact, path: Path, *, is_writable: Callable[[Path], bool]) -> HandOver | None:
-    """Verify a staged archive, unless a process is unpacking it."""
+    """Verify a staged archive, unless a process may be unpacking it."""
     digest = artifact.digest
     pkgs_dir = path.parent.parent
     if digest is None or not is_writable(pkgs_dir):
         return None
     sweep(pkgs_dir)
-    if is_unpacking(pkgs_dir) or not verify_file(path, digest, artifact.size):
+    may_be_unpacked = is_package(artifact.filename) and is_unpacking(pkgs_dir)
+    if may_be_unpacked or not verify_file(path, digest, artifact.size):
         return None
     handed = _publish_copy(artifact, duplicate(path, pkgs_dir), pkgs_dir)
     if isinstance(handed, Packed):
@@ -207,12 +208,12 @@ def _take_staged(artifact: Artifact, path: Path, *, is_writable: Callable[[Path]
 
 
 def _publish_copy(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | None:
-    """Give a verified copy the archive's name if that is free, else have it placed as ``.partial``.
+    """Give a verified copy the archive's name if conda finds it there, else have it placed as ``.partial``.
 
     conda considers a ``.partial`` only if the record has a size.
     """
     archive = pkgs_dir / artifact.filename
-    if os.path.lexists(archive) or _has_folder(pkgs_dir, artifact):
+    if os.path.lexists(archive) or not _is_free(pkgs_dir, artifact):
         if artifact.size is not None:
             return Loose(artifact, pkgs_dir, copy)
         copy.unlink()
@@ -222,8 +223,9 @@ def _publish_copy(artifact: Artifact, copy: Path, pkgs_dir: Path) -> HandOver | 
     return Packed(artifact, archive)
 
 
-def _has_folder(pkgs_dir: Path, artifact: Artifact) -> bool:
-    return os.path.lexists(pkgs_dir / stem(artifact.filename))
+def _is_free(pkgs_dir: Path, artifact: Artifact) -> bool:
+    """Whether conda extracts the archive where it lies: in no other form, and without a folder of its name."""
+    return is_package(artifact.filename) and not os.path.lexists(pkgs_dir / stem(artifact.filename))
 
 
 def _part_names(artifact: Artifact) -> list[str]:

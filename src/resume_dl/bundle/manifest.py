@@ -137,6 +137,7 @@ def _platform(name: str, entry: Mapping[str, Any], known: set[str]) -> BundlePla
         virtual_packages=_texts(entry, "virtual_packages"),
         conda=conda,
         pip=pip,
+        exclude_newer=_value(entry, "exclude_newer", str) if "exclude_newer" in entry else "",
         **lists,
     )
 

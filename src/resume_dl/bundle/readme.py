@@ -61,7 +61,8 @@ def _contents(manifest: Manifest) -> str:
         python = [f"Python {each.python}"] if each.python else []
         counts = [_count(each.conda, "conda package"), _count(each.pip, "pip package")]
         virtual = [f"    solved for {', '.join(each.virtual_packages)}"] if each.virtual_packages else []
-        platforms += [f"{each.platform}: {', '.join([*python, *filter(None, counts)])}", *virtual]
+        newest = [f"    without conda packages newer than {each.exclude_newer}"] if each.exclude_newer else []
+        platforms += [f"{each.platform}: {', '.join([*python, *filter(None, counts)])}", *virtual, *newest]
     passed_over = manifest.request.get("passed_over")
     lines = [str(each) for each in passed_over] if isinstance(passed_over, list | tuple) else []
     return _section(

@@ -102,6 +102,7 @@ def contents_of(
                 pip=wheels,
                 explicit=f"explicit/{platform}.txt" if conda else "",
                 requirements=f"requirements/{platform}.txt" if wheels else "",
+                exclude_newer="" if solution is None else solution.exclude_newer,
             )
         )
     why = all_reasons(reasons)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from resume_dl.bundle_creation.create_request import CreateRequest
 from resume_dl.bundle_creation.folder import is_bundle, is_bundle_tar
 from resume_dl.bundle_creation.request_files import ListedFile
 from resume_dl.bundle_creation.signature import check_key
-from resume_dl.errors import ConfigurationError, NotWritableError
+from resume_dl.errors import ConfigurationError, NotWritableError, missing_library
 from resume_dl.model.channel import SUBDIR
 from resume_dl.transfer.destination import can_make
 
@@ -18,7 +19,9 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".zip", ".7z")
 
 
 def check_request(request: CreateRequest, env: Mapping[str, str]) -> None:
-    """Raise ConfigurationError or NotWritableError for an unusable output, key or target."""
+    """Raise ConfigurationError or NotWritableError for an unusable output, key or target, or a missing library."""
+    if find_spec("cyclonedx") is None:
+        raise missing_library("cyclonedx-python-lib", "which writes a bundle's list of components", extra="bundle")
     output = request.output.absolute()
     _check_output(request, output)
     if request.split is not None:

@@ -11,6 +11,7 @@ import click
 
 from resume_dl.cli.bundle_verify import trust_options
 from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_FROM, WHERE_TO, SectionedCommand, SectionedOption
+from resume_dl.cli.option_values import environment_folders, environment_names, platform_names
 from resume_dl.cli.options import option
 from resume_dl.cli.run import guarded, say, say_json, stopped, tell
 from resume_dl.errors import ConfigurationError, IntegrityError, ResumeDLError, StoreError, TransferError
@@ -45,6 +46,7 @@ def _not_empty(context: click.Context, option: click.Parameter, value: str | Non
     "--name",
     "environment",
     default="",
+    shell_complete=environment_names,
     help="The environment, by its name.",
     cls=SectionedOption,
     section=WHERE_TO,
@@ -54,6 +56,7 @@ def _not_empty(context: click.Context, option: click.Parameter, value: str | Non
     "--prefix",
     "folder",
     callback=_not_empty,
+    shell_complete=environment_folders,
     help="The environment, by its folder.",
     cls=SectionedOption,
     section=WHERE_TO,
@@ -61,6 +64,7 @@ def _not_empty(context: click.Context, option: click.Parameter, value: str | Non
 @click.option(
     "--platform",
     "subdir",
+    shell_complete=platform_names,
     metavar="SUBDIR",
     default="",
     help="Default: this machine's.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand
+from resume_dl.cli.option_values import environment_folders, environment_names
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, transfer_of
 from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
@@ -39,8 +40,23 @@ _SHOWN = 5
     ),
 )
 @spec_options
-@option("-p", "--prefix", "prefix", type=_PATH, help="Solve for the environment in this folder.", section=WHAT)
-@option("-n", "--name", "name", help="Solve for the environment of this name.", section=WHAT)
+@option(
+    "-p",
+    "--prefix",
+    "prefix",
+    type=_PATH,
+    shell_complete=environment_folders,
+    help="Solve for the environment in this folder.",
+    section=WHAT,
+)
+@option(
+    "-n",
+    "--name",
+    "name",
+    shell_complete=environment_names,
+    help="Solve for the environment of this name.",
+    section=WHAT,
+)
 @option(
     "--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]", section=WHERE_TO
 )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
 import click
+
+from resume_dl.shell_commands import Step, command_line
+from resume_dl.zip_application import is_full_only, zip_application
 
 
 class LazyGroup(click.Group):
@@ -20,7 +24,7 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the help."""
         del ctx
-        return list(self._help)
+        return [name for name in self._help if not is_full_only(name)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module and return the command."""
@@ -34,6 +38,11 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does; the message for an unknown command names the nearest one."""
         name = args[0]
+        if is_full_only(name):
+            archive = zip_application()
+            step = Step((sys.executable, "" if archive is None else archive.archive, "self", "install"))
+            hint = f"install the whole program: {command_line([step])}"
+            raise click.UsageError(f"{name} is not part of resume-dl.pyz; {hint}", ctx)
         if name not in self._help and not name.startswith("-") and not ctx.resilient_parsing:
             import difflib  # noqa: PLC0415 - only for a wrong name
 
@@ -44,6 +53,5 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines of help, without imports."""
-        del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(self._help.items()))
+            formatter.write_dl([(name, self._help[name]) for name in self.list_commands(ctx)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
+from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import click
@@ -15,15 +16,21 @@ from resume_dl.cli.run import as_error, give_up_stdout, say_json, show_error, st
 from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.fs.system import reader_has_gone
 
+COMPLETE = "_RESUME_DL_COMPLETE"
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 
 
-def outcome(given: Sequence[str]) -> int:
-    """The exit code of interface.md; errors are shown."""
+def outcome(given: Sequence[str], *, noted: Sequence[str] | None = None) -> int:
+    """The exit code of interface.md; errors are shown.
+
+    ``noted``: the words by which notes of unfinished downloads name this command, if others than ``given``.
+    """
+    if COMPLETE in os.environ:
+        return _complete()
     error: ResumeDLError
     try:
         _refuse_other_encodings(given)
-        code = cli.main(args=list(given), prog_name="resume-dl", standalone_mode=False, obj=given)
+        code = cli.main(args=list(given), prog_name="resume-dl", standalone_mode=False, obj=noted or given)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -42,6 +49,16 @@ def outcome(given: Sequence[str]) -> int:
         error = give_up_stdout(caught) if isinstance(caught, OSError) and caught.filename is None else as_error(caught)
         show_error(error)
     return _say_outcome(given, error)
+
+
+def _complete() -> int:
+    """Answer the shell, which asks by a variable; what goes wrong completes nothing and prints nothing."""
+    from resume_dl.cli.powershell import register
+
+    register()
+    with redirect_stderr(io.StringIO()), suppress(Exception, SystemExit):
+        cli.main(args=[], prog_name="resume-dl", standalone_mode=False)
+    return 0
 
 
 def _refuse_other_encodings(given: Sequence[str]) -> None:

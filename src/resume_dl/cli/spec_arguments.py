@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from resume_dl.cli.help_sections import WHAT, WHERE_FROM
-from resume_dl.cli.option_values import channel_names
+from resume_dl.cli.option_values import channel_names, platform_names
 from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
 
@@ -44,6 +44,7 @@ _SPECS = (
         "--platform",
         multiple=True,
         metavar="SUBDIR",
+        shell_complete=platform_names,
         help="Such as linux-64 or win-64; repeatable.  [default: this machine's]",
         section=WHAT,
     ),
@@ -106,6 +107,13 @@ _SPECS = (
         section=WHERE_FROM,
     ),
     option(
+        "--exclude-newer",
+        "exclude_newer",
+        metavar="DATE|DURATION",
+        help="Leave out conda packages newer than this: 2026-04-01, 7d, none.  [default: condarc's]",
+        section=WHAT,
+    ),
+    option(
         "--no-shards", "no_shards", is_flag=True, help="Fetch whole channel indexes, not shards.", section=WHERE_FROM
     ),
     option(
@@ -150,6 +158,7 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
         cuda=options["cuda"],
         channel_priority=options["channel_priority"],
         solver=options["solver"],
+        exclude_newer=options["exclude_newer"],
         shards=not options["no_shards"],
         pip=_pip_options(options),
     )

@@ -4,42 +4,51 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from resume_dl.cli.options import option
-from resume_dl.cli.run import guarded, say, say_json, show_error, tell
+from resume_dl.cli.help_sections import SectionedCommand
+from resume_dl.cli.options import transfer_options
+from resume_dl.cli.run import Cancelled, guarded, run, say, say_json, show_error, stopped, tell, transfer_of
+from resume_dl.cli.summary import sums
 from resume_dl.errors import IntegrityError
 
 if TYPE_CHECKING:
+    from resume_dl.app.cache_repair import RepairResult
     from resume_dl.app.cache_verification import Flaw, Verification
+    from resume_dl.ports import Reporter
+    from resume_dl.transfer.report import RunResult
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 _EVERY = 5.0
 """Seconds between two lines of progress."""
 
 
-@click.command("verify")
+@click.command("verify", cls=SectionedCommand, examples=("resume-dl verify", "resume-dl verify --repair --mirror tuna"))
 @click.option("--pkgs-dir", "pkgs_dir", multiple=True, type=_DIR, help="Verify this package cache; repeatable.")
 @click.option("--wheel-dir", "wheel_dir", multiple=True, type=_DIR, help="Verify this folder of wheels; repeatable.")
-@option("--quiet", "-q", is_flag=True, help="Show errors only.")
-@option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def command(pkgs_dir: tuple[Path, ...], wheel_dir: tuple[Path, ...], *, quiet: bool, as_json: bool) -> int:
+@click.option("--repair", is_flag=True, help="Fetch again what is damaged, and replace it.")
+@transfer_options
+def command(pkgs_dir: tuple[Path, ...], wheel_dir: tuple[Path, ...], *, repair: bool, **options: Any) -> int:
     """Hash everything in package caches and wheel folders, and name what is damaged.
 
-    Without a folder: conda's and rattler's package caches and our own wheels. Nothing is changed. Exit code 4 if
-    something is damaged.
+    Without a folder: conda's and rattler's package caches and our own wheels. Without --repair nothing is changed. Exit
+    code 4 if something is damaged, and was not repaired.
     """
+    if repair:
+        return _repair(pkgs_dir, wheel_dir, options)
     codes = [0]
+    quiet, as_json = options["quiet"], options["json"]
 
     def call() -> None:
         from resume_dl.app.cache_verification import verify
 
         started = time.monotonic()
         caches, wheels = (pkgs_dir, wheel_dir) if pkgs_dir or wheel_dir else _default_places()
-        found = verify(caches, wheels, progress=_Progress(quiet=quiet))
+        found = verify(caches, wheels, progress=_Progress(tell, quiet=quiet))
         error = _error(found)
         codes.append(0 if error is None else error.exit_code)
         if as_json:
@@ -54,10 +63,54 @@ def command(pkgs_dir: tuple[Path, ...], wheel_dir: tuple[Path, ...], *, quiet: b
     return guarded("verify", call, as_json=as_json) or codes[-1]
 
 
-class _Progress:
-    """Prints a line to stderr every few seconds."""
+def _repair(pkgs_dir: Sequence[Path], wheel_dir: Sequence[Path], options: Mapping[str, Any]) -> int:
+    from resume_dl.app.cache_repair import RepairResult, repair
 
-    def __init__(self, *, quiet: bool) -> None:
+    made: list[RepairResult] = []
+
+    def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
+        from resume_dl.app.cache_verification import verify
+        from resume_dl.transfer.setup import load_setup
+
+        caches, wheels = (pkgs_dir, wheel_dir) if pkgs_dir or wheel_dir else _default_places()
+
+        def progress(done: int, total: int) -> None:
+            if cancelled():
+                raise stopped()
+            lines(done, total)
+
+        lines = _Progress(reporter.message, quiet=False)
+        found = verify([folder.absolute() for folder in caches], wheels, progress=progress)
+        made.append(repair(found, load_setup(transfer_of(options), os.environ), reporter, cancelled=cancelled))
+        if options["quiet"] and not options["json"]:
+            _show_unrepaired(made[0])
+        return made[0]
+
+    def report(result: RunResult) -> None:
+        for path in made[0].repaired:
+            say(f"{'repaired':>14}  {path}")
+        _show_unrepaired(made[0])
+        damaged = len(made[0].found.damaged)
+        say(f"verified {made[0].found.checked}: {damaged} damaged, {len(made[0].repaired)} repaired")
+        say(sums(result, "package"))
+        if made[0].repaired:
+            say("environments that were created from what was damaged may be damaged too")
+
+    return run("verify", options, call, empty=lambda: RepairResult("verify"), report=report)[1]
+
+
+def _show_unrepaired(result: RepairResult) -> None:
+    for each in result.unrepaired:
+        say(f"{'not repaired':>14}  {each.path}: {each.message}")
+        if each.hint:
+            say(f"{'':16}{each.hint}")
+
+
+class _Progress:
+    """Prints a line every few seconds."""
+
+    def __init__(self, say_line: Callable[[str], None], *, quiet: bool) -> None:
+        self._say_line = say_line
         self._quiet = quiet
         self._last = time.monotonic()
 
@@ -65,7 +118,7 @@ class _Progress:
         now = time.monotonic()
         if not self._quiet and now - self._last >= _EVERY:
             self._last = now
-            tell(f"verified {done} of {total}")
+            self._say_line(f"verified {done} of {total}")
 
 
 def _default_places() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -81,8 +134,7 @@ def _error(found: Verification) -> IntegrityError | None:
         return None
     return IntegrityError(
         f"damaged: {len(found.damaged)} (of {found.checked} packages and wheels)",
-        hint="remove what is named, an archive together with the folder of the same name, and fetch it again; "
-        "environments that were created from it may be damaged too",
+        hint="resume-dl verify --repair fetches it again; environments that were created from it may be damaged too",
     )
 
 
@@ -109,11 +161,5 @@ def _as_json(found: Verification, error: IntegrityError | None, elapsed: float) 
         "exit_code": 0 if error is None else error.exit_code,
         "elapsed": round(elapsed, 3),
         "error": None if error is None else error_json(error),
-        "checked": found.checked,
-        "damaged": [_row(each) for each in found.damaged],
-        "unknown": [_row(each) for each in found.unknown],
+        **found.as_json(),
     }
-
-
-def _row(flaw: Flaw) -> dict[str, Any]:
-    return {"path": str(flaw.path), "what": flaw.what, "message": flaw.message, "files": list(flaw.files)}

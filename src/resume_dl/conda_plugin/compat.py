@@ -1,9 +1,10 @@
 """The parts of conda's internals that the plugin uses (24.7 to 26.7), and the differences between its versions.
 
-Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get``, ``reload`` and
-``insert``, and the two record classes. One private name: ``_package_cache_records``, for caches that cannot be written,
-where ``insert`` would end the command. Logins come from conda's session (``get_session``) and, because not every solver
-leaves them in its records, from the indexes that it has read (``SubdirData._cache_``). Nothing is patched.
+Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get`` and ``reload``,
+and the two record classes. One private name: ``_package_cache_records``, because the public ``insert`` ends the command
+if a cache cannot be written, and writes a record in place, which another process may be reading. Logins come from
+conda's session (``get_session``) and, because not every solver leaves them in its records, from the indexes that it has
+read (``SubdirData._cache_``). Nothing is patched.
 
 ``solver`` and ``index_cache`` hold what is needed before every solve, because this module takes too long to load there.
 ``shard_database`` holds the private names of conda's database of shards.
@@ -31,7 +32,7 @@ from conda.exceptions import CondaError
 from conda.models.channel import Channel
 from conda.models.records import PackageCacheRecord, PackageRecord
 
-from resume_dl.caches.conda.record import channel_of, client_url, without_credentials
+from resume_dl.caches.conda.record import RECORD, channel_of, client_url, read_info, without_credentials, write_record
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.explicit import MARK
@@ -111,13 +112,13 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
     """
     found, by_url = [], {}
     for record in records:
-        url = record.get("url") or ""
+        url = (record.get("url") or "").partition("#")[0]  # conda too sends no fragment
         if not url.startswith(("http://", "https://")):
             continue
         try:
             artifact = Artifact(
                 kind="conda",
-                filename=record.fn,
+                filename=_file_name(record.fn, url),
                 url=RedactedUrl(url),
                 client_url=RedactedUrl(url),
                 size=record.get("size"),
@@ -134,6 +135,15 @@ def artifacts(records: Iterable[Any]) -> tuple[list[Artifact], dict[str, Any]]:
         found.append(artifact)
         by_url[client_url(artifact)] = record
     return found, by_url
+
+
+def _file_name(filename: str, url: str) -> str:
+    """The name under which conda downloads a package.
+
+    rattler gives the record of a wheel a name like a conda package's, so conda 26 takes the name in the URL.
+    """
+    in_url = url.rpartition("/")[2]
+    return in_url if in_url.endswith(".whl") else filename
 
 
 def in_full(artifact: Artifact, record: Any) -> Artifact:
@@ -155,19 +165,21 @@ def extract_packed(pkgs_dir: Path, extracted: Path) -> None:
 
 
 def insert(pkgs_dir: Path, record: Any, index: Mapping[str, Any], *, archive: Path, extracted: Path) -> None:
-    """Register ``extracted`` as this record's package: on disk if the cache is writable, else in memory.
+    """Register ``extracted`` as this record's package: in memory, and on disk if the cache is writable.
 
-    The record is composed as conda composes it after an extraction (``ExtractPackageAction``), less the login.
+    The record is composed as conda composes it after an extraction (``ExtractPackageAction``), less the login. Unlike
+    conda's ``insert``, which writes into the file, it replaces it at once, and only if it says something else: another
+    conda that reads half of a record extracts the package anew while this one links it.
     """
     composed = PackageRecord.from_objects(record, dict(index), url=without_credentials(record.url))
     entry = PackageCacheRecord.from_objects(
         composed, package_tarball_full_path=str(archive), extracted_package_dir=str(extracted)
     )
     cache = PackageCacheData(str(pkgs_dir))
-    if cache.is_writable:
-        cache.insert(entry)
-    else:
-        cache._package_cache_records[entry] = entry  # the only way for a read-only cache (module docstring)
+    written = PackageRecord.from_objects(entry).dump()
+    if cache.is_writable and read_info(extracted, RECORD) != written:
+        write_record(extracted, written, sync=False)
+    cache._package_cache_records[entry] = entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +240,7 @@ def remember_with_login(listed: Listed) -> None:
         cache = PackageCacheData(str(pkgs_dir))
         for entry in [entry for entry in cache.iter_records() if entry.get("url") == plain]:
             known = PackageCacheRecord.from_objects(entry, url=listed.url)
-            cache._package_cache_records[entry] = known  # as in insert
+            cache._package_cache_records[entry] = known
 
 
 def local_path(url: str) -> Path:

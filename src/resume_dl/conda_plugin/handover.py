@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from resume_dl.app.reuse import AtHand, Extracted, Loose, Packed, prepare
 from resume_dl.caches.conda.lookup import is_whole, stem
-from resume_dl.caches.conda.partial import place
+from resume_dl.caches.conda.partial import HandedPartial, place
 from resume_dl.caches.conda.record import INDEX, RECORD, client_url, read_info
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.messages import in_one_line, say
@@ -79,5 +81,14 @@ def _hand_over(found: AtHand, record: Any) -> bool:
 def _place(ready: Loose) -> bool:
     """Put a complete ``.partial`` where conda will look, until this process ends."""
     handed = place(ready.pkgs_dir, ready.artifact.filename, ready.file)
-    atexit.register(handed.withdraw)  # runs also after "no" at the prompt, an error, or Ctrl-C
+    staged = staged_path(ready.pkgs_dir, ready.artifact)
+    atexit.register(_withdraw, handed, staged)  # runs also after "no" at the prompt, an error, or Ctrl-C
     return True
+
+
+def _withdraw(handed: HandedPartial, staged: Path) -> None:
+    """Remove what conda has not used; if conda has used it, the staged archive that it was copied from."""
+    if not os.path.lexists(handed.path):
+        with suppress(OSError):
+            staged.unlink()
+    handed.withdraw()

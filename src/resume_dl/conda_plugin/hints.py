@@ -14,7 +14,7 @@ from conda.models.channel import Channel
 from conda.plugins.types import CondaErrorHint
 
 from resume_dl.app.health import unfinished
-from resume_dl.caches.conda.lookup import stem
+from resume_dl.caches.conda.lookup import is_package, stem
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.preferences import NEVER, PREFETCH
 from resume_dl.model.units import show_bytes
@@ -55,6 +55,8 @@ def _instead(command: str) -> str:
 def _fetch(url: str) -> str | None:
     """The command that fetches this package, without a login; None if the URL does not name a package."""
     filename = url.rpartition("/")[2]
+    if not is_package(filename):
+        return None
     try:
         name, version, build = stem(filename).rsplit("-", 2)
     except ValueError:

@@ -16,6 +16,7 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from resume_dl.app.reuse import survey
+from resume_dl.caches.conda.lookup import is_package
 from resume_dl.caches.conda.prefetched import Prefetched, note_prefetched, read_prefetched
 from resume_dl.caches.conda.record import client_url
 from resume_dl.conda_plugin import compat
@@ -131,12 +132,14 @@ def _agreed(batch: Prefetch, plan: Plan) -> bool:
 
 
 def _hand_over(results: Sequence[ArtifactResult], records: Mapping[str, Any]) -> None:
-    """Register every complete entry with conda; give it the archive of a package that was not unpacked."""
+    """Register every complete entry with conda; give it the archive of what was not unpacked, as of a wheel."""
     waiting: list[Prefetched] = []
     packed: list[Artifact] = []
     for result in results:
         artifact = result.artifact
-        if result.error is None and result.path is not None:
+        if result.error is None and not is_package(artifact.filename):
+            packed.append(artifact)
+        elif result.error is None and result.path is not None:
             if tell_conda(result.path.parent, artifact.filename, records[client_url(artifact)]):
                 prefix = compat.target_prefix()
                 waiting.append(Prefetched(result.path.parent, artifact.filename, artifact.size or 0, prefix))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from resume_dl.app.reuse import survey
+from resume_dl.caches.conda.lookup import is_package
 from resume_dl.caches.conda.partial import withdraw_orphans
 from resume_dl.conda_plugin import compat
 from resume_dl.conda_plugin.handover import hand_over_all
@@ -40,8 +41,13 @@ def supply(artifacts: Sequence[Artifact], by_url: Mapping[str, Any]) -> None:
     if handed.has and compat.is_talkative():
         what = handed.has[0].filename if len(handed.has) == 1 else f"{len(handed.has)} packages"
         say(f"{what}: verified and at hand, no download needed")
-    absent = [artifact for artifact in (*handed.wanted, *seen.absent) if artifact.digest is not None]
+    absent = [artifact for artifact in (*handed.wanted, *seen.absent) if _can_be_handed_over(artifact)]
     if absent and not compat.is_offline():
         from resume_dl.conda_plugin.missing_packages import fetch_missing
 
         fetch_missing(absent, by_url)
+
+
+def _can_be_handed_over(artifact: Artifact) -> bool:
+    """Whether conda will use what we fetch: an archive of another form than its own only by a record with a size."""
+    return artifact.digest is not None and (artifact.size is not None or is_package(artifact.filename))

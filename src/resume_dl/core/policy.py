@@ -1,4 +1,4 @@
-"""Every number the core decides by, in one place, each with why. All injectable, so that tests need no real minutes."""
+"""The limits by which downloads are scheduled, each with its reason. Injectable, so that tests need no real minutes."""
 
 from __future__ import annotations
 

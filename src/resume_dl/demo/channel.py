@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import zstandard
-
 from resume_dl.demo.package import STORED, PackageSpec, index_json, write_package
+from resume_dl.zstd_frames import compress
 
 __all__ = ["BuiltPackage", "ChannelInfo", "PackageSpec", "build_channel", "hash_file", "pytorch_like", "write_repodata"]
 
@@ -98,7 +97,7 @@ def write_repodata(root: Path, subdir: str, packages: Iterable[BuiltPackage]) ->
     data = json.dumps(document, indent=1).encode()
     for name in ("repodata.json", "current_repodata.json"):
         (root / subdir / name).write_bytes(data)
-        (root / subdir / f"{name}.zst").write_bytes(zstandard.compress(data, level=STORED))
+        (root / subdir / f"{name}.zst").write_bytes(compress(data, STORED))
 
 
 class FileHash(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import zstandard
+from resume_dl.zstd_frames import writer
 
 _CHUNK = 1024 * 1024
 STORED = -131072
@@ -160,13 +160,12 @@ def _write_info(tar: tarfile.TarFile, spec: PackageSpec, entries: list[dict[str,
 def _zstd_tar(archive: zipfile.ZipFile, name: str, *, huge: bool) -> Iterator[tarfile.TarFile]:
     """A tar stream inside a zstd frame inside a stored ZIP member."""
     entry = zipfile.ZipInfo(name, date_time=(2021, 1, 1, 0, 0, 0))
-    with archive.open(entry, "w", force_zip64=huge) as member:
-        compressor = zstandard.ZstdCompressor(level=STORED)
-        with (
-            compressor.stream_writer(member, closefd=False) as frame,
-            tarfile.open(mode="w|", fileobj=frame, format=tarfile.PAX_FORMAT) as tar,
-        ):
-            yield tar
+    with (
+        archive.open(entry, "w", force_zip64=huge) as member,
+        writer(member, STORED) as frame,
+        tarfile.open(mode="w|", fileobj=frame, format=tarfile.PAX_FORMAT) as tar,
+    ):
+        yield tar
 
 
 def write_package(spec: PackageSpec, folder: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.errors import no_network
 from resume_dl.model.artifact import Source
+from resume_dl.model.http import ResponseHead
 from resume_dl.model.url import RedactedUrl
 
 T = TypeVar("T")
@@ -39,6 +40,22 @@ class Part:
     validator: str | None
     answered_by: str = ""
     """The host that sent the bytes, after redirects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The start of an answer of any status, with its times in seconds."""
+
+    head: ResponseHead
+    first_byte: float
+    """From the request, new connection included, to the head of the answer."""
+    data: bytes = b""
+    seconds: float = 0.0
+    """From the head to the last byte received."""
+    whole: bool = False
+    """Whether the body ended by itself."""
+    failure: Failure | None = None
+    """Why the body ended early, if it broke off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, TypeVar
@@ -11,8 +12,10 @@ from resume_dl.core.policy import DEFAULTS, Policy
 from resume_dl.core.reachability import Reachability
 from resume_dl.core.responses import check_head, check_length
 from resume_dl.core.small_requests import TRIES
+from resume_dl.engine.worker import failure_of
+from resume_dl.errors import SourceError
 from resume_dl.indexes.hashed_file import HashedFile
-from resume_dl.indexes.small_answers import Body, Part, Refused
+from resume_dl.indexes.small_answers import Body, Part, Refused, Sample
 from resume_dl.indexes.small_attempts import Attempts
 from resume_dl.indexes.small_body import MOST, ByteCount, joined
 from resume_dl.indexes.small_exchanges import Exchanges
@@ -178,6 +181,34 @@ class Reader:
             if verdict.end is None or len(data) != verdict.end - start or verdict.size is None:
                 return Failure(FailureKind.BROKEN, "the body ended early")
             return Part(data, verdict.size, verdict.validator, head.final_host)
+
+    def sample(
+        self, source: Source, most: int, *, ranged: bool, until: float, clock: Callable[[], float] = time.monotonic
+    ) -> Sample:
+        """Send one request for the first ``most`` bytes of a file, and measure the answer.
+
+        Without ``ranged`` the whole file is requested. In either case the body is read up to ``most`` bytes and until
+        ``clock`` shows ``until``; one that breaks off is a sample with a failure. Raises SourceError if there is no
+        answer at all, and Interrupted.
+        """
+        request = RangeRequest(source.url, 0, None if not ranged else most, whole=not ranged, headers=source.headers)
+        started = clock()
+        with self._exchanges.opened(request) as (response, head):
+            answered = clock()
+            parts: list[bytes] = []
+            received, whole, failure = 0, False, None
+            try:
+                for chunk in self._exchanges.chunks(response) if most else ():
+                    parts.append(chunk)
+                    received += len(chunk)
+                    if received >= most or clock() >= until:
+                        break
+                else:
+                    whole = True
+            except SourceError as error:
+                failure = failure_of(error)
+            self._exchanges.check()
+            return Sample(head, answered - started, b"".join(parts), clock() - answered, whole, failure)
 
 
 def _failure_of_status(request: RangeRequest, head: ResponseHead) -> Failure:

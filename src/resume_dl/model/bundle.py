@@ -82,10 +82,13 @@ class BundlePlatform:
     """The path of its @EXPLICIT list; empty without conda packages."""
     requirements: str = ""
     """The path of its requirements.txt with hashes; empty without wheels."""
+    exclude_newer: str = ""
+    """The time (ISO 8601, UTC) after which conda packages were left out; empty if none were."""
 
     def as_json(self) -> dict[str, Any]:
         """The entry in ``platforms`` of the manifest."""
-        return {name: _plain(getattr(self, name)) for name in self.__slots__ if name != "platform"}
+        optional = {} if self.exclude_newer else {"exclude_newer"}
+        return {name: _plain(getattr(self, name)) for name in self.__slots__ if name not in {"platform", *optional}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

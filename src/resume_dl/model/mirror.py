@@ -53,6 +53,8 @@ class Mirror:
     note: str = ""
     operator: str = ""
     """The operator, if set in mirrors.toml: mirrors of one operator count as one witness."""
+    sync_status: str = ""
+    """The URL of the site's own account of its synchronisation, tunasync's or MirrorZ's JSON; empty if unknown."""
 
     @property
     def active(self) -> bool:
@@ -276,6 +278,7 @@ def _extend(known: Mirror, new: Mirror | None) -> Mirror:
         carries={**known.carries, **new.carries},
         note=new.note or known.note,
         operator=new.operator or known.operator,
+        sync_status=new.sync_status or known.sync_status,
     )
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zipfile
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Iterator
 
@@ -88,7 +89,7 @@ def _read(path: str) -> bytes:
 def archive_file() -> Iterator[Path]:
     """Yield an archive that another Python can start: the running one, else a temporary one."""
     running = fs.absolute(sys.argv[0])
-    if getattr(__spec__.loader, "archive", None) is not None:
+    if getattr(__spec__.loader, "archive", None) and not find_spec(f"{_ROOT}.cli"):  # resume-dl.pyz is another one
         yield running
         return
     with tempfile.TemporaryDirectory(prefix="resume-dl-") as folder:

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from rattler.package import IndexJson
 from rattler.package_streaming import extract as extract_archive
 from rattler.solver import solve_with_sparse_repodata
 
+from resume_dl.errors import ConfigurationError
+
 __all__ = [
     "InvalidMatchSpecError",
     "MatchSpec",
@@ -40,6 +43,8 @@ __all__ = [
     "SolverError",
     "SparseRepoData",
     "Version",
+    "appeared",
+    "check_cutoff",
     "detect_virtual_packages",
     "extract_archive",
     "host_subdir",
@@ -54,6 +59,8 @@ __all__ = [
 _PARAMETERS = inspect.signature(solve_with_sparse_repodata).parameters
 HAS_FLEXIBLE = hasattr(ChannelPriority, "Flexible")
 HAS_ADD_PIP = "add_pip_as_python_dependency" in _PARAMETERS
+HAS_CUTOFF = "timestamp_policy" in _PARAMETERS
+"""Older versions do not read ``indexed_timestamp`` and differ in what they do with a record without a timestamp."""
 _MultiSource: Any = getattr(rattler, "MultiSource", None)
 _BuildString: Any = getattr(rattler, "BuildString", str)
 
@@ -100,6 +107,22 @@ def selection(*, only_tar_bz2: bool) -> Any:
     return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
 
 
+def check_cutoff() -> None:
+    """Raise ConfigurationError if the solver cannot leave out packages by their date."""
+    if not HAS_CUTOFF:
+        raise ConfigurationError(
+            "this version of py-rattler cannot leave out packages by their date", hint="pip install -U py-rattler"
+        )
+
+
+def appeared(record: Any) -> datetime | None:
+    """When a record entered its channel, else when it was built; None if it says neither. Only if HAS_CUTOFF."""
+    found: datetime | None = record.indexed_timestamp or record.timestamp
+    if found is not None and found.tzinfo is None:
+        return found.replace(tzinfo=timezone.utc)
+    return found
+
+
 def host_subdir() -> str:
     """Return this machine's conda platform, such as ``linux-64``."""
     # Newer versions keep the old name, with a deprecation warning.
@@ -131,6 +154,7 @@ def solve(
     virtual_packages: Sequence[tuple[str, str, str]] = (),
     add_pip: bool = True,
     only_tar_bz2: bool = False,
+    exclude_newer: datetime | None = None,
 ) -> list[Any]:
     """Run the solver once. Raises SolverError with rattler's explanation.
 
@@ -144,6 +168,8 @@ def solve(
         "virtual_packages": [_virtual_package(*package) for package in virtual_packages],
         "package_format_selection": selection(only_tar_bz2=only_tar_bz2),
     }
+    if exclude_newer is not None:
+        options |= {"exclude_newer": exclude_newer, "timestamp_policy": "allow-missing"}  # as conda
     if HAS_ADD_PIP:
         options["add_pip_as_python_dependency"] = add_pip
     sources = _grouped(repodata)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from resume_dl.errors import PackageNotFoundError, UnsatisfiableError
+from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.match_specs import Spec
 from resume_dl.rattler_worker.problem import Problem, channel_base
 
@@ -25,10 +26,23 @@ def check_candidates(problem: Problem) -> None:
         if installed is not None and spec.channel is None and spec.match.matches(installed):
             continue
         candidates = problem.candidates(spec.name, channel=spec.channel)
+        if not any(spec.match.matches(record) for record in candidates):
+            _check_held_back(problem, spec)
         if not candidates:
             raise _unknown(problem, spec)
         if not any(spec.match.matches(record) for record in candidates):
             raise _no_such_version(problem, spec, candidates)
+
+
+def _check_held_back(problem: Problem, spec: Spec) -> None:
+    """Raise PackageNotFoundError if there are candidates, but all of them are newer than ``exclude_newer`` permits."""
+    newer = problem.candidates(spec.name, channel=spec.channel, newer=True)
+    found = [since for record in newer if spec.match.matches(record) and (since := adapter.appeared(record))]
+    if problem.exclude_newer is not None and found:
+        raise PackageNotFoundError(
+            f"every {spec.name} that matches {spec.text!r} is newer than {problem.exclude_newer:%Y-%m-%d %H:%M} UTC",
+            hint=f"exclude_newer leaves them out; the oldest is of {min(found):%Y-%m-%d}: --exclude-newer permits it",
+        )
 
 
 def unsatisfiable(problem: Problem, error: Exception) -> UnsatisfiableError:

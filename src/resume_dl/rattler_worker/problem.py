@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
@@ -50,6 +51,8 @@ class Problem:
     history: list[Spec]
     add_pip: bool
     only_tar_bz2: bool
+    exclude_newer: datetime | None = None
+    """See ``SolveRequest``."""
     free: frozenset[str] = frozenset()
     """Installed names that may change without a request (aggressive updates)."""
     _open: ExitStack = field(default_factory=ExitStack)
@@ -64,14 +67,23 @@ class Problem:
         """Close ``opened`` when this problem is closed."""
         self._open.enter_context(opened)
 
-    def candidates(self, name: str, *, channel: str | None = None) -> list[Any]:
-        """Return all records of a package name, of the channel with this base or of all channels."""
+    def candidates(self, name: str, *, channel: str | None = None, newer: bool = False) -> list[Any]:
+        """Return all records of a package name, of the channel with this base or of all channels.
+
+        With ``newer`` also those that ``exclude_newer`` leaves out.
+        """
         selection = adapter.selection(only_tar_bz2=self.only_tar_bz2)
         found: list[Any] = []
         for file in self.files:
             if channel is None or channel == channel_base(file.channel):
                 found += file.sparse.load_records(name, selection)
-        return found
+        return found if newer else [record for record in found if not self._is_newer(record)]
+
+    def _is_newer(self, record: Any) -> bool:
+        if self.exclude_newer is None:
+            return False
+        since = adapter.appeared(record)
+        return since is not None and since > self.exclude_newer
 
     def package_names(self) -> set[str]:
         """Return every package name of every repodata."""
@@ -101,14 +113,18 @@ class Problem:
             virtual_packages=self.virtual_packages,
             add_pip=self.add_pip,
             only_tar_bz2=self.only_tar_bz2,
+            exclude_newer=self.exclude_newer,
         )
 
 
 def load(args: Mapping[str, Any]) -> Problem:
     """Load the problem that ``args`` describe (see ``solver.solve``).
 
-    Raises InvalidSpecError, or IntegrityError for repodata that cannot be read or contains an unsafe file name.
+    Raises InvalidSpecError, IntegrityError for repodata that cannot be read or contains an unsafe file name, or
+    ConfigurationError for an ``exclude_newer`` that this py-rattler cannot follow.
     """
+    if args["exclude_newer"] is not None:
+        adapter.check_cutoff()
     with ExitStack() as opened:
         names = [channel["name"] for channel in args["channels"]]
         files = [_load_file(file, args["channels"], opened) for file in args["files"]]
@@ -123,6 +139,7 @@ def load(args: Mapping[str, Any]) -> Problem:
             history=_valid_specs(args["history"]),
             add_pip=args["add_pip"],
             only_tar_bz2=args["only_tar_bz2"],
+            exclude_newer=None if args["exclude_newer"] is None else datetime.fromisoformat(args["exclude_newer"]),
             free=frozenset(args["free"]),
         )
         problem.specs += [_spec(problem, spec) for spec in args["specs"]]

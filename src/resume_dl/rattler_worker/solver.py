@@ -20,7 +20,7 @@ def solve(args: Mapping[str, Any]) -> dict[str, Any]:
     ``args``: ``specs`` (each ``text``, ``shown``, ``channels`` (indexes or None), ``subdir``), ``channels`` (``name``,
     ``group``), ``files`` (``channel`` index, ``subdir``, ``path``, ``names``) in order of priority, ``priority``,
     ``virtual_packages``, ``cuda``, ``pins``, ``installed`` (paths of conda-meta records), ``history``, ``free``,
-    ``add_pip``, ``only_tar_bz2``.
+    ``add_pip``, ``only_tar_bz2``, ``exclude_newer`` (ISO 8601, or None).
     Raises InvalidSpecError, PackageNotFoundError, UnsatisfiableError, or IntegrityError for damaged or malicious
     repodata.
     """

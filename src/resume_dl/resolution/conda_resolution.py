@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
+from datetime import datetime, timezone
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
@@ -15,6 +16,7 @@ from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
 from resume_dl.ports import Reporter
 from resume_dl.resolution.conda_shards import channel_shards
+from resume_dl.resolution.cutoff import exclude_newer
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.solver_wait import SolverWait
 from resume_dl.resolve.conda_solver import solve_with_conda
@@ -216,6 +218,7 @@ class Resolver:
             pinned=conda.pinned_packages,
             add_pip=conda.add_pip_as_python_dependency,
             use_only_tar_bz2=conda.use_only_tar_bz2,
+            exclude_newer=exclude_newer(self._request, conda, datetime.now(timezone.utc)),
             installed=installed,
             aggressive_updates=conda.aggressive_update_packages,
             default_packages=conda.create_default_packages,

@@ -45,6 +45,8 @@ class FetchRequest:
     prefix: Path | None = None
     name: str | None = None
     solver: str = "rattler"
+    exclude_newer: str | None = None
+    """A date or duration (``model.exclude_newer``); None for condarc's, ``none`` for no date."""
     shards: bool = True
     """Whether to fetch indexes as shards of the packages that a solve can reach (CEP 16)."""
     pkgs_dir: Path | None = None

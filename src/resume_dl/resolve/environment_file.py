@@ -8,6 +8,7 @@ from typing import Any
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.text_encoding import read_text
+from resume_dl.yaml_text import YamlError, load_yaml
 
 _HINT = "write it as conda env export does: name, channels, dependencies"
 
@@ -25,15 +26,13 @@ class EnvironmentFile:
 
 def read_environment_file(path: Path) -> EnvironmentFile:
     """Parse an environment.yml; raises ConfigurationError for another form. ``prefix`` is ignored."""
-    import yaml
-
     try:
-        document = yaml.safe_load(read_text(path))
+        document = load_yaml(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not text in {error.encoding}", hint="save it as UTF-8") from error
-    except yaml.YAMLError as error:
+    except YamlError as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}", hint=_HINT) from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path} is not an environment file", hint=_HINT)

@@ -7,13 +7,12 @@ import io
 import json
 import mmap
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
-
-if TYPE_CHECKING:
-    import zstandard
+from resume_dl.zstd_frames import Frame, frames
 
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d{1,15})')
 _MILLISECONDS = 253402300799
@@ -26,8 +25,8 @@ LARGEST = 1 << 30
 """Default limit for an index in bytes, packed and unpacked; the largest real one has less than 0.5 GB."""
 _PIECE = 1 << 10
 """Bytes passed to the decompressor at once: 4 may expand to 128 KiB (RFC 8878 3.1.1.2), so these to 32 MiB."""
-_LARGEST_WINDOW = 1 << 27
-"""Largest window in bytes: the most that `zstd --ultra` uses, and zstd's own limit."""
+_WINDOW_LOG = 27
+"""Binary logarithm of the largest window in bytes: the most that `zstd --ultra` uses, and zstd's own limit."""
 
 
 def newest_timestamp(path: Path) -> float:
@@ -92,13 +91,12 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
     Memory use is bounded. On failure ``target`` is removed. Raises IntegrityError (not zstd, truncated, or larger than
     ``largest``), OutOfSpaceError or NotWritableError.
     """
-    import zstandard
-
+    frame, zstd_error = frames(_WINDOW_LOG)
     try:
         with source.open("rb") as data, target.open("wb") as file:
             try:
-                return _unpack(data, file, zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW), largest)
-            except (_NotUnpackedError, zstandard.ZstdError, MemoryError) as error:
+                return _unpack(data, file, frame, largest)
+            except (_NotUnpackedError, zstd_error, MemoryError) as error:
                 why = str(error) or type(error).__name__
                 raise IntegrityError(f"cannot be unpacked: {why}", hint="run it again") from error
     except OSError as error:
@@ -114,12 +112,11 @@ def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:
 
 def unpack_zst_bytes(data: bytes, *, largest: int) -> bytes:
     """Unpack ``.zst`` data in memory. Raises IntegrityError (not zstd, truncated, or larger than ``largest`` bytes)."""
-    import zstandard
-
+    frame, zstd_error = frames(_WINDOW_LOG)
     unpacked = io.BytesIO()
     try:
-        _unpack(io.BytesIO(data), unpacked, zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW), largest)
-    except (_NotUnpackedError, zstandard.ZstdError, MemoryError) as error:
+        _unpack(io.BytesIO(data), unpacked, frame, largest)
+    except (_NotUnpackedError, zstd_error, MemoryError) as error:
         why = str(error) or type(error).__name__
         raise IntegrityError(f"cannot be unpacked: {why}", hint="run it again") from error
     return unpacked.getvalue()
@@ -129,12 +126,13 @@ class _NotUnpackedError(Exception):
     """Data cannot be unpacked; the message gives the reason."""
 
 
-def _unpack(data: IO[bytes], file: IO[bytes], decompressor: zstandard.ZstdDecompressor, largest: int) -> int:
+def _unpack(data: IO[bytes], file: IO[bytes], new_frame: Callable[[], Frame], largest: int) -> int:
     """Unpack frame by frame: the library's stream reader accepts a truncated file."""
-    size, frame = 0, None
+    size = 0
+    frame: Frame | None = None
     piece = data.read(_PIECE)
     while piece:
-        frame = frame or decompressor.decompressobj()
+        frame = frame or new_frame()
         unpacked = frame.decompress(piece)
         size += len(unpacked)
         if size > largest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from resume_dl.model.artifact import Artifact
@@ -41,6 +42,8 @@ class SolveRequest:
     add_pip: bool = True
     """``add_pip_as_python_dependency``"""
     use_only_tar_bz2: bool = False
+    exclude_newer: datetime | None = None
+    """Records with a later ``indexed_timestamp``, else ``timestamp``, are ignored; one without either is not."""
     elsewhere: bool = False
     """Whether the packages are for another machine, even one of the same platform."""
     installed: Installed = field(default_factory=Installed)
@@ -67,5 +70,7 @@ class Solution:
     """Constraints from ``--cuda``; a plain ``conda`` command without them may choose other packages."""
     virtual_packages: tuple[str, ...] = ()
     """The virtual packages of the solve: ``__glibc=2.17=0``."""
+    exclude_newer: str = ""
+    """The request's, as ISO 8601 with seconds in UTC; empty for none."""
     already_installed: tuple[str, ...] = ()
     """``name-version-build`` of packages that the environment has and keeps."""

@@ -63,6 +63,7 @@ def solve(
         requested=requested,
         constraints=tuple(answer["constraints"]),
         virtual_packages=virtual.shown(),
+        exclude_newer="" if request.exclude_newer is None else f"{request.exclude_newer:%Y-%m-%dT%H:%M:%SZ}",
         already_installed=tuple(sorted(kept)),
     )
 
@@ -153,6 +154,7 @@ def _arguments(
         "free": list(request.aggressive_updates),
         "add_pip": request.add_pip,
         "only_tar_bz2": request.use_only_tar_bz2,
+        "exclude_newer": None if request.exclude_newer is None else request.exclude_newer.isoformat(),
     }
 
 
@@ -178,6 +180,16 @@ def _indexes(spec: SplitSpec, channels: Sequence[Channel]) -> list[int]:
 
 
 def _notes(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
+    return (*_cutoff_note(request), *_machine_note(request, virtual))
+
+
+def _cutoff_note(request: SolveRequest) -> tuple[str, ...]:
+    if request.exclude_newer is None:
+        return ()
+    return (f"packages newer than {request.exclude_newer:%Y-%m-%d %H:%M} UTC are left out, as exclude_newer says",)
+
+
+def _machine_note(request: SolveRequest, virtual: Target) -> tuple[str, ...]:
     if not virtual.assumed or request.platform == "noarch":
         return ()
     gpu = "" if any(name == "__cuda" for name, _, _ in virtual.packages) else " and no GPU (--cuda)"

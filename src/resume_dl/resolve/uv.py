@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -22,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.pylock import Package, Pylock, PylockUnsupportedVersionError, PylockValidationError
 from packaging.tags import Tag
 
-from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError
+from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError, missing_library
 from resume_dl.model.url import scrub
 from resume_dl.resolve.target import ASSUMED_GLIBC, best_wheel
 
@@ -43,6 +44,10 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
 """conda's subdir -> uv's name for it, and the system that uv assumes."""
+OLDEST = (0, 10)
+"""The oldest uv that is used; the extra ``pip`` in pyproject.toml asks for it too."""
+_VERSION = re.compile(rb"uv (\d{1,6})\.(\d{1,6})\b")
+_VERSION_SECONDS = 60.0
 _MANYLINUX = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The glibc versions that uv has platform names for (``uv pip compile --help``, --python-platform)."""
 _KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
@@ -125,22 +130,43 @@ def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
 
 
 def find_uv() -> Path:
-    """Return the path of uv's binary, from its Python package or beside this Python. Raises ConfigurationError."""
+    """Return the path of uv's binary: from its Python package, beside this Python, or on PATH.
+
+    Raises ConfigurationError if there is none, or if that on PATH is too old.
+    """
     try:
         from uv import find_uv_bin
     except ImportError:  # conda-forge's package has only the program
-        places = (sysconfig.get_path("scripts"), str(Path(sys.prefix, "Library", "bin")))
-        found = shutil.which("uv", path=os.pathsep.join(places))
+        pass
     else:
-        try:
-            found = find_uv_bin()
-        except FileNotFoundError:
-            found = None
-    if found is None:
-        raise ConfigurationError(
-            "uv, which resolves pip requirements, is not installed", hint="install it: pip install uv"
+        with suppress(FileNotFoundError):
+            return Path(find_uv_bin())
+    beside = [Path(sysconfig.get_path("scripts")), Path(sys.prefix, "Library", "bin")]
+    on_path = [Path(place) for place in os.environ.get("PATH", "").split(os.pathsep)]
+    for folder in (*beside, *(place for place in on_path if place.is_absolute())):
+        # By its path: for a bare name `which` on Windows looks into the current folder first.
+        found = shutil.which(str(folder / ("uv.exe" if os.name == "nt" else "uv")))
+        if found is not None:
+            if folder not in beside:
+                _check_version(found)
+            return Path(found)
+    raise missing_library("uv", "which resolves pip requirements", extra="pip")
+
+
+def _check_version(program: str) -> None:
+    """Raise ConfigurationError for a uv of another installer that is too old, or that does not start."""
+    hint = 'update it, or install one beside resume-dl: python -m pip install "resume-dl[pip]"'
+    try:
+        done = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_SECONDS, check=False
         )
-    return Path(found)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigurationError(f"{program} cannot be run: {error}", hint=hint) from error
+    found = _VERSION.match(done.stdout)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        version = "of an unknown version" if found is None else f"{int(found[1])}.{int(found[2])}"
+        needed = ".".join(map(str, OLDEST))
+        raise ConfigurationError(f"{program} is uv {version}; {needed} or newer is needed", hint=hint)
 
 
 def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> tuple[LockedFile, ...]:
@@ -225,7 +251,7 @@ def _run(
             creationflags=flags,
         )
     except OSError as error:
-        raise ConfigurationError(f"uv cannot be started: {error.strerror or error}", hint="pip install uv") from error
+        raise ConfigurationError(f"uv cannot be started: {error.strerror or error}", hint="reinstall uv") from error
     with process:
         try:
             while True:

@@ -53,6 +53,10 @@ def parse_answer(answer: Mapping[str, Any], command: CondaCommand) -> CondaSetti
         offline=bool(answer.get("offline")),
         override_channels_enabled=bool(answer.get("override_channels_enabled", True)),
         solver=str(answer.get("solver") or ""),
+        exclude_newer=_text(answer.get("exclude_newer")),
+        exclude_newer_package={
+            str(name): _text(value) for name, value in (answer.get("exclude_newer_package") or {}).items()
+        },
         remote_connect_timeout_secs=float(answer.get("remote_connect_timeout_secs", 9.15)),
         remote_read_timeout_secs=float(answer.get("remote_read_timeout_secs", 60.0)),
     )
@@ -74,6 +78,10 @@ class _Parts:
     def base(self) -> RedactedUrl:
         """The channel's URL: location and name."""
         return RedactedUrl(f"{self.location().reveal()}/{self.parts['name']}".rstrip("/"))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _texts(value: Sequence[Any]) -> tuple[str, ...]:

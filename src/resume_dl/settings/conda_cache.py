@@ -19,7 +19,7 @@ from resume_dl.settings.conda_find import CondaCommand
 from resume_dl.settings.condarc import condarc_files
 
 _MOST_BYTES = 16 << 20
-SCHEMA = 2
+SCHEMA = 3
 _VARIABLE = re.compile(rb"\$(\w+)|\$\{(\w+)\}|%(\w+)%")
 _ALWAYS = ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "CONDARC")
 _NOISE = ("CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "CONDA_PREFIX_")

@@ -23,6 +23,7 @@ from resume_dl.model.mirror import CHANNEL_ALIAS
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import expand, expand_variables
+from resume_dl.yaml_text import YamlError, load_yaml
 
 WINDOWS = sys.platform == "win32"
 _SYSTEM = ("C:/ProgramData/conda",) if WINDOWS else ("/etc/conda", "/var/lib/conda")
@@ -31,7 +32,7 @@ _YAML = (".yml", ".yaml")
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,11}://")
 _TOKEN = re.compile(r"/t/[^/]+")
 _FINAL = re.compile(r"""(?m)^["']?(\w+)["']?[ \t]*:.*#!final[ \t]*$""")
-"""A top-level setting whose line ends in the marker; PyYAML drops comments."""
+"""A top-level setting whose line ends in the marker; the parser drops comments."""
 _OWN_CUSTOM_CHANNELS = {"pkgs/pro": "https://repo.anaconda.com"}
 _ALIASES = {
     "channel": "channels",
@@ -55,12 +56,15 @@ _LISTS = {
     "aggressive_update_packages": ",",
 }
 """Settings that are lists, with the separator of their items in an environment variable."""
-_MAPS = {"custom_channels", "custom_multichannels", "proxy_servers"}
+_MAPS = {"custom_channels", "custom_multichannels", "proxy_servers", "exclude_newer_package"}
 _BOOLS = {
     "use_only_tar_bz2", "add_pip_as_python_dependency", "offline", "override_channels_enabled", "add_anaconda_token",
 }  # fmt: skip
 _NUMBERS = {"remote_connect_timeout_secs", "remote_read_timeout_secs"}
-_TEXTS = {"channel_alias", "channel_priority", "client_ssl_cert", "client_ssl_cert_key", "subdir", "root_prefix"}
+_TEXTS = {
+    "channel_alias", "channel_priority", "client_ssl_cert", "client_ssl_cert_key", "subdir", "root_prefix",
+    "exclude_newer",
+}  # fmt: skip
 _KNOWN = {*_LISTS, *_MAPS, *_BOOLS, *_NUMBERS, *_TEXTS, "ssl_verify", "solver", "channel_settings"}
 _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0", ""}
 _MACHINES = {"x86_64": "64", "amd64": "64", "i386": "32", "i686": "32", "x86": "32"}
@@ -121,18 +125,33 @@ def read_settings(env: Mapping[str, str], *, root: Path | None = None, prefix: P
     return _settings(merged, env, root, source="files" if from_files or variables else "defaults", problems=problems)
 
 
+def setting_places(
+    env: Mapping[str, str], *, root: Path | None = None, prefix: Path | None = None
+) -> dict[str, list[str]]:
+    """Setting -> the files and variables that set it, in conda's order: the last one has precedence."""
+    found: dict[str, list[str]] = {}
+    final: set[str] = set()
+    for file in condarc_files(search_path(env, root=root, prefix=prefix)):
+        content, closed, _ = load_file(file)
+        for key in _open(_typed(content, str(file), []), final):
+            found.setdefault(key, []).append(str(file))
+        final |= closed
+    for variable, text in env.items():
+        for key in _open(_from_environment({variable: text}), final):
+            found.setdefault(key, []).append(variable)
+    return found
+
+
 def load_file(file: Path) -> tuple[dict[str, Any], set[str], str]:
     """A file's settings, its final ones, and what is wrong with it."""
-    import yaml
-
     try:
         text = read_own(file)
-        content = yaml.safe_load(text)
+        content = load_yaml(text)
     except OSError as error:
         return {}, set(), f"{file}: {error.strerror or error}"
     except UnicodeDecodeError as error:
         return {}, set(), f"{file} is not text in {error.encoding}: save it as UTF-8"
-    except (yaml.YAMLError, RecursionError):
+    except YamlError:
         return {}, set(), f"{file} is not valid YAML"
     if content is None:
         return {}, set(), ""
@@ -299,6 +318,8 @@ def _settings(
         channel_settings=tuple(merged.get("channel_settings", ())),
         pinned_packages=texts("pinned_packages"),
         create_default_packages=texts("create_default_packages"),
+        exclude_newer=expand_variables(merged.get("exclude_newer", ""), env),
+        exclude_newer_package=merged.get("exclude_newer_package", {}),
         **optional,
     )
 

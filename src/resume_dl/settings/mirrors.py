@@ -15,6 +15,7 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
 from resume_dl.model.url import redact
 from resume_dl.settings.own_file import read_own
+from resume_dl.zip_application import zip_application
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,26 +24,40 @@ else:
 
 SCHEMA = 1
 _MIRROR_TEXTS = ("title", "home", "note", "status", "operator")
-_MIRROR_KEYS = {"name", "connections", "carries", *_MIRROR_TEXTS}
+_MIRROR_KEYS = {"name", "connections", "carries", "sync_status", *_MIRROR_TEXTS}
 _T = TypeVar("_T")
 
 
 def load_mirrors(*, override: Path | None = None, user: Path | None = None) -> MirrorTable:
     """The mirrors to use.
 
-    ``user`` is the user's own file (``Paths.mirrors_file``), merged over the shipped table by name if it exists.
+    ``user`` is the user's own file (``Paths.mirrors_file``), merged over ``base_table`` by name if it exists.
     ``override`` (``--mirrors FILE``) replaces the shipped and the user's mirrors; the shipped origins stay, its own
     are merged over them. Raises ConfigurationError, naming file and key, for a file that is missing or has another
     schema, an unknown key, a wrong type, or a URL that is not plain http(s).
     """
-    shipped = _table(shipped_file())
+    base = base_table(None if override is not None else user)
     if override is not None:
         given = _table(override)
-        origins = {**shipped.origins, **given.origins}
-        return MirrorTable(origins, given.mirrors, shipped.replaced_bases(given), own=given.origins)
-    if user is not None and user.exists():
-        return shipped.merge(_table(user))
-    return shipped
+        origins = {**base.origins, **given.origins}
+        return MirrorTable(origins, given.mirrors, base.replaced_bases(given), own=given.origins)
+    return base.merge(_table(user)) if user is not None and user.exists() else base
+
+
+def base_table(user: Path | None) -> MirrorTable:
+    """The shipped table, or what ``mirrors update`` has put in its place, beside the ``user``'s own file.
+
+    Origins stay the shipped ones: a table from elsewhere must not choose the servers whose indexes are trusted.
+    Raises ConfigurationError.
+    """
+    shipped = _shipped()
+    newer = None if user is None else updated_file(user)
+    return shipped if newer is None or not newer.exists() else MirrorTable(shipped.origins, _table(newer).mirrors)
+
+
+def updated_file(user: Path) -> Path:
+    """The table of ``mirrors update``."""
+    return user.with_name("mirrors-updated.toml")
 
 
 def shipped_file() -> Path:
@@ -50,6 +65,13 @@ def shipped_file() -> Path:
     package = Path(__file__).parent.parent
     inside = package / "mirrors.toml"
     return inside if inside.is_file() else package.parent.parent / "mirrors.toml"
+
+
+def _shipped() -> MirrorTable:
+    if (archive := zip_application()) is not None:
+        data: bytes = archive.get_data("resume_dl/mirrors.toml")
+        return parse_mirrors(tomllib.loads(data.decode("utf-8")), f"{archive.archive}/resume_dl/mirrors.toml")
+    return _table(shipped_file())
 
 
 def _table(path: Path) -> MirrorTable:
@@ -110,6 +132,7 @@ def _mirror(entry: Mapping[str, Any], name: str, check: _Checker) -> Mirror:
         carries=check.urls(entry.get("carries", {}), f"{at} carries"),
         note=texts["note"],
         operator=texts["operator"],
+        sync_status=check.url(entry["sync_status"], f"{at} sync_status") if "sync_status" in entry else "",
     )
 
 

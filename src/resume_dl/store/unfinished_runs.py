@@ -48,12 +48,19 @@ class UnfinishedRun:
     cwd: Path
     files: Mapping[str, UnfinishedFile] = field(default_factory=dict)
     """By the key of the part file."""
+    environment: str = ""
+    """The environment that was active, as ``environment_of`` names it; a command may install into it."""
 
     @property
     def is_left(self) -> bool:
         """Whether any of its files is still there, unfinished or staged."""
         waiting = {path.name[:PREFIX] for path in staged_archives(self.folder)}
         return any(staged_prefix(key) in waiting or os.path.lexists(self.folder / f"{key}.part") for key in self.files)
+
+
+def environment_of(env: Mapping[str, str]) -> str:
+    """The Python or the environment into which pip installs without ``--python``; empty if none is active."""
+    return next((env[name] for name in ("RESUME_DL_PIP_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)), "")
 
 
 class UnfinishedNotes:
@@ -75,6 +82,7 @@ class UnfinishedNotes:
             "command": list(run.command),
             "cwd": str(run.cwd),
             "files": files,
+            "environment": run.environment,
         }
         data = json.dumps(value).encode()
         if len(data) > MOST_BYTES:
@@ -145,8 +153,8 @@ def _read(path: Path) -> UnfinishedRun | None:
             return None
         command = tuple(_text(word) for word in _list(value["command"]))
         files = {_key(key): _file(each) for key, each in list(dict(value["files"]).items())[:MOST_FILES]}
-        return UnfinishedRun(folder, command, cwd, files)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return UnfinishedRun(folder, command, cwd, files, _text(value.get("environment", "")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

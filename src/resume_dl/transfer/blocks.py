@@ -82,13 +82,21 @@ class Blocks:
         for outcome in outcomes:
             hosts = {source.mirror: source.url.host for source in outcome.artifact.sources}
             if outcome.reason == "unchanged" and not outcome.sources:  # 304, from the first source
-                self._serving.add(outcome.artifact.sources[0].url.host)
+                self.note_served(outcome.artifact.sources[0].url.host)
             for report in outcome.sources:
                 host = hosts.get(report.mirror, "")
                 if report.bytes:
-                    self._serving.add(host)
+                    self.note_served(host)
                 if FailureKind.BLOCKED.value in report.failures:
-                    self._refusing[host] = report.mirror
+                    self.note_refused(report.mirror, host)
+
+    def note_served(self, host: str) -> None:
+        """Note that ``host`` (``host[:port]``) has served us."""
+        self._serving.add(host)
+
+    def note_refused(self, mirror: str, host: str) -> None:
+        """Note that ``host`` of ``mirror`` has blocked us."""
+        self._refusing[host] = mirror
 
     def save(self, reporter: Reporter) -> None:
         """Write new and lifted blocks to the state folder, and report new ones. Never raises if it is read-only."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from resume_dl import fs
 from resume_dl.caches.conda.extraction_folders import sweep
-from resume_dl.caches.conda.lookup import verify_file
+from resume_dl.caches.conda.lookup import is_package, verify_file
 from resume_dl.caches.conda.partial_adoption import Adopted, adopt_partial, remove_adopted
 from resume_dl.caches.conda.publish import publish_entry
 from resume_dl.caches.package_caches import Cache, CondaCache
@@ -73,7 +73,9 @@ class Transfer:
         downloaded. ``thorough``: keys of artifacts whose record is the newest available (``Job.thorough``).
         """
         results = {
-            each.artifact.key: ArtifactResult(each.artifact, "cached", each.path)
+            each.artifact.key: ArtifactResult(
+                each.artifact, "cached", each.path if each.state == "cached" else self._goal(each.artifact)
+            )
             for each in planned
             if each.state != "missing"
         }
@@ -88,9 +90,11 @@ class Transfer:
             worker.release()  # it would hold the memory of the indexes during a long download
         extractor = Extractor(self._cache, cancelled=self._cancelled, worker=worker)
         for each in planned:
-            if each.state == "packed" and unpack:
+            if each.state != "packed" or self._stays_staged(each.artifact):
+                continue
+            if unpack:
                 extractor.submit(each.artifact)
-            elif each.state == "packed":
+            else:
                 self._leave_packed(results[each.artifact.key])
 
         def done(outcome: Outcome) -> None:
@@ -125,6 +129,14 @@ class Transfer:
                         self._reporter.message(text, level="info")
         return adopted
 
+    def _stays_staged(self, artifact: Artifact) -> bool:
+        """Whether conda's cache has no place for this form of package (a wheel), so that the caller hands it over."""
+        return self._in_cache and not is_package(artifact.filename)
+
+    def _goal(self, artifact: Artifact) -> Path:
+        """The path at the end: a staged archive is published under its own name, by this process or another one."""
+        return staged_path(self._folder, artifact) if self._stays_staged(artifact) else self._place(artifact)
+
     def _job(self, artifact: Artifact, *, thorough: bool = False) -> Job:
         place = self._place(artifact)
         destination = staged_path(self._folder, artifact) if self._in_cache else place
@@ -138,13 +150,15 @@ class Transfer:
 
     def _settle(self, outcome: Outcome, extractor: Extractor | None) -> ArtifactResult:
         artifact = outcome.artifact
-        path = self._place(artifact)
+        path = self._goal(artifact)
         arrived = self._job(artifact).destination if outcome.error is None else None
         result = ArtifactResult.of(outcome, path)
         result.artifact = measured(artifact, arrived)
-        if outcome.error is None and extractor is not None:
+        if outcome.error is not None or self._stays_staged(artifact):
+            return result
+        if extractor is not None:
             extractor.submit(artifact)
-        elif outcome.error is None and self._in_cache:
+        elif self._in_cache:
             self._leave_packed(result)
         return result
 

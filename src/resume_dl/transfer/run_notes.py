@@ -13,10 +13,16 @@ from resume_dl.store.unfinished_runs import UnfinishedFile, UnfinishedNotes, Unf
 
 
 class RunNotes:
-    """Notes the downloads of one command, given as its words, without secrets. Does nothing without ``notes``."""
+    """Notes the downloads of one command, given as its words, without secrets. Does nothing without ``notes``.
 
-    def __init__(self, notes: UnfinishedNotes | None = None, command: Sequence[str] = ()) -> None:
+    ``environment``: the active one, by ``environment_of``.
+    """
+
+    def __init__(
+        self, notes: UnfinishedNotes | None = None, command: Sequence[str] = (), *, environment: str = ""
+    ) -> None:
         self._notes = notes
+        self._environment = environment
         self._command = tuple(scrub(word) for word in command)
 
     @contextmanager
@@ -50,4 +56,6 @@ class RunNotes:
             cwd = Path.cwd()
         except OSError:
             return []
-        return [UnfinishedRun(folder, self._command, cwd, files) for folder, files in by_folder.items()]
+        return [
+            UnfinishedRun(folder, self._command, cwd, files, self._environment) for folder, files in by_folder.items()
+        ]

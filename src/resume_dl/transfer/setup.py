@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,10 +24,11 @@ from resume_dl.ports import Reporter
 from resume_dl.progress.trace import TraceWriter
 from resume_dl.settings.channel_access import channel_access, channel_rules
 from resume_dl.settings.conda_config import load_conda_settings
+from resume_dl.settings.mirror_speeds import MirrorSpeeds, read_speeds, speeds_file
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
-from resume_dl.store.unfinished_runs import UnfinishedNotes
+from resume_dl.store.unfinished_runs import UnfinishedNotes, environment_of
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.destination import refuse_others_link
 from resume_dl.transfer.run_notes import RunNotes
@@ -88,6 +90,8 @@ class Setup:
     blocks: Blocks
     rules: ChannelRules
     access: Callable[[RedactedUrl], Access]
+    speeds: MirrorSpeeds = field(default_factory=MirrorSpeeds)
+    """What ``mirrors test`` has measured."""
     network: Reachability = field(default_factory=Reachability)
     """What this command has found out about the network; shared by all its engines and small requests."""
 
@@ -96,7 +100,7 @@ class Setup:
         """The sources that may be used. Raises ConfigurationError for an unknown mirror."""
         self._check_names(self.options.mirrors)
         only = frozenset(self.options.mirrors) or None
-        return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access)
+        return Places(self.table, self.options.upstream, only, self.blocks, self.rules, self.access, self.speeds)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -136,7 +140,9 @@ def load_setup(
     if conda is None:
         conda = load_conda_settings(paths, env, prefix=prefix)
     rules = channel_rules(conda, table)
-    return Setup(paths, conda, table, options, env, blocks, rules, access or channel_access(conda, table, env))
+    access = access or channel_access(conda, table, env)
+    speeds = read_speeds(speeds_file(paths.state), now=time.time())
+    return Setup(paths, conda, table, options, env, blocks, rules, access, speeds)
 
 
 @contextmanager
@@ -166,7 +172,8 @@ def engine_for(
             tracer=tracer,
             network=setup.network,
         )
-        notes = RunNotes(UnfinishedNotes(setup.paths.unfinished), setup.options.command)
+        noted = UnfinishedNotes(setup.paths.unfinished)
+        notes = RunNotes(noted, setup.options.command, environment=environment_of(setup.env))
         watched = WatchedEngine(engine, setup.blocks, reporter, notes)
         try:
             yield watched

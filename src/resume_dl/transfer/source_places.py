@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from resume_dl.model.access import Access
 from resume_dl.model.artifact import Source
 from resume_dl.model.channel_rules import EVERY_CHANNEL, ChannelRules
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.url import RedactedUrl
+from resume_dl.settings.mirror_speeds import MirrorSpeeds
 from resume_dl.transfer.blocks import Blocks
 
 
@@ -26,6 +27,8 @@ class Places:
     """The channels that conda may use; sources in other channels are left out."""
     access: Callable[[RedactedUrl], Access] = Access
     """How the user's conda would request an address."""
+    speeds: MirrorSpeeds = field(default_factory=MirrorSpeeds)
+    """What ``mirrors test`` has measured: the order of the sources."""
 
     def of(self, url: RedactedUrl) -> tuple[Source, ...]:
         """Return the sources of the file whose canonical address is ``url``, best first.
@@ -35,13 +38,15 @@ class Places:
         access = self.access(url)
         asked = access.url if access.private else url
         found = self.table.sources(asked, upstream=self.upstream, only=self.only, private=access.private)
-        lone = self.table.origin_of(asked.reveal()) is None
+        match = self.table.origin_of(asked.reveal())
+        lone = match is None
         sources = tuple(
             replace(source, url=access.url, headers=access.headers) if source.url == asked else source
             for source in found
             if (lone and source.url == asked) or self.rules.permit_file(source.url)
         )
-        return sources if self.blocks is None else self.blocks.allowed(sources)
+        kept = sources if self.blocks is None else self.blocks.allowed(sources)
+        return kept if match is None else self.speeds.ordered(match[0], kept)
 
     @property
     def left_out(self) -> tuple[str, ...]:

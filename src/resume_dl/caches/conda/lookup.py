@@ -34,6 +34,7 @@ from resume_dl.model.digest import Digest
 from resume_dl.store.part import hash_file
 
 _EXTENSIONS = (".conda", ".tar.bz2")
+_WHEEL = ".whl"
 
 
 class State(Enum):
@@ -69,12 +70,15 @@ class Entry:
         ) == channel_of(url)
 
 
+def is_package(filename: str) -> bool:
+    """Whether every conda extracts a file of this name; conda 26 extracts other forms (wheels) if a plugin does."""
+    return any(filename.endswith(each) and filename != each for each in _EXTENSIONS)
+
+
 def stem(filename: str) -> str:
-    """Return the name of the extracted folder. Raises ValueError if the file name is not a conda package's."""
-    for extension in _EXTENSIONS:
-        if filename.endswith(extension) and len(filename) > len(extension):
-            return filename[: -len(extension)]
-    raise ValueError(f"not a conda package: {filename!r}")
+    """Return the name of the extracted folder; that of a form unknown to us is the file's own, as in conda."""
+    known = next((each for each in (*_EXTENSIONS, _WHEEL) if filename.endswith(each) and filename != each), "")
+    return filename.removesuffix(known)
 
 
 def find_entry(pkgs_dirs: Iterable[Path], artifact: Artifact, *, whole: bool = True) -> Entry | None:

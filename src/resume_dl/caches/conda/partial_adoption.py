@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from resume_dl import fs
 from resume_dl.caches.conda.partial import SUFFIX, conda_lock, open_locked
 from resume_dl.core.ranges import RangeSet
 from resume_dl.core.responses import check_magic
@@ -27,6 +28,8 @@ from resume_dl.store.part import FOLDER, PartStore
 
 LABEL = "conda's .partial"
 """The name of this source in the journal."""
+DAMAGED = "the damaged archive"
+"""The same, of an archive in the cache that is not what its record says."""
 _PIECE = 128 * 1024
 """Bytes that one record covers, as for bytes from the network."""
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
@@ -63,6 +66,26 @@ def adopt_partial(
         return None
 
 
+def adopt_damaged(
+    pkgs_dir: Path, artifact: Artifact, *, cancelled: Callable[[], bool] = lambda: False
+) -> Adopted | None:
+    """Copy what may be right of a damaged archive in the cache into our part file; the archive is not changed.
+
+    None as for ``adopt_partial``. What is wrong in the copy is found by the archive's checksums and the digest.
+    """
+    path = pkgs_dir / artifact.filename
+    try:
+        if artifact.digest is None or not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        fd = fs.open_regular(path, os.O_RDONLY)
+        try:
+            return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled, label=DAMAGED)
+        finally:
+            os.close(fd)
+    except (OSError, StoreError):
+        return None
+
+
 def remove_adopted(adopted: Adopted) -> None:
     """Remove the ``.partial``, unless it was changed or replaced since, or a conda process uses it.
 
@@ -76,27 +99,29 @@ def remove_adopted(adopted: Adopted) -> None:
         pass
 
 
-def _adopt(path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Callable[[], bool]) -> Adopted | None:
+def _adopt(
+    path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Callable[[], bool], *, label: str = LABEL
+) -> Adopted | None:
     found = os.fstat(fd)
     limit = _believable(fd, found.st_size, artifact)
     if not limit:
         return None
     contents = read_journal(folder / f"{artifact.key}.journal")
-    if contents is not None and LABEL in contents.sources.values():
+    if contents is not None and label in contents.sources.values():
         return Adopted(path, 0, _state(found))  # copied before: bytes found to be wrong must not be copied again
     part = PartStore(folder).open(artifact, journaled=True)
     try:
         ours = RangeSet(part.resume().ranges)
         if ours.total >= limit:
             return None
-        count = sum(_copy(fd, part, start, end, cancelled) for start, end in ours.gaps(0, limit))
+        count = sum(_copy(fd, part, start, end, cancelled, label=label) for start, end in ours.gaps(0, limit))
         part.record_durable(part.sync_data())
     finally:
         part.close()
     return Adopted(path, count, _state(found))
 
 
-def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool]) -> int:
+def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool], *, label: str) -> int:
     """Copy ``[start, end)`` and record it; returns the bytes copied. Stops at a piece of zeros, the gap of a crash.
 
     Copied and not linked, because conda may go on writing to its file.
@@ -107,7 +132,7 @@ def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[],
         if not data or not any(data):
             break
         part.write(at, data)
-        part.record_written(at, at + len(data), zlib.crc32(data), LABEL)
+        part.record_written(at, at + len(data), zlib.crc32(data), label)
         at += len(data)
     return at - start
 
