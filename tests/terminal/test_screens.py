@@ -170,3 +170,19 @@ def test_doctor(user: User, columns: int, lines: int, encoding: str):
         shown = assert_calm(terminal)
     assert any(line.startswith(("ok ", "note ", "problem ")) for line in shown)
     assert re.fullmatch(r"\d problems?, \d+ notes?", shown[-1])
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_mirrors_test(server: FaultServer, user: User, columns: int, lines: int, encoding: str):
+    """Each mirror with what it did, the one that is down too, and the conclusion last."""
+    bases = {"tuna": server.base(0), "ustc": server.base(1), "down": "http://127.0.0.1:9"}
+    table = user.write_mirrors({name: {"conda:pytorch": f"{base}/pytorch"} for name, base in bases.items()})
+    words = ["mirrors", "test", "--mirrors", str(table), "--origin", "pytorch", "--platform", "linux-64"]
+    with EmulatedTerminal(columns, lines, encoding=encoding) as terminal:
+        assert terminal.run([*words, "--no-upstream"]) == 0
+        shown = assert_calm(terminal)
+    for name in bases:
+        assert any(re.match(rf" *{name}  ", line) for line in shown), shown
+    assert "connection refused" in " ".join(" ".join(shown).split())
+    assert not shown[-1].startswith(("  tuna", "  ustc", "  down"))

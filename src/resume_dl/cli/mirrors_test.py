@@ -12,6 +12,7 @@ import click
 
 from resume_dl.cli.option_values import channel_names, mirror_names
 from resume_dl.cli.options import Duration, Size, option
+from resume_dl.cli.page import page_of
 from resume_dl.cli.run import Stop, guarded, say, say_json
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def command(
         if as_json:
             say_json(_as_json(report, works=works))
         else:
-            columns = min(shutil.get_terminal_size((_WIDEST, 24)).columns - 1, _WIDEST)
-            for line in lines_of(report, columns):
+            columns = page_of(sys.stdout).columns or shutil.get_terminal_size((_WIDEST, 24)).columns - 1
+            for line in lines_of(report, min(columns, _WIDEST)):
                 say(line)
 
     return guarded("mirrors test", call, as_json=as_json) or (0 if works else 1)
