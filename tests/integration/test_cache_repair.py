@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from faults.behaviours import Status
+from resume_dl.demo.channel import PackageSpec, build_channel
 from support.conda_cache import Offer, build_large_offer, extract_all
 
 MIB = 1 << 20
@@ -96,6 +99,35 @@ def test_each_kind_of_damage_is_repaired_by_what_it_needs(offer, server, user, c
     assert not list((cache / ".resume-dl").glob("*.part"))
 
 
+def test_only_what_is_wrong_of_an_archive_is_fetched(server, user, tmp_path):
+    """By a .conda's checksums its bad member; of one that was cut off the rest; without proof all of it, once."""
+    specs = [
+        PackageSpec(name="member", version="1", payload_size=3 * MIB),
+        PackageSpec(name="cut", version="1", format="tar.bz2", payload_size=3 * MIB),
+        PackageSpec(name="blocks", version="1", format="tar.bz2", payload_size=3 * MIB),
+    ]
+    packages = build_channel(tmp_path / "more" / "pkgs" / "main", specs).packages
+    extract_all([package.path for package in packages], tmp_path / "extracted")
+    wanted = {f"pkgs/main/{package.filename}": package for package in packages}
+    made = Offer(tmp_path / "more", wanted, tmp_path / "extracted")
+    server.mount(made.root)
+    made.publish_all(user.pkgs, server.base(0))
+    member, cut, blocks = packages
+    with zipfile.ZipFile(member.path) as archive:
+        info = next(each for each in archive.infolist() if each.filename.startswith("info-"))
+    flip(user.pkgs / member.filename, info.header_offset + 60)
+    os.truncate(user.pkgs / cut.filename, cut.size * 3 // 4)
+    flip(user.pkgs / blocks.filename, blocks.size // 2)
+    done = repaired(user)
+    assert (done.code, len(done.report["repaired"])) == (0, 3), done.err
+    for package in packages:
+        assert (user.pkgs / package.filename).read_bytes() == package.path.read_bytes()
+    came = {package.spec.name: server.body_bytes(path=f"*/{package.filename}") / package.size for package in packages}
+    assert came["member"] < 0.1
+    assert came["cut"] < 0.35
+    assert came["blocks"] <= 1.1
+
+
 def test_what_cannot_be_repaired_is_said(offer, server, user, cache):
     """No source has one, nothing is known of another: each with reason and next step, and all of it stays as it is."""
     lost, unknown = (offer.wanted[key] for key in sorted(offer.wanted)[:2])
@@ -157,17 +189,22 @@ def test_a_hostile_record_leads_nowhere(offer, server, user, cache):
 
 @pytest.mark.conda
 def test_a_real_conda_installs_from_a_repaired_cache(offer, server, user, test_conda):
-    """Damaged by hand, repaired, then linked by conda offline: the environment has the right bytes."""
+    """conda itself fills its cache; damaged by hand and repaired, it is what conda links, offline, without a word."""
     pkgs = test_conda.pkgs
-    offer.publish_all(pkgs, server.base(0))
+    lines = [f"{server.base(0)}/{key.rpartition('/')[0]}/{each.url_path}" for key, each in offer.wanted.items()]
+    digests = [each.record["md5"] for each in offer.wanted.values()]
+    listed = user.folder / "list.txt"
+    listed.write_text("@EXPLICIT\n" + "".join(f"{line}#{md5}\n" for line, md5 in zip(lines, digests, strict=True)))
+    filled = test_conda.run("create", "-y", "-p", user.folder / "first", "--file", listed, plugin=False)
+    assert filled.returncode == 0, filled.stderr
+    whole = user.run("verify", "--json", "--pkgs-dir", pkgs)
+    assert (whole.code, whole.report["checked"], whole.report["unknown"]) == (0, len(offer.wanted), [])
     for package in offer.wanted.values():
         damage(pkgs / package.spec.stem)
     flip(pkgs / offer.package("pytorch").filename, LARGE // 2)
     done = user.run("verify", "--repair", "--json", "--pkgs-dir", pkgs, *user.options[2:])
     assert (done.code, done.report["unrepaired"]) == (0, []), done.err
-    lines = [f"{server.base(0)}/{key.rpartition('/')[0]}/{each.url_path}" for key, each in offer.wanted.items()]
-    listed = user.folder / "list.txt"
-    listed.write_text("@EXPLICIT\n" + "\n".join(lines) + "\n")
+    assert len(done.report["repaired"]) == len(offer.wanted) + 1
     made = test_conda.run("create", "-y", "--offline", "-p", user.folder / "env", "--file", listed)
     assert made.returncode == 0, made.stderr
     package = offer.package("pytorch")

@@ -22,8 +22,7 @@ from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import duration_text
 
 if TYPE_CHECKING:
-    from resume_dl.app.leftovers import Leftover
-    from resume_dl.app.resume import Continuation
+    from resume_dl.app.leftovers import Continuation, Leftover
 
 _DIR = click.Path(path_type=Path, file_okay=False)
 _COUNTS = ("downloaded", "resumed", "cached", "wasted")
@@ -58,8 +57,12 @@ def command(pkgs_dir: tuple[Path, ...], **options: Any) -> int:
     codes: list[int] = []
 
     def call() -> None:
-        from resume_dl.app.leftovers import find, folders, notes_of
-        from resume_dl.app.resume import continuations
+        from resume_dl.app.leftovers import (
+            continuations,
+            find,
+            folders,
+            notes_of,
+        )
         from resume_dl.transfer.setup import TransferOptions, load_setup
 
         started = time.monotonic()

@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from resume_dl.core.responses import check_magic
 from resume_dl.errors import LockedError, StoreError
 from resume_dl.model.artifact import Artifact
 from resume_dl.ports import PartFile
+from resume_dl.store.archive_damage import damaged_ranges
 from resume_dl.store.journal_file import read_journal
 from resume_dl.store.part import FOLDER, PartStore
 
@@ -69,9 +70,10 @@ def adopt_partial(
 def adopt_damaged(
     pkgs_dir: Path, artifact: Artifact, *, cancelled: Callable[[], bool] = lambda: False
 ) -> Adopted | None:
-    """Copy what may be right of a damaged archive in the cache into our part file; the archive is not changed.
+    """Copy what is right in a damaged archive of the cache into our part file; the archive is not changed.
 
-    None as for ``adopt_partial``. What is wrong in the copy is found by the archive's checksums and the digest.
+    Of a complete one that is what its checksums prove, of one that was cut off all of it. None as for
+    ``adopt_partial``, and without such a proof: to compare all of it with a mirror costs as much as to download it.
     """
     path = pkgs_dir / artifact.filename
     try:
@@ -79,7 +81,16 @@ def adopt_damaged(
             return None
         fd = fs.open_regular(path, os.O_RDONLY)
         try:
-            return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled, label=DAMAGED)
+            size = os.fstat(fd).st_size
+            if artifact.size is None or size > artifact.size:
+                return None
+            if size < artifact.size:
+                return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled, label=DAMAGED)
+            suspects = damaged_ranges(path, artifact.filename)
+            if not suspects:
+                return None
+            good = RangeSet(suspects).gaps(0, size)
+            return _adopt(path, fd, pkgs_dir / FOLDER, artifact, cancelled, label=DAMAGED, good=good)
         finally:
             os.close(fd)
     except (OSError, StoreError):
@@ -100,11 +111,20 @@ def remove_adopted(adopted: Adopted) -> None:
 
 
 def _adopt(
-    path: Path, fd: int, folder: Path, artifact: Artifact, cancelled: Callable[[], bool], *, label: str = LABEL
+    path: Path,
+    fd: int,
+    folder: Path,
+    artifact: Artifact,
+    cancelled: Callable[[], bool],
+    *,
+    label: str = LABEL,
+    good: Iterable[tuple[int, int]] | None = None,
 ) -> Adopted | None:
+    """Copy ``good``, by default the plausible start of the file, into the gaps of our part file."""
     found = os.fstat(fd)
-    limit = _believable(fd, found.st_size, artifact)
-    if not limit:
+    ranges = [*good] if good is not None else [(0, _believable(fd, found.st_size, artifact))]
+    total = sum(end - start for start, end in ranges)
+    if not total:
         return None
     contents = read_journal(folder / f"{artifact.key}.journal")
     if contents is not None and label in contents.sources.values():
@@ -112,9 +132,10 @@ def _adopt(
     part = PartStore(folder).open(artifact, journaled=True)
     try:
         ours = RangeSet(part.resume().ranges)
-        if ours.total >= limit:
+        if ours.total >= total:
             return None
-        count = sum(_copy(fd, part, start, end, cancelled, label=label) for start, end in ours.gaps(0, limit))
+        gaps = [gap for start, end in ranges for gap in ours.gaps(start, end)]
+        count = sum(_copy(fd, part, start, end, cancelled, label=label) for start, end in gaps)
         part.record_durable(part.sync_data())
     finally:
         part.close()
