@@ -12,7 +12,7 @@ OLDEST_PYTHON := $(CURDIR)/.rattler-venv/bin/python
 # The tests start some thousand processes: without bytecode each would compile every module (0.25 s of 0.75).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite core bytecode test-long test-windows lint format bench docs nginx tmux bsdtar oldest-rattler clean
+.PHONY: demo test suite core bytecode test-long test-windows lint format release bench docs nginx tmux bsdtar oldest-rattler clean
 
 demo: $(READY)  ## fetch pytorch=1.7 from three flaky mirrors on this machine, killed half way and resumed
 	$(BIN)/resume-dl demo
@@ -62,6 +62,9 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools \
 		src/resume_dl/byte_units.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/shell_commands.py src/resume_dl/text_encoding.py
+
+release: $(READY)  ## dist/: wheel, sdist, resume-dl.pyz, lock, SBOM, SHA256SUMS (docs/install.md); SNAPSHOT=1 for any commit
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python release/make.py $(if $(SNAPSHOT),--snapshot)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -8,13 +8,14 @@ nothing is fetched. Needs the dependency group ``docs``.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 PROJECT = Path(__file__).resolve().parents[1]
 DOCS = PROJECT / "docs"
@@ -33,18 +34,20 @@ BESIDE = {
 _DECISIONS = "# Decisions\n\n```{toctree}\n:glob:\n\n*\n```\n"
 
 HOW_TO = (
-    "how-to/campus", "how-to/proxy", "how-to/air-gap", "how-to/hpc", "how-to/ci-cache", "how-to/lab-mirror",
-    "how-to/browser-download",
+    "how-to/campus", "how-to/proxy", "how-to/browser-download", "how-to/lab-mirror", "how-to/air-gap", "how-to/hpc",
+    "how-to/ci-cache", "how-to/docker", "how-to/colab", "how-to/powershell",
 )  # fmt: skip
 NAVIGATION: Mapping[str, Sequence[str]] = {
-    "Learn": ("tutorial", "commands", "glossary"),
+    "Learn": ("install", "tutorial", "commands", "glossary"),
     "How to": HOW_TO,
     "When something fails": ("troubleshooting", "faq"),
     "Reference": (
         "reference/command-line", "reference/exit-codes", "reference/config", "reference/mirrors", "reference/limits",
-        "interface", "conda", "pip", "offline", "windows", "windows-conda", "trace",
+        "interface", "api", "conda", "pip", "offline", "windows", "windows-conda", "trace",
     ),
-    "Explanation": ("engine", "indexes", "journal", "benchmarks", "performance", "tested"),
+    "Explanation": (
+        "how-resume-works", "comparison", "engine", "indexes", "journal", "benchmarks", "performance", "tested",
+    ),
     "Project": ("ARCHITECTURE", "adr/index", "CONTRIBUTING", "CHANGELOG"),
     "中文": ("index.zh-CN",),
 }  # fmt: skip
@@ -63,7 +66,7 @@ def stage(folder: Path) -> None:
     import reference  # noqa: PLC0415  it imports the whole program, which a listing of pages does without
 
     for source in sorted(DOCS.rglob("*")):
-        if source.suffix in {".md", ".svg", ".css"} or source.name == "conf.py":
+        if source.suffix in {".md", ".svg", ".css", ".ipynb"} or source.name == "conf.py":
             _copy(source, folder / source.relative_to(DOCS))
     for name, target in BESIDE.items():
         if (PROJECT / name).is_file():
@@ -91,25 +94,31 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".md":
         text = source.read_text(encoding="utf-8")
-        target.write_text("".join(_relinked(text, beside=source.parent == PROJECT)), encoding="utf-8")
+        target.write_text("".join(_relinked(text, source)), encoding="utf-8")
     else:
         shutil.copyfile(source, target)
 
 
-def _relinked(text: str, *, beside: bool) -> Iterator[str]:
-    """The page with links as the site has them, in which docs/ is the top; ``beside``: a file beside docs/."""
+def _relinked(text: str, source: Path) -> Iterator[str]:
+    """The page ``source`` with links as the site has them."""
     for line in text.splitlines(keepends=True):
-        yield _LINK.sub(lambda link: _link(link[1], link[2], link[3] or "", beside=beside), line)
+        yield _LINK.sub(lambda link: _link(link[1], link[2], link[3] or "", source), line)
 
 
-def _link(text: str, target: str, anchor: str, *, beside: bool) -> str:
-    if beside:
-        if (PROJECT / target).is_dir() and target not in BESIDE:
-            return text  # the site has no listings of folders
-        target = BESIDE.get(target, target.removeprefix("docs/"))
-    elif target.startswith("../"):
-        target = BESIDE.get(target.removeprefix("../"), target)
-    return f"[{text}]({target}{anchor})"
+def _link(text: str, target: str, anchor: str, source: Path) -> str:
+    if "://" in target:
+        return f"[{text}]({target}{anchor})"
+    place = Path(os.path.normpath(source.parent / target))
+    if place.is_dir() and _in_site(place) == place.relative_to(PROJECT).as_posix():
+        return text  # the site has no listings of folders
+    there = os.path.relpath(_in_site(place), PurePosixPath(_in_site(source)).parent)
+    return f"[{text}]({Path(there).as_posix()}{anchor})"
+
+
+def _in_site(place: Path) -> str:
+    """The path in the site of a file of the project."""
+    name = place.relative_to(PROJECT).as_posix()
+    return BESIDE.get(name, name.removeprefix("docs/"))
 
 
 def _toctrees(navigation: Mapping[str, Sequence[str]]) -> Iterator[str]:

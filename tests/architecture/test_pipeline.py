@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import resume_dl
-from resume_dl.app import cache_repair, conda_fetch, get, pip_fetch, pipeline, prefetch
+from resume_dl.app import cache_repair, conda_fetch, get, pip_fetch, pipeline, prefetch, self_install
 
 ROOT = Path(resume_dl.__file__).parent
 PIPELINE = ROOT / "app" / "pipeline.py"
@@ -72,7 +72,10 @@ def test_the_checks_see_what_they_are_for():
 
 def test_the_use_cases_are_batches():
     """Each gives what differs, and takes what is the same for all from the pipeline."""
-    batches = {get.UrlFiles, conda_fetch.FetchConda, pip_fetch.FetchPip, prefetch.Prefetch, cache_repair.CacheRepair}
+    batches = {
+        get.UrlFiles, conda_fetch.FetchConda, pip_fetch.FetchPip, prefetch.Prefetch, self_install.Wheels,
+        cache_repair.CacheRepair,
+    }  # fmt: skip
     found = {each for each in pipeline.Batch.__subclasses__() if each.__module__.startswith("resume_dl.")}
     assert found == batches
     assert not [each for each in batches if {"carry_out", "_transfer", "engine"} & {*vars(each)}]

@@ -20,7 +20,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`")
-_PROMPT = re.compile(r"^(?:\$|[A-Z]:\\\S*>|PS [A-Z]:\\\S*>) ", re.MULTILINE)
+_PROMPT = re.compile(r"^(?:(?:\$|[A-Z]:\\\S*>|PS [A-Z]:\\\S*>) |!)", re.MULTILINE)
+_STEP = re.compile(r"^(?:- (?:run: )?|RUN (?:--\S+ +)*)")
+"""What stands before a command in the files of a CI service and in a Dockerfile."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -30,7 +32,7 @@ def said(page: Path) -> Iterator[list[str]]:
     text = page.read_text(encoding="utf-8")
     for block in _FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
-            yield from _commands(_PROMPT.sub("", line.strip()))
+            yield from _commands(_STEP.sub("", _PROMPT.sub("", line.strip())))
     for span in _SPAN.findall(_FENCE.sub("", text)):
         yield from _commands(" ".join(span.split()))
 
@@ -41,7 +43,7 @@ def _commands(line: str) -> Iterator[list[str]]:
             words = shlex.split(part, comments=True)
         except ValueError:
             continue  # an apostrophe: no command
-        while words and re.fullmatch(r"[A-Z_]+=\S*|until", words[0]):
+        while words and re.fullmatch(r"[A-Z_]+=\S*|until|do|{", words[0]):
             words = words[1:]
         if words:
             yield words
@@ -101,6 +103,10 @@ def test_commands_are_found():
         "create", "verify", "install", "split", "inventory",
     }  # fmt: skip
     assert {words[1] for words in lines if of_scripts(words)} >= {"verify.py", "install.py", "probe.py", "join.py"}
+    others = {"ci-cache": 3, "docker": 2, "colab": 1, "powershell": 3}
+    for name, least in others.items():
+        lines = [*said(PROJECT / "docs" / "how-to" / f"{name}.md")]
+        assert sum(words[:2] == ["resume-dl", "fetch"] for words in lines) >= least, name
     assert unknown_to_us(["resume-dl", "bundle", "pack"]) == ["pack"]
     assert unknown_to_us(["resume-dl", "bundle", "create", "a", "--speed=1", "-o", "b"]) == ["--speed"]
     assert unknown_to_scripts(["python", "E:\\torch\\install.py", "-n", "a", "--network"]) == ["--network"]

@@ -18,12 +18,14 @@ translations = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(translations)
 PAGES = translations.translated()
 _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^```(?:yaml|toml|dockerfile|powershell)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Blocks that are the same in both languages, as a whole."""
 
 
 def commands(page: Path) -> list[str]:
     """The commands of a page's blocks, in order, without comments."""
     lines = "\n".join(_FENCE.findall(page.read_text(encoding="utf-8"))).splitlines()
-    return [line.split(" #")[0].strip() for line in lines if re.match(r"\$ |PS |[A-Z]:\\|until ", line)]
+    return [line.split(" #")[0].strip() for line in lines if re.match(r"\$ |!|PS |[A-Z]:\\|until ", line)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -36,6 +38,8 @@ def test_a_chinese_page_was_compared_with_its_english_one(page):
 def test_both_languages_have_the_same_commands_and_sections(page):
     source = translations.english(page)
     assert commands(page) == commands(source)
+    files = [_FILE.findall(each.read_text(encoding="utf-8")) for each in (page, source)]
+    assert files[0] == files[1]
     levels = [
         re.findall(r"^(#+) ", _FENCE.sub("", each.read_text(encoding="utf-8")), re.MULTILINE) for each in (page, source)
     ]
@@ -53,6 +57,26 @@ def test_readme_is_short_and_has_an_equal():
     assert {"README.zh-CN.md"} <= {page.name for page in PAGES}
     for name in ("README.md", "README.zh-CN.md"):
         assert len((PROJECT / name).read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_comparison_is_the_same_in_readme_and_on_its_page():
+    tables = []
+    for name in ("README.md", "docs/comparison.md"):
+        blocks = (PROJECT / name).read_text(encoding="utf-8").split("\n\n")
+        tables.append([block for block in blocks if block.startswith(("| | conda |", "¹"))])
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 2
+
+
+@pytest.mark.parametrize("name", ["troubleshooting.md", "troubleshooting.zh-CN.md"])
+@pytest.mark.parametrize(
+    "message",
+    ["CondaHTTPError: HTTP 000", "IncompleteRead", "ChecksumMismatchError", "ReadTimeoutError", "403 Forbidden",
+     "THESE PACKAGES DO NOT MATCH THE HASHES", "Shard Index … not available"],
+)  # fmt: skip
+def test_a_message_that_people_paste_is_a_heading(name, message):
+    text = (PROJECT / "docs" / name).read_text(encoding="utf-8")
+    assert any(message in heading for heading in re.findall(r"^## .*$", text, re.MULTILINE))
 
 
 def test_a_change_on_one_side_is_found(tmp_path):

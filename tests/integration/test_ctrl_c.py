@@ -20,7 +20,10 @@ import pytest
 
 from resume_dl.caches.conda import lookup
 from resume_dl.cli.main import main
+from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.fs import system
+from resume_dl.python_command import module_arguments
+from resume_dl.resolve import worker
 from transport.tiny import Request, SilentListener, TinyServer, answer
 
 WITHIN = 10.0
@@ -150,3 +153,31 @@ def test_ctrl_c_ends_the_hashing_of_a_large_file(home: Path, monkeypatch) -> Non
     took = stop(["get", "http://127.0.0.1:9/f", "-o", str(home / "f"), "--sha256", "0" * 64], reached)
     assert took < WITHIN
     print(f"hash: {took:.2f} s")
+
+
+@pytest.mark.parametrize(("phase", "operation"), [("solve", "solve"), ("unpack", "extract")])
+def test_ctrl_c_ends_the_wait_for_the_worker(phase: str, operation: str, home: Path, monkeypatch) -> None:
+    """A solve or an archive that it does not come to the end of."""
+    channel = build_channel(home / "channel", [PackageSpec(name="demo", version="1.0", subdir="noarch")])
+    flag = home / "reached"
+    hanging = f"known.OPERATIONS[{operation!r}] = lambda _: [open({str(flag)!r}, 'w').close(), time.sleep(600)]"
+    before = (
+        f"sys.path.append(sys.argv[1]); import time; import resume_dl.rattler_worker.operations as known; {hanging}"
+    )
+    monkeypatch.setattr(worker, "_START", module_arguments("resume_dl.rattler_worker", before=before))
+    reached = threading.Event()
+
+    def watch() -> None:
+        while not flag.exists() and not reached.wait(0.05):
+            pass
+        reached.set()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    command = ["fetch", "demo", "-c", channel.root.as_uri(), "--override-channels"]
+    took = stop([*command, "--pkgs-dir", str(home / "pkgs")], reached)
+    reached.set()
+    watching.join(60)
+    assert flag.exists()
+    assert took < WITHIN
+    print(f"{phase}: {took:.2f} s")

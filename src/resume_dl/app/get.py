@@ -56,37 +56,45 @@ def get(
     request: GetRequest, setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
 ) -> RunResult:
     """Download each URL of ``request``. Raises ConfigurationError or StoreError."""
+    return get_all([request], setup, reporter, cancelled=cancelled)
+
+
+def get_all(
+    requests: Sequence[GetRequest], setup: Setup, reporter: Reporter, *, cancelled: Callable[[], bool] = lambda: False
+) -> RunResult:
+    """Download the URLs of all requests together. Raises ConfigurationError or StoreError."""
     started = time.monotonic()
-    result = run([UrlFiles(request, setup, reporter, cancelled)], RunResult("get"))
+    result = run([UrlFiles(requests, setup, reporter, cancelled)], RunResult("get"))
     result.elapsed = time.monotonic() - started
     return result
 
 
 class UrlFiles(Batch):
-    """The files of one request's URLs."""
+    """The files of the requests' URLs; ``force`` of one request is that of all."""
 
-    def __init__(self, request: GetRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self, requests: Sequence[GetRequest], setup: Setup, reporter: Reporter, cancelled: Callable[[], bool]
+    ) -> None:
         super().__init__(setup, reporter, cancelled)
-        self._request = request
+        self._requests = requests
 
     def resolve(self) -> Wanted:
         """Turn each URL into an artifact with its path. Raises ConfigurationError or NotWritableError."""
-        request = self._request
-        _check(request)
-        if request.folder is not None:
-            _make_folder(request.folder)
         paths: dict[str, Path] = {}
         artifacts: list[Artifact] = []
-        for url in dict.fromkeys(request.urls):
-            path, artifact = _target(url, request, self.setup)
-            if path in paths.values():
-                hint = "get them one at a time with -o"
-                raise ConfigurationError(f"two URLs would be written to {path}", hint=hint)
-            paths[artifact.key] = path
-            artifacts.append(artifact)
-        self.destination = SingleFiles(
-            paths, force=request.force, offline=self.setup.options.offline, cancelled=self.cancelled
-        )
+        for request in self._requests:
+            _check(request)
+            if request.folder is not None:
+                _make_folder(request.folder)
+            for url in dict.fromkeys(request.urls):
+                path, artifact = _target(url, request, self.setup)
+                if path in paths.values():
+                    hint = "get them one at a time with -o"
+                    raise ConfigurationError(f"two URLs would be written to {path}", hint=hint)
+                paths[artifact.key] = path
+                artifacts.append(artifact)
+        force = any(request.force for request in self._requests)
+        self.destination = SingleFiles(paths, force=force, offline=self.setup.options.offline, cancelled=self.cancelled)
         self.reporter = WaitReporter(self.reporter, artifacts)
         # there is no newer record: sources that seem to agree against a digest are compared to the end
         return Wanted(artifacts, thorough={*paths})

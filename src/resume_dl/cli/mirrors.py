@@ -11,6 +11,7 @@ COMMANDS = {
     "test": "Measure the mirrors from here; fetch asks the fastest first from then on.",
     "add": "Add a mirror to your own mirrors.toml.",
     "remove": "Remove a mirror from your own mirrors.toml, or stop using a built-in one.",
+    "update": "Replace the built-in table by a newer one from an address that you trust.",
 }
 
 

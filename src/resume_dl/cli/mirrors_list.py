@@ -28,7 +28,7 @@ def command(mirrors_file: Path | None, *, as_json: bool) -> int:
 
     def call() -> None:
         from resume_dl.core.policy import Policy
-        from resume_dl.settings.mirrors import load_mirrors
+        from resume_dl.settings.mirrors import load_mirrors, updated_file
         from resume_dl.settings.paths import find_paths
         from resume_dl.transfer.blocks import Blocks
 
@@ -55,6 +55,8 @@ def command(mirrors_file: Path | None, *, as_json: bool) -> int:
                 say(f"{'':<12} {line}")
             if mirror.name in blocked:
                 say(f"{'':<12} has blocked this machine {blocked[mirror.name]}")
+        if mirrors_file is None and updated_file(paths.mirrors_file).exists():
+            say(f"from {updated_file(paths.mirrors_file)}; resume-dl mirrors update --built-in goes back")
 
     return guarded("mirrors", call, as_json=as_json)
 

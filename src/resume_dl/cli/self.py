@@ -10,8 +10,8 @@ import click
 
 from resume_dl.cli.help_sections import WHERE_TO, SectionedCommand
 from resume_dl.cli.options import option, transfer_options
-from resume_dl.cli.run import Cancelled, run, transfer_of
-from resume_dl.cli.summary import say_summary
+from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.cli.summary import sums
 
 if TYPE_CHECKING:
     from resume_dl.ports import Reporter
@@ -45,4 +45,9 @@ def install(**options: Any) -> int:
         setup = load_setup(transfer_of(options), os.environ)
         return self_install(options["folder"], setup, reporter, cancelled=cancelled)
 
-    return run("self install", options, call, report=say_summary)[1]
+    return run("self install", options, call, report=_say_where)[1]
+
+
+def _say_where(result: RunResult) -> None:
+    for text in (sums(result, "package"), *result.notes):
+        say(text)

@@ -44,6 +44,7 @@ __all__ = [
     "SparseRepoData",
     "Version",
     "appeared",
+    "check_cutoff",
     "detect_virtual_packages",
     "extract_archive",
     "host_subdir",
@@ -58,6 +59,8 @@ __all__ = [
 _PARAMETERS = inspect.signature(solve_with_sparse_repodata).parameters
 HAS_FLEXIBLE = hasattr(ChannelPriority, "Flexible")
 HAS_ADD_PIP = "add_pip_as_python_dependency" in _PARAMETERS
+HAS_CUTOFF = "timestamp_policy" in _PARAMETERS
+"""Older versions do not read ``indexed_timestamp`` and differ in what they do with a record without a timestamp."""
 _MultiSource: Any = getattr(rattler, "MultiSource", None)
 _BuildString: Any = getattr(rattler, "BuildString", str)
 
@@ -104,9 +107,17 @@ def selection(*, only_tar_bz2: bool) -> Any:
     return PackageFormatSelection.ONLY_TAR_BZ2 if only_tar_bz2 else PackageFormatSelection.PREFER_CONDA
 
 
+def check_cutoff() -> None:
+    """Raise ConfigurationError if the solver cannot leave out packages by their date."""
+    if not HAS_CUTOFF:
+        raise ConfigurationError(
+            "this version of py-rattler cannot leave out packages by their date", hint="pip install -U py-rattler"
+        )
+
+
 def appeared(record: Any) -> datetime | None:
-    """When a record entered its channel, else when it was built; None if it says neither (CEP PR 154)."""
-    found: datetime | None = getattr(record, "indexed_timestamp", None) or record.timestamp
+    """When a record entered its channel, else when it was built; None if it says neither. Only if HAS_CUTOFF."""
+    found: datetime | None = record.indexed_timestamp or record.timestamp
     if found is not None and found.tzinfo is None:
         return found.replace(tzinfo=timezone.utc)
     return found
@@ -126,16 +137,6 @@ def detect_virtual_packages() -> list[list[str]]:
         name, version, build = str(package.into_generic()).split("=", 2)
         found.append([name, version, build])
     return found
-
-
-def _cutoff(exclude_newer: datetime) -> dict[str, Any]:
-    """The solver's options that leave out newer records; one without a timestamp stays, as with conda."""
-    if "exclude_newer" not in _PARAMETERS:
-        raise ConfigurationError(
-            "this version of py-rattler cannot leave out packages by their date", hint="pip install -U py-rattler"
-        )
-    policy = {"timestamp_policy": "allow-missing"} if "timestamp_policy" in _PARAMETERS else {}
-    return {"exclude_newer": exclude_newer, **policy}
 
 
 def _virtual_package(name: str, version: str, build: str) -> Any:
@@ -168,7 +169,7 @@ def solve(
         "package_format_selection": selection(only_tar_bz2=only_tar_bz2),
     }
     if exclude_newer is not None:
-        options |= _cutoff(exclude_newer)
+        options |= {"exclude_newer": exclude_newer, "timestamp_policy": "allow-missing"}  # as conda
     if HAS_ADD_PIP:
         options["add_pip_as_python_dependency"] = add_pip
     sources = _grouped(repodata)

@@ -120,8 +120,11 @@ class Problem:
 def load(args: Mapping[str, Any]) -> Problem:
     """Load the problem that ``args`` describe (see ``solver.solve``).
 
-    Raises InvalidSpecError, or IntegrityError for repodata that cannot be read or contains an unsafe file name.
+    Raises InvalidSpecError, IntegrityError for repodata that cannot be read or contains an unsafe file name, or
+    ConfigurationError for an ``exclude_newer`` that this py-rattler cannot follow.
     """
+    if args["exclude_newer"] is not None:
+        adapter.check_cutoff()
     with ExitStack() as opened:
         names = [channel["name"] for channel in args["channels"]]
         files = [_load_file(file, args["channels"], opened) for file in args["files"]]
