@@ -33,6 +33,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from resume_dl.zip_application import installs_all
+
 _T = TypeVar("_T")
 
 
@@ -85,7 +87,8 @@ class ConfigurationError(ResumeDLError):
 def missing_library(name: str, purpose: str, *, extra: str = "") -> ConfigurationError:
     """The error for a library that is not installed; ``purpose`` begins with "which"; ``extra`` is the one with it."""
     what = f'"resume-dl[{extra}]"' if extra else name  # double quotes: every shell takes them
-    return ConfigurationError(f"{name}, {purpose}, is not installed", hint=f"install it: python -m pip install {what}")
+    hint = installs_all() or f"install it: python -m pip install {what}"
+    return ConfigurationError(f"{name}, {purpose}, is not installed", hint=hint)
 
 
 class ResolutionError(ResumeDLError):

@@ -22,3 +22,9 @@ def zip_application() -> zipimporter | None:
 def is_full_only(command: str) -> bool:
     """Whether ``command`` is missing in this program."""
     return command in FULL_ONLY and zip_application() is not None
+
+
+def installs_all() -> str:
+    """The hint that leads to the whole program; empty if this is it."""
+    archive = zip_application()
+    return "" if archive is None else f'install the whole program: python "{archive.archive}" self install'

@@ -6,11 +6,9 @@ What is typed is read from the page. Only the machine around it is the test's: `
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -22,7 +20,7 @@ import pytest
 from resume_dl.demo.channel import PackageSpec, build_channel, pytorch_like
 from support.installable import PYTHON, is_linux, pip_package, python_package
 from support.installed_wheels import lay_wheels
-from support.processes import Run
+from support.typed_page import GUARD, Shell, commands, program
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
@@ -39,9 +37,6 @@ if [ "$*" = "shell.posix hook" ]; then
 fi
 """
 """The function by which ``conda run`` activates: the bundled conda lacks ``conda.sh``, which has it."""
-GUARD = 600
-"""Seconds after which a command is taken for hung."""
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = [
     pytest.mark.conda,
@@ -49,13 +44,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not is_linux(), reason="the package python is a script for bash"),
 ]
-
-
-def commands(page: Path) -> list[str]:
-    """What the page says to type, in order."""
-    lines = "".join(_BLOCK.findall(page.read_text(encoding="utf-8"))).splitlines()
-    assert all(line.startswith("$ ") for line in lines)
-    return [line[2:] for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +98,8 @@ def machine(test_conda, served, wheels, folder: Path) -> dict[str, str]:
     bin_dir.mkdir()
     hook = _HOOK.format(conda=shlex.quote(str(bin_dir / "conda"))) if test_conda.conda.python is None else ""
     path = f"export PYTHONPATH={shlex.quote(environment.pop('PYTHONPATH'))}"
-    _program(bin_dir / "conda", f"{hook}{path}", test_conda.python, "-m", "conda")
-    _program(bin_dir / "python", ":", Path(getattr(sys, "_base_executable", sys.executable)))
+    program(bin_dir / "conda", f"{hook}{path}", test_conda.python, "-m", "conda")
+    program(bin_dir / "python", ":", Path(getattr(sys, "_base_executable", sys.executable)))
     nowhere = "http://127.0.0.1:9"
     return {
         **environment,
@@ -128,56 +116,18 @@ def machine(test_conda, served, wheels, folder: Path) -> dict[str, str]:
     }
 
 
-def _program(path: Path, before: str, *command: object) -> None:
-    path.write_text(f'#!/bin/sh\n{before}\nexec {shlex.join(map(str, command))} "$@"\n', encoding="utf-8")
-    path.chmod(0o755)
-
-
-class Shell:
-    """A bash in which a person types: what one command exports, the next one sees."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        self.folder = folder
-        self.state = folder.parent / "exported.sh"
-        self.environment = environment
-        self.state.touch()
-
-    def start(self, command: str) -> Run:
-        """Start a command, as Enter does."""
-        keep = f"status=$?\nexport -p > {shlex.quote(str(self.state))}\nexit $status"
-        script = f". {shlex.quote(str(self.state))}\n{command}\n{keep}"
-        return Run(
-            ["bash", "-c", script],
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # a group of its own, to which a terminal's Ctrl-C goes
-        )
-
-    def type(self, command: str) -> str:
-        """Run a command to its end, which has to be a good one; returns what is on the screen."""
-        with self.start(command) as process:
-            screen, _ = process.communicate(timeout=GUARD)
-        print(f"$ {command}\n{screen}")
-        assert process.returncode == 0, command
-        return screen
-
-    def interrupt(self, command: str, pkgs: Path) -> int:
-        """Run a command, press Ctrl-C when a megabyte is on the disk; returns how many bytes were then."""
-        with self.start(command) as process:
-            deadline = time.monotonic() + GUARD
-            while (come := unfinished(pkgs)) < 1_000_000:
-                assert process.poll() is None, process.communicate()[0]
-                assert time.monotonic() < deadline, "nothing came"
-                time.sleep(0.05)
-            os.killpg(process.pid, signal.SIGINT)
-            screen, _ = process.communicate(timeout=GUARD)
-        assert process.returncode in {130, -signal.SIGINT}, screen
-        return come
+def interrupt(shell: Shell, command: str, pkgs: Path) -> int:
+    """Run a command, press Ctrl-C when a megabyte is on the disk; returns how many bytes were then."""
+    with shell.start(command) as process:
+        deadline = time.monotonic() + GUARD
+        while (come := unfinished(pkgs)) < 1_000_000:
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "nothing came"
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        screen, _ = process.communicate(timeout=GUARD)
+    assert process.returncode in {130, -signal.SIGINT}, screen
+    return come
 
 
 def unfinished(pkgs: Path) -> int:
@@ -214,7 +164,7 @@ def test_what_the_tutorial_says_is_typed(name, test_conda, nginx_mirrors, channe
     assert served.archive_requests() == []
     assert "pytorch-1.7.1-py3.8_cuda11.0" in screens[f"{FETCH} --dry-run"]
 
-    shell.interrupt(FETCH, test_conda.pkgs)  # 3: fetched in part, and status says so
+    interrupt(shell, FETCH, test_conda.pkgs)  # 3: fetched in part, and status says so
     assert FETCH in shell.type(next(lines))
     before = served.body_bytes()
 

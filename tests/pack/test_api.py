@@ -91,8 +91,9 @@ def test_bytes_of_an_interrupted_call_are_kept(server, tmp_path):
 
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             Downloader(tmp_path, progress=interrupt).download(artifact)
+        assert caught.traceback[-1].path.name == "api.py"  # and not in the middle of the engine
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, handler)

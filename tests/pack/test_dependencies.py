@@ -12,6 +12,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from resume_dl.bundle_creation import refusals
+from resume_dl.bundle_creation.create_request import CreateRequest
+from resume_dl.cli.run import as_error
+from resume_dl.errors import ConfigurationError
+from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolve import worker
 from resume_dl.resolve.uv import OLDEST
 from support.conda_env import PROJECT
 
@@ -55,6 +61,24 @@ def test_extras_are_those_that_messages_name():
     assert said == {name: each for name, each in extras.items() if name != "all"}
     (uv,) = project()["optional-dependencies"]["pip"]
     assert Requirement(uv).specifier == f">={OLDEST[0]}.{OLDEST[1]}"
+
+
+def test_a_missing_library_is_no_internal_error(monkeypatch):
+    """Whatever needs it says what is missing and how to get it, with exit code 2."""
+    found = as_error(ModuleNotFoundError("No module named 'msgspec.json'", name="msgspec.json"))
+    assert (found.exit_code, found.hint) == (2, "install it: python -m pip install msgspec")
+    assert as_error(ModuleNotFoundError("No module named 'resume_dl.x'", name="resume_dl.x")).exit_code == 70
+    monkeypatch.setattr(worker, "find_spec", lambda _: None)
+    with worker.RattlerWorker() as rattler, pytest.raises(ConfigurationError, match="py-rattler, which resolves"):
+        rattler.request("versions", {})
+
+
+def test_a_bundle_is_refused_before_the_download(monkeypatch, tmp_path):
+    """Not at its end, after gigabytes."""
+    monkeypatch.setattr(refusals, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError) as caught:
+        refusals.check_request(CreateRequest(fetch=FetchRequest(), output=tmp_path / "bundle"), {})
+    assert caught.value.hint == 'install it: python -m pip install "resume-dl[bundle]"'
 
 
 def test_the_documentation_says_it():

@@ -84,7 +84,7 @@ def test_it_shows_only_what_it_can_do(application, tmp_path):
     refused = run(application, tmp_path, "fetch", "numpy")
     assert refused.returncode == 2
     assert "fetch is not part of resume-dl.pyz" in refused.stderr
-    assert f"{application} self install" in refused.stderr
+    assert f'python "{application}" self install' in refused.stderr
     listed = run(application, tmp_path, "mirrors", "list", "--json")
     assert "tuna" in {each["name"] for each in json.loads(listed.stdout)["mirrors"]}
 

@@ -146,7 +146,7 @@ class EmulatedTerminal:
             self.layout = Layout(self.columns, ambiguous=2 if self.encoding == "gbk" else 1)
             self.raw = ""
             self.tape: list[list[str]] = []
-            """The lines after each piece of output that came."""
+            """The lines after each drawing that was seen."""
 
     def _read(self) -> None:
         while True:
@@ -161,7 +161,8 @@ class EmulatedTerminal:
                     self.layout.feed(text.replace(_END, ""))
                 except AssertionError as error:  # not understood: shown to whoever looks
                     self.layout.feed(f"\ufffd{error}")
-                self.tape.append(self.layout.shown())
+                if self.raw.endswith(("\n", "\x1b[J")):  # else a part of a drawing
+                    self.tape.append(self.layout.shown())
                 self._ended = self._ended or _END in text
                 self._changed.notify_all()
 

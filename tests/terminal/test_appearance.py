@@ -56,7 +56,7 @@ def test_words_that_say_how_it_went_are_coloured(server, home):
             assert terminal.run(["get", f"{server.base()}/data.bin"]) == 0
             came, raw = terminal.layout.colours, terminal.raw
             screens.append([line for line in terminal.shown() if line.startswith(("downloaded", "warning"))])
-            assert terminal.run(["get", f"{server.base()}/gone.bin", "--give-up-after", "1s"]) == 1
+            assert terminal.run(["get", f"{server.base()}/gone.bin"]) == 1
             failed = terminal.raw
         if more:
             assert not came
@@ -96,7 +96,7 @@ def test_no_escape_sequence_at_all(server, home, options, more):
     home(**more)
     with EmulatedTerminal(40) as terminal:
         for name, code in (("data.bin", 0), ("gone.bin", 1)):
-            assert terminal.run(["get", f"{server.base()}/{name}", "--give-up-after", "1s", *options]) == code
+            assert terminal.run(["get", f"{server.base()}/{name}", *options]) == code
             assert "\x1b" not in terminal.raw
             assert "\ufffd" not in terminal.raw
 

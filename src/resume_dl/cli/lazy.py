@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
 import click
 
-from resume_dl.shell_commands import Step, command_line
-from resume_dl.zip_application import is_full_only, zip_application
+from resume_dl.zip_application import installs_all, is_full_only
 
 
 class LazyGroup(click.Group):
@@ -39,10 +37,7 @@ class LazyGroup(click.Group):
         """As click does; the message for an unknown command names the nearest one."""
         name = args[0]
         if is_full_only(name):
-            archive = zip_application()
-            step = Step((sys.executable, "" if archive is None else archive.archive, "self", "install"))
-            hint = f"install the whole program: {command_line([step])}"
-            raise click.UsageError(f"{name} is not part of resume-dl.pyz; {hint}", ctx)
+            raise click.UsageError(f"{name} is not part of resume-dl.pyz; {installs_all()}", ctx)
         if name not in self._help and not name.startswith("-") and not ctx.resilient_parsing:
             import difflib  # noqa: PLC0415 - only for a wrong name
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from resume_dl.cli.page import page_of
-from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError
+from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError, missing_library
 from resume_dl.fs.system import reader_has_gone
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import presentable
@@ -202,6 +202,8 @@ def as_error(caught: Exception) -> ResumeDLError:
     """Convert any exception: OSErrors concern this machine, unexpected ones are internal errors."""
     if isinstance(caught, ResumeDLError):
         return caught
+    if isinstance(caught, ModuleNotFoundError) and (found := caught.name) and not found.startswith("resume_dl"):
+        return missing_library(found.partition(".")[0], "a library that this needs")
     if not isinstance(caught, OSError):
         hint = "run it again with --debug and report the traceback"
         return ResumeDLError(f"internal error: {type(caught).__name__}", hint=hint)

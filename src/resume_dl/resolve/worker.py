@@ -18,12 +18,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from resume_dl import errors
-from resume_dl.errors import ResumeDLError, WorkerCrashedError, required
+from resume_dl.errors import ResumeDLError, WorkerCrashedError, missing_library, required
 from resume_dl.python_command import module_arguments, users_command
 from resume_dl.threads import start_thread
 
@@ -89,10 +90,12 @@ class RattlerWorker:
         """Run one operation and return its result; see ``rattler_worker.operations``.
 
         Raises the operation's error (of ``resume_dl.errors``), and WorkerCrashedError if the process exited, could not
-        start, or did not answer within ``timeout`` seconds (it is then killed).
+        start, or did not answer within ``timeout`` seconds (it is then killed); ConfigurationError without py-rattler.
         """
         with self._asking:
             if self._child is None:
+                if self._python == sys.executable and find_spec("rattler") is None:
+                    raise missing_library("py-rattler", "which resolves and unpacks conda packages")
                 self._child = _Child(self._python, self._env)
             self._number += 1
             try:
