@@ -35,7 +35,6 @@ OPTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("file", "lock"), "list of paths"),
     "index_from": "list",
-    "exclude_newer": "text",
 }
 """The long options allowed in config.toml, with underscores for hyphens, and their types."""
 
