@@ -32,16 +32,22 @@ def mark_language(app: Any, page: str, template: str, context: dict[str, Any], d
     if not page.endswith(".zh-CN"):
         return
     context["language"] = "zh-CN"
+    context["root_doc"] = context["master_doc"] = "index.zh-CN"  # where the sidebar's title leads
     toctree = context["toctree"]
 
     def from_the_chinese_page(**options: Any) -> str:
-        app.config.root_doc = "index.zh-CN"
+        _set_root(app, "index.zh-CN")
         try:
             return str(toctree(**options))
         finally:
-            app.config.root_doc = root_doc
+            _set_root(app, root_doc)
 
     context["toctree"] = from_the_chinese_page
+
+
+def _set_root(app: Any, page: str) -> None:
+    app.config.root_doc = page
+    vars(app.env).pop("master_doctree", None)  # which remembers the page from which sidebars are drawn
 
 
 def setup(app: Any) -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from resume_dl import fs
 from resume_dl.bundle.manifest import write_manifest
+from resume_dl.fs.removal import remove
 from resume_dl.offline_tools.tarred.tar_check import check_tar
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from resume_dl.offline_tools.verification.check import check
@@ -372,7 +372,7 @@ def test_any_header_is_read_alike_or_refused(
     tar = build(bundle, room / "x.tar", after=made) if behind else build(bundle, room / "x.tar", instead={TQDM: made})
     if passes(tar):
         assert_all_unpack_the_same(tar, room)
-    fs.remove(room)  # read-only files too
+    remove(room)  # read-only files too
 
 
 def test_a_manifest_of_nothing_does_not_let_anything_pass(tmp_path: Path) -> None:

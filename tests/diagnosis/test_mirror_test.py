@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import threading
 import time
 from html.parser import HTMLParser
 
@@ -12,14 +14,11 @@ import pytest
 
 from faults.behaviours import Drop, Headers, IgnoreRange, NeverAnswer, Page, Rate, Redirect, Stall, Status
 from resume_dl.cli.main import main
-from resume_dl.diagnosis import mirror_probe
-from resume_dl.diagnosis.mirror_row import Place
-from resume_dl.errors import Interrupted
-from resume_dl.indexes.small_fetch import Reader
+from resume_dl.diagnosis.mirror_row import MirrorReport, MirrorRow, Place
+from resume_dl.diagnosis.mirror_screen import lines_of
 from resume_dl.model.artifact import Source
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.transport.client import HttpTransport
+from resume_dl.progress.text_width import width
 
 NEWEST = 1_700_000_000
 DAY = 86400
@@ -184,21 +183,42 @@ def test_an_unknown_origin_is_refused(table, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_a_stop_ends_it_while_servers_are_silent(fault_server):
-    """The wait ends although no server answers: the test would take ten minutes otherwise."""
+def test_ctrl_c_ends_it_while_servers_are_silent(fault_server, table, capsys):
+    """The test would last ten minutes otherwise."""
     server = fault_server(1)
     server.put(FILE, repodata(NEWEST))
     server.always(0, Stall(after=100))
-    transport = HttpTransport(NetworkSettings())
-    place = Place("conda:lab", "linux-64", Source("lab", RedactedUrl(server.base() + FILE)))
+    path = table(lab=server.base())
+    ended = threading.Event()
+
+    def press():
+        while not server.requests() and not ended.wait(0.05):
+            pass
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    started = time.monotonic()
     try:
-        probe = mirror_probe.MirrorProbe(Reader(transport), [place], sample=100_000, seconds=600)
-        started = time.monotonic()
-        with pytest.raises(Interrupted):
-            probe.rows(lambda: bool(server.requests()))
-        assert time.monotonic() - started < 60
+        code, said, _ = run(path, capsys, "--within", "600s", "--no-upstream")
     finally:
-        transport.close()
+        ended.set()
+        thread.join()
+    assert (code, said["error"]["type"]) == (130, "Interrupted")
+    assert time.monotonic() - started < 300
+
+
+LONG = "实验室的镜像-" * 30
+
+
+@pytest.mark.parametrize("columns", [39, 79, 199])
+def test_long_and_wide_words_do_not_break_the_screen(columns):
+    place = Place("conda:" + LONG, "linux-64", Source(LONG, RedactedUrl("https://m.example/x")))
+    fast = MirrorRow(place, 206, ranges=True, speed=1e6, first_byte=0.1, host="a" * 300, synced=NEWEST)
+    failed = MirrorRow(place, failure="broken", text="\x1b[2J" + "b" * 300)
+    lines = [*lines_of(MirrorReport((fast, failed), NEWEST), columns)]
+    assert max(map(width, lines)) <= columns
+    assert "\x1b" not in "".join(lines)
 
 
 def test_last_modified_tells_the_age_of_a_large_index(fault_server, table, capsys):
@@ -295,3 +315,17 @@ def test_a_page_is_written_over_no_link_and_no_device(odd_mirrors, tmp_path, cap
     assert (code, said["error"]["type"]) == (5, "NotWritableError")
     assert not (tmp_path / "elsewhere").exists()
     assert server.requests() == []
+
+
+def test_real_servers_one_slow_one_without_ranges(nginx_mirrors, table, tmp_path, capsys):
+    root = tmp_path / "root"
+    (root / "linux-64").mkdir(parents=True)
+    (root / "linux-64" / "repodata.json").write_bytes(repodata(NEWEST))
+    mirrors = nginx_mirrors([root, root, root], send_buffer=None)
+    mirrors.change(0, rate=20_000)
+    mirrors.change(1, max_ranges=0)
+    path = table(mirrors.base(2), slow=mirrors.base(0), rangeless=mirrors.base(1))
+    code, said, rows = run(path, capsys)
+    assert (code, said["rows"][-1]["mirror"]) == (0, "slow")
+    assert {name: row["ranges"] for name, row in rows.items()} == {"slow": True, "rangeless": False, "upstream": True}
+    assert all(row["ok"] and row["status"] in {200, 206} for row in rows.values())

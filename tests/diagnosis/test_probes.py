@@ -18,7 +18,7 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.http import ResponseHead
 from resume_dl.model.network import NetworkSettings
 from resume_dl.offline_tools.machine import programs
-from resume_dl.progress.layout import width
+from resume_dl.progress.text_width import width
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.paths import Paths
 

@@ -111,6 +111,8 @@ def test_chinese_pages_are_marked_as_chinese_and_lead_to_chinese_pages(site):
     chinese = {path.name for path in site.rglob("*.zh-CN.html")}
     for path in site.rglob("*.zh-CN.html"):
         assert chinese <= {link.rpartition("/")[2] for link in page(path).links} | {path.name}
+        text = path.read_text(encoding="utf-8")
+        assert ("操作指南" in text, 'caption-text">How to' in text) == (True, False)
 
 
 def test_a_broken_link_and_a_foreign_font_are_found(tmp_path):

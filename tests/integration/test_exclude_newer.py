@@ -87,4 +87,4 @@ def test_a_rule_that_cannot_be_followed_is_an_error(faulty: tuple[FaultServer, U
     done = user.fetch("aged", *options)
     assert done.code == 2
     assert said in done.err
-    assert not [request for request in server.requests() if request.uri.endswith(".conda")]
+    assert not [request for request in server.requests() if request.path.endswith(".conda")]

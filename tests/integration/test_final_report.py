@@ -49,7 +49,9 @@ def test_cached_files_are_counted(faulty, offer):
     _, user = faulty
     first = user.fetch(WANTED, "--no-extract")
     count = len(offer.wanted)
-    assert len(first.out.splitlines()) == count + 4, "each file, the sums, two indexes, the command"
+    assert len(first.out.splitlines()) == count + 5, "each file, the sums, the mirror, two indexes, the command"
+    assert re.search(r"^from: one \d+\.\d [kM]B$", first.out, re.MULTILINE)
+    assert "saved:" not in first.out
     assert re.search(rf"^{count} packages, .* downloaded \(.*/s\); index: .*; \d+ s$", first.out, re.MULTILINE)
     second = user.fetch(WANTED, "--no-extract")
     assert re.match(rf"{count} packages, .*: {count} cached \(.*\)(; index: .*)?; \d+ s\n", second.out), second.out

@@ -169,9 +169,9 @@ def test_an_index_download_is_one_line(
     )
     go_on(server)
     screen.wait_for_prompt()
-    left = [line for line in screen.unwrapped() if "index" in line]
+    left = screen.unwrapped()
     assert not any(re.search(r"\d of 2\.\d MB", line) for line in left)
-    assert any(re.search(r"; index: 2\.\d MB; ", line) for line in left)
+    assert re.search(r"; index: 2\.\d MB; ", " ".join(" ".join(left).split())), "in lines that we have broken"
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
@@ -250,10 +250,11 @@ def test_a_killed_run_leaves_its_bars_and_a_line_for_the_prompt(
 
 
 @pytest.mark.parametrize(
-    ("encoding", "said"), [("gbk", r"\U0001f4e6-\xf8"), ("cp437", r"\U0001f4e6-\xf8"), ("ascii", "-")]
+    ("encoding", "said"),
+    [("gbk", r"\U0001f4e6-\xf8"), ("cp437", r"\U0001f4e6-\xf8"), ("ascii", r"\U0001f4e6-\xf8")],
 )
 def test_a_stream_without_unicode_does_not_crash(server: FaultServer, user: User, encoding: str, said: str) -> None:
-    """A letter that the encoding lacks is written by its number; click writes UTF-8 where it is told ASCII."""
+    """A letter that the encoding lacks is written by its number."""
     server.put("/%F0%9F%93%A6-%C3%B8.bin", b"data")
     done = user.run(
         "get", f"{server.base()}/%F0%9F%93%A6-%C3%B8.bin", env={"PYTHONUTF8": "0", "PYTHONIOENCODING": encoding}

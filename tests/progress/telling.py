@@ -10,7 +10,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import ArtifactProgress, PlannedFile
 
 MB = 1_000_000
-_ESCAPE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
+_ESCAPE = re.compile(r"\x1b\[(\d*)([AJK])|\x1b\[[\d;]*(m)")
 
 
 class Clock:
@@ -38,7 +38,7 @@ def planned(*artifacts: Artifact, here: int = 0, whole: bool = False) -> list[Pl
 
 
 class Screen:
-    """What a terminal shows after some output: CR, LF, the cursor going up, a line and what is below it cleared.
+    """What a terminal shows after some output: CR, LF, the cursor going up, a line and what is below cleared, colours.
 
     ``cli/test_screen.py`` looks at a real one; here every other control sequence is an error.
     """
@@ -53,7 +53,8 @@ class Screen:
         while at < len(text):
             escape = _ESCAPE.match(text, at)
             if escape:
-                self._obey(escape[2], int(escape[1] or 1))
+                if not escape[3]:  # a colour takes no room
+                    self._obey(escape[2], int(escape[1] or 1))
                 at = escape.end()
                 continue
             self._put(text[at])
@@ -61,7 +62,6 @@ class Screen:
         return self
 
     def _obey(self, kind: str, count: int) -> None:
-        assert kind in "AJK", f"unexpected control sequence {kind}"
         if kind == "A":
             self._row = max(0, self._row - count)
             return

@@ -15,8 +15,8 @@ from progress.telling import MB, Clock, Screen, artifact, planned, told
 from resume_dl.progress.bars import BarReporter
 from resume_dl.progress.choose import choose
 from resume_dl.progress.console import Console
-from resume_dl.progress.layout import width
 from resume_dl.progress.plain import PlainReporter
+from resume_dl.progress.text_width import width
 
 fcntl = pytest.importorskip("fcntl", reason="pseudo-terminals are POSIX's")
 termios = pytest.importorskip("termios", reason="pseudo-terminals are POSIX's")

@@ -63,17 +63,13 @@ def project() -> dict[str, Any]:
     return tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-_OTHER_NAMES = {"ruamel.yaml": "ruamel.yaml"}
-"""Packages whose conda name is not the normalized one of the index."""
-
-
 def as_conda(requirement: str) -> set[str]:
     """A requirement of pyproject.toml as the recipe has to say it; what an extra adds is said too, markers are not.
 
     One noarch package serves every Python and platform, so it needs what any of them needs.
     """
     wanted = Requirement(requirement)
-    name = _OTHER_NAMES.get(wanted.name) or canonicalize_name(wanted.name)
+    name = canonicalize_name(wanted.name)
     bounds = str(wanted.specifier).removeprefix("==")
     found = {f"{name} {bounds}".strip()}
     for extra in wanted.extras:

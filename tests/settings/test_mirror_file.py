@@ -125,6 +125,15 @@ def test_a_file_that_cannot_be_edited_is_left_as_it_is(file, text):
     assert file.read_text() == text
 
 
+def test_headers_inside_a_text_do_not_lead_to_another_mirrors_lines(file):
+    """Cut by lines alone, the text of ``a`` would be shortened, and ``lab`` would stay."""
+    text = 'schema = 1\n[[mirror]]\nname = "a"\ntitle = """\n[[mirror]]\nx\n[[mirror]]\n"""\n[[mirror]]\nname = "lab"\n'
+    file.parent.mkdir()
+    file.write_text(text)
+    assert main(["mirrors", "remove", "lab"]) == 2
+    assert file.read_text() == text
+
+
 @pytest.mark.skipif(os.name == "nt", reason="making a link takes a privilege there")
 def test_a_linked_file_stays_a_link(file, tmp_path):
     file.parent.mkdir()

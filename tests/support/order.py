@@ -10,6 +10,7 @@ _TESTS = Path(__file__).resolve().parents[1]
 
 SLOWEST = [
     "pip/test_pip_install.py",
+    "docs/test_tutorial.py",
     "bundle/test_offline_damage.py",
     "bundle/test_offline.py",
     "bundle/test_install.py",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.nginx import find_nginx
-from windows import wine
+from windows import linux_bundle, wine
 from windows.nginx_outside import serve
 
 FOLDERS = (
     *("core", "contract", "store", "engine", "faults", "transport", "settings", "progress", "cli"),
-    *("resolve", "caches", "indexes", "pip", "bundle", "demo"),
+    *("resolve", "caches", "indexes", "pip", "bundle", "demo", "integration/test_ctrl_c.py"),
+    "windows/test_bundle_of_linux.py",
 )
-CODE_PAGE_MATTERS = ("store", "settings", "progress", "cli", "demo")
+CODE_PAGE_MATTERS = ("store", "settings", "progress", "cli", "demo", "windows/test_bundle_of_linux.py")
 """Folders whose tests read and write users' text: names, configuration, messages."""
+
+NOTHING: Mapping[str, str] = {}
 
 
 def run(root: Path, code_page: int, more: Sequence[str]) -> int:
@@ -25,14 +29,17 @@ def run(root: Path, code_page: int, more: Sequence[str]) -> int:
     print(f"--- the tests in the Windows Python, code page {code_page}", flush=True)
     began = time.monotonic()
     command = wine.command(root, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *words])
-    code = run_with_nginx(root, code_page, command)
+    with tempfile.TemporaryDirectory() as folder:
+        linux_bundle.make(Path(folder))
+        parts = wine.windows_path(Path(folder) / "parts")
+        code = run_with_nginx(root, code_page, command, {linux_bundle.VARIABLE: parts})
     wine.end_all(root, code_page)
     print(f"--- code page {code_page}: exit code {code} after {time.monotonic() - began:.0f} s", flush=True)
     return code
 
 
-def run_with_nginx(root: Path, code_page: int, command: Sequence[str]) -> int:
-    """Run a Windows program whose tests may start nginx on this side."""
-    variables = wine.environment(root, code_page)
-    with serve(find_nginx(), Path(variables["WINEPREFIX"])) as more:
-        return wine.run(command, {**variables, **more})
+def run_with_nginx(root: Path, code_page: int, command: Sequence[str], more: Mapping[str, str] = NOTHING) -> int:
+    """Run a Windows program whose tests may start nginx on this side; ``more``: variables for it."""
+    variables = {**wine.environment(root, code_page), **more}
+    with serve(find_nginx(), Path(variables["WINEPREFIX"])) as nginx:
+        return wine.run(command, {**variables, **nginx})

@@ -12,7 +12,7 @@ import click
 
 from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand, SectionedOption
 from resume_dl.cli.options import Size, option, transfer_options
-from resume_dl.cli.run import Cancelled, run, say, transfer_of
+from resume_dl.cli.run import Cancelled, run, say, say_whole, transfer_of
 from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
 from resume_dl.cli.summary import say_indexes, say_summary
 from resume_dl.errors import required
@@ -150,7 +150,7 @@ def _say_summary(result: CreateResult, options: Mapping[str, Any]) -> None:
     say(f"manifest sha256: {result.manifest_sha256}")
     if result.signature is not None:
         say(f"signed by {result.signature.fingerprint}; a line for the target's allowed signers (NAME is yours):")
-        say(f"  {result.signature.allowed_signer('NAME')}")
+        say_whole(f"  {result.signature.allowed_signer('NAME')}")
     else:
         say("Transfer this digest to the target separately from the bundle: it reveals a modified bundle.")
     name = result.output.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from resume_dl.cli.run import say
+from resume_dl.cli.run import say_whole
 
 _INSTALL = {
     "bash": '# in ~/.bashrc:  eval "$(resume-dl completion bash)"',
@@ -39,5 +39,5 @@ def command(context: click.Context, shell: str) -> int:
     root = context.find_root().command
     # not made.source(): it starts bash to ask for its version, which a machine may lack
     complete = made(root, {}, "resume-dl", "_RESUME_DL_COMPLETE")
-    say(f"{_INSTALL[shell]}\n{complete.source_template % complete.source_vars()}")
+    say_whole(f"{_INSTALL[shell]}\n{complete.source_template % complete.source_vars()}")
     return 0

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from resume_dl.cli.options import option
+from resume_dl.cli.page import page_of
 from resume_dl.cli.run import guarded, say, say_json, say_marked, tell
-from resume_dl.progress.console import can_be_drawn_on, presentable
-from resume_dl.progress.layout import width
+from resume_dl.progress.console import presentable
+from resume_dl.progress.text_width import wrapped
 
 if TYPE_CHECKING:
     from resume_dl.diagnosis.finding import Finding
 
-_COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
 _WIDEST = 100
 _NARROW = 60
 """Columns; below, a finding's text begins on a line of its own."""
@@ -66,23 +66,16 @@ def _as_json(findings: Sequence[Finding], problems: int) -> dict[str, object]:
 
 
 def _show(findings: Sequence[Finding], problems: int) -> None:
-    coloured = has_colours(os.environ)
-    columns = min(shutil.get_terminal_size((_WIDEST, 24)).columns - 1, _WIDEST)
+    columns = page_of(sys.stdout).columns or shutil.get_terminal_size((_WIDEST, 24)).columns - 1
+    columns = min(columns, _WIDEST)
     for each in findings:
         for number, line in enumerate(lines_of(each, columns)):
             if number:
                 say(line)
             else:
-                mark = each.status.value
-                say_marked(mark, line[len(mark) :], _COLOURS[mark] if coloured else None)
+                say_marked(each.status.value, line)
     notes = sum(each.status.value == "note" for each in findings)
     say(f"\n{_count(problems, 'problem')}, {_count(notes, 'note')}")
-
-
-def has_colours(env: Mapping[str, str]) -> bool:
-    """Whether stdout shows colours: a terminal that is not dumb, without NO_COLOR (no-color.org)."""
-    is_plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
-    return not is_plain and sys.stdout.isatty() and can_be_drawn_on(sys.stdout)
 
 
 def lines_of(each: Finding, columns: int) -> Iterator[str]:
@@ -99,18 +92,6 @@ def lines_of(each: Finding, columns: int) -> Iterator[str]:
             yield (indent if number else head) + line
     if each.command:
         yield f"{indent}run: {presentable(each.command)}"
-
-
-def wrapped(text: str, columns: int) -> Iterator[str]:
-    """``text`` in lines of at most ``columns``, broken at blanks; a longer word has a line of its own."""
-    line = ""
-    for word in text.split():
-        if line and width(line) + 1 + width(word) > columns:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    yield line
 
 
 def _count(number: int, what: str) -> str:

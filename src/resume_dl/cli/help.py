@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from resume_dl.cli.run import say
+from resume_dl.cli.run import say_whole
 
 
 @click.command("help")
@@ -20,5 +20,5 @@ def command(context: click.Context, words: tuple[str, ...]) -> int:
         if name is None or found is None:
             raise click.UsageError(f"No such command {word!r}")
         shown = click.Context(found, info_name=name, parent=shown, **found.context_settings)
-    say(shown.get_help())
+    say_whole(shown.get_help())
     return 0

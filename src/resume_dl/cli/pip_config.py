@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from resume_dl.cli.options import option
-from resume_dl.cli.run import Stop, guarded, say, say_json, tell
+from resume_dl.cli.run import Stop, guarded, say_json, say_whole, tell
 
 _PATH = click.Path(path_type=Path)
 
@@ -54,8 +54,8 @@ def command(
             say_json({**report, "warnings": [*warnings], "written": None if file is None else str(file)})
             return
         if file is not None:
-            say(f"# written to {file}")
+            say_whole(f"# written to {file}")
         for line in advice.lines():
-            say(line)
+            say_whole(line)
 
     return guarded("pip config", call, as_json=as_json)

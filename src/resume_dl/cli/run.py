@@ -12,10 +12,11 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
+from resume_dl.cli.page import page_of
 from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError, missing_library
 from resume_dl.fs.system import reader_has_gone
 from resume_dl.model.units import show_bytes
@@ -33,16 +34,27 @@ _PROSE = {"message", "hint", "notes", "note"}
 
 
 class Stop:
-    """Ctrl-C handling: the first ends the run cleanly (``cancelled()``), the second raises KeyboardInterrupt."""
+    """Ctrl-C handling: the first ends the run cleanly (``cancelled()``), the second raises KeyboardInterrupt.
 
-    def __init__(self) -> None:
+    ``announce`` is called once, in the main thread, after the first. With ``at_once`` the second ends the process
+    without another step: no thread and no clean-up may delay it, and what is on disk survives a kill at any moment.
+    """
+
+    def __init__(self, announce: Callable[[], None] = lambda: None, *, at_once: bool = False) -> None:
         self._asked = threading.Event()
+        self._announce: Callable[[], None] | None = announce
+        self._at_once = at_once
         self.number = 0
         """The signal received; 0 if none."""
 
     def cancelled(self) -> bool:
         """Whether the user wants to stop."""
-        return self._asked.is_set()
+        is_asked = self._asked.is_set()
+        if is_asked and self.number != signal.SIGTERM and threading.current_thread() is threading.main_thread():
+            announce, self._announce = self._announce, None  # not in the handler: it may interrupt a drawing
+            if announce is not None:
+                announce()
+        return is_asked
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -66,10 +78,21 @@ class Stop:
 
     def _handle(self, number: int, frame: object) -> None:
         del frame
-        if self._asked.is_set() and number == signal.SIGINT:
+        if self._asked.is_set() and number != signal.SIGTERM:
+            if self._at_once:
+                _end_at_once()
             raise KeyboardInterrupt
         self.number = self.number or number
         self._asked.set()
+
+
+def _end_at_once() -> NoReturn:
+    """End the process. Its children end with the terminal's Ctrl-C, or as their pipes close."""
+    text = "stopped at once: what is on disk is kept; run the same command again\n"
+    with suppress(OSError):
+        # over the echoed ^C, which stands in the first column below the bars
+        os.write(2, (("\r" if os.isatty(2) else "") + text).encode("ascii"))
+    os._exit(Interrupted.exit_code)
 
 
 def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
@@ -121,7 +144,8 @@ def run(
     from resume_dl.transfer.report import RunResult, error_json
 
     reporter = choose(options["progress"], sys.stderr, quiet=options["quiet"], verbose=options["verbose"])
-    stop = Stop()
+    for_programs = options["json"] or options["progress"] == "json"
+    stop = Stop(lambda: _announce_stop(reporter), at_once=not for_programs)
     result: RunResult | None = None
     error: ResumeDLError | None = None
     started = time.monotonic()
@@ -144,7 +168,7 @@ def run(
     if options["debug"]:
         for each in _errors(result):  # from a thread: its own traceback, not that of the collector
             if isinstance(each, InternalError) and each.__cause__ is not None and each is not error:
-                tell("".join(traceback.format_exception(each.__cause__)))
+                _tell(presentable("".join(traceback.format_exception(each.__cause__))))
     as_lines = options["progress"] == "json"
     for shown in _errors(result) if as_lines else ():
         reporter.event("error", error_json(shown))  # readers of JSON lines must find nothing else there
@@ -158,10 +182,15 @@ def run(
     return (result if error is None else None), result.exit_code
 
 
+def _announce_stop(reporter: Reporter) -> None:
+    if page_of(sys.stderr).columns is not None:  # for the person at the keys
+        reporter.message("stopping; press Ctrl-C again to end at once")
+
+
 def _trace(options: Mapping[str, Any]) -> None:
     """``--debug``: the traceback, and everything else as without it (a bare exception would end in 1: try again)."""
     if options["debug"]:
-        tell(traceback.format_exc())
+        _tell(presentable(traceback.format_exc()))
 
 
 def stopped() -> Interrupted:
@@ -228,7 +257,7 @@ def show_error(error: ResumeDLError) -> None:
 def show_errors(errors: Sequence[ResumeDLError]) -> None:
     """Print the errors; a shared hint follows the last of them."""
     for number, error in enumerate(errors):
-        tell(f"error: {error.message}")
+        tell_marked("error", f"error: {error.message}")
         if error.resumable_bytes:
             tell(f"  safe on disk: {show_bytes(error.resumable_bytes)}")
         if error.hint and error.hint not in {later.hint for later in errors[number + 1 :]}:
@@ -236,9 +265,19 @@ def show_errors(errors: Sequence[ResumeDLError]) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line to stderr; a closed stderr or pipe is no error."""
+    """Print a line to stderr, in lines that fit its terminal; a closed stderr or pipe is no error."""
+    _tell(page_of(sys.stderr).lines(text))
+
+
+def tell_marked(mark: str, text: str) -> None:
+    """``tell`` for a text that begins with ``mark``, which gets its colour (``progress.colours.TONES``)."""
+    page = page_of(sys.stderr)
+    _tell(page.paint_first(page.lines(text), mark))
+
+
+def _tell(shown: str) -> None:
     try:
-        click.echo(presentable(text), err=True)
+        click.echo(shown, file=sys.stderr)  # not its own choice, which is UTF-8 where the stream says ASCII
     except OSError:
         _give_up(sys.stderr)
     except ValueError:
@@ -246,13 +285,21 @@ def tell(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line to stdout; a closed pipe is no error. Raises StoreError if it cannot be written."""
-    _write(presentable(text))
+    """Print a line to stdout, in lines that fit its terminal; a closed pipe is no error.
+
+    Raises StoreError if it cannot be written.
+    """
+    say_shown(page_of(sys.stdout).lines(text))
 
 
-def say_marked(mark: str, text: str, colour: str | None) -> None:
-    """``say`` for a line that begins with ``mark``, a word of ours; ``colour`` for it on a terminal, None for none."""
-    _write(click.style(mark, fg=colour) + presentable(text) if colour else mark + presentable(text))
+def say_whole(text: str) -> None:
+    """``say`` for what may be copied into a file: no line is broken."""
+    say_shown(presentable(text))
+
+
+def say_marked(mark: str, text: str) -> None:
+    """``say`` for a text that begins with ``mark``, which gets its colour (``progress.colours.TONES``)."""
+    say_shown(page_of(sys.stdout).paint_first(presentable(text), mark))
 
 
 def say_json(report: Mapping[str, Any]) -> None:
@@ -260,7 +307,7 @@ def say_json(report: Mapping[str, Any]) -> None:
 
     It is ASCII, so no name in it can control a terminal.
     """
-    _write(json.dumps(_scrubbed(report), indent=2))
+    say_shown(json.dumps(_scrubbed(report), indent=2))
 
 
 def _scrubbed(value: Any, *, prose: bool = False) -> Any:
@@ -273,9 +320,10 @@ def _scrubbed(value: Any, *, prose: bool = False) -> Any:
     return value
 
 
-def _write(text: str) -> None:
+def say_shown(text: str) -> None:
+    """``say_whole`` for a text that is presentable already."""
     try:
-        click.echo(text)
+        click.echo(text, file=sys.stdout)  # as in _tell
     except OSError as error:
         unsaid = give_up_stdout(error)
         if not reader_has_gone(error):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from resume_dl.diagnosis.mirror_row import MirrorReport, MirrorRow
 from resume_dl.diagnosis.mirror_words import age, conclusion, failure, heading, remarks, speed, wait
 from resume_dl.progress.console import presentable
-from resume_dl.progress.layout import cut, pad, width
+from resume_dl.progress.text_width import cut, pad, width
 
 _NARROW = 72
 """Columns; below, a mirror has several lines in place of one row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from resume_dl.core.actions import Fail
 from resume_dl.core.download import Download
@@ -40,6 +41,8 @@ class RunningJob:
             if state.received or state.failures
         )
         is_lost = fail is not None and not fail.resumable_bytes  # the next run cannot use what was received
+        if fail is not None and fail.reason == "cancelled" and artifact.size is None and download.size is not None:
+            artifact = replace(artifact, size=download.size)  # as learned from a source or the journal
         return Outcome(
             artifact,
             status,

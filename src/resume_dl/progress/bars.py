@@ -8,11 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from resume_dl.ports import ArtifactProgress, PlannedFile
+from resume_dl.progress.colours import paint_first
 from resume_dl.progress.console import Console, labelled, presentable
 from resume_dl.progress.indexes import IndexTally
-from resume_dl.progress.layout import Look, Row, clock, lay_out, width
+from resume_dl.progress.layout import Look, Row, clock, lay_out
 from resume_dl.progress.live import LiveLines
 from resume_dl.progress.tally import OVER, Speed, Tally
+from resume_dl.progress.text_width import fitted, width
 
 MOST = 10
 """Most bars at once, with the total's: no more than a small terminal has lines."""
@@ -42,6 +44,7 @@ class BarReporter:
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
+        self._coloured = console.has_colours()
         self._live = LiveLines(console)
         self._tally = Tally()
         self._indexes = IndexTally()
@@ -86,7 +89,9 @@ class BarReporter:
     def message(self, text: str, *, level: str = "info") -> None:
         """Print a line above the bars, if its level is shown."""
         if self._console.shows(level):
-            self._live.print_above(presentable(labelled(text, level)), self._size().columns)
+            columns = self._size().columns
+            line = fitted(presentable(labelled(text, level)), columns - 1)
+            self._live.print_above(paint_first(line, level) if self._coloured else line, columns)
 
     def event(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Ignore events, which are for programs."""
@@ -110,7 +115,7 @@ class BarReporter:
         if words == self._drawn_words and now - self._drawn_at < DRAW_EVERY and not last:
             return
         self._drawn_at, self._drawn_words = now, words
-        look = Look(size.columns, self._console.draws_blocks())
+        look = Look(size.columns, self._console.draws_blocks(), self._coloured)
         self._live.show(lay_out(rows, look, longest=self._widest), size.columns)
 
     def _rows(self, most: int) -> list[Row]:
@@ -157,11 +162,7 @@ class BarReporter:
         return Row((presentable(latest.filename),), latest.done, latest.size, file.speed.value, remark=_remark(file))
 
     def _size(self) -> os.terminal_size:
-        try:
-            size = os.get_terminal_size(self._console.fileno())
-        except (OSError, ValueError, AttributeError):
-            return os.terminal_size((80, 24))
-        return size if size.columns and size.lines else os.terminal_size((80, 24))
+        return self._console.size() or os.terminal_size((80, 24))
 
 
 def _remark(file: _File) -> str:

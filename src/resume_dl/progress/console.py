@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TextIO
 
 from resume_dl.model.url import scrub
@@ -64,7 +67,15 @@ class Console:
 
     def draws_blocks(self) -> bool:
         """Whether block characters are shown, one column wide each."""
-        return draws_blocks(self._stream.encoding or "", _output_code_page())
+        return _is_unicode(self._stream)
+
+    def has_colours(self) -> bool:
+        """Whether colours are shown."""
+        return has_colours(self._stream, os.environ)
+
+    def size(self) -> os.terminal_size | None:
+        """Columns and lines of the terminal; None if it is none."""
+        return terminal_size(self._stream)
 
     def __getattr__(self, name: str) -> Any:
         # encoding, isatty and fileno, which give the screen's size.
@@ -85,13 +96,36 @@ def presentable(text: str) -> str:
     return scrub(_CONTROL.sub("�", text))
 
 
-def draws_blocks(encoding: str, code_page: int) -> bool:
+def draws_blocks(encoding: str, code_page: int, env: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Whether a terminal with this encoding draws block characters in one column each.
 
     With a legacy encoding it may lack them or use two columns. Python writes Unicode to every Windows console, where
     the font and the widths follow ``code_page`` (0: not a Windows console): Japanese, Chinese and Korean ones use two.
+    Where ``env`` names the locale C or POSIX, Python writes UTF-8 (PEP 538, PEP 540), but only ASCII is promised.
     """
-    return encoding.lower().startswith("utf") and code_page not in {932, 936, 949, 950}
+    chosen = (env.get("LC_ALL"), env.get("LC_CTYPE", "").removeprefix("C.UTF-8"), env.get("LANG"))
+    is_ascii = next(filter(None, chosen), "") in {"C", "POSIX"}  # LC_CTYPE=C.UTF-8 may be Python's own doing
+    return encoding.lower().startswith("utf") and code_page not in {932, 936, 949, 950} and not is_ascii
+
+
+def _is_unicode(stream: TextIO) -> bool:
+    return draws_blocks(stream.encoding or "", _output_code_page(), os.environ)
+
+
+def dots_for(stream: TextIO) -> str:
+    """The sign for cut text that ``stream`` shows."""
+    return "…" if _is_unicode(stream) else ".."
+
+
+def terminal_size(stream: TextIO) -> os.terminal_size | None:
+    """Columns and lines of the terminal behind ``stream``, 80 by 24 if it does not say; None for other streams."""
+    try:
+        if not stream.isatty():
+            return None
+        size = os.get_terminal_size(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+    return size if size.columns and size.lines else os.terminal_size((80, 24))
 
 
 def _output_code_page() -> int:
@@ -119,6 +153,15 @@ def can_be_drawn_on(stream: TextIO) -> bool:
             return False
         return bool(kernel32.SetConsoleMode(handle, mode.value | enable_virtual_terminal_processing))
     return True
+
+
+def has_colours(stream: TextIO, env: Mapping[str, str]) -> bool:
+    """Whether ``stream`` shows colours: a terminal that is not dumb, without NO_COLOR (no-color.org)."""
+    try:
+        is_plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
+        return not is_plain and stream.isatty() and can_be_drawn_on(stream)
+    except (AttributeError, ValueError):  # missing or closed
+        return False
 
 
 def duration_text(seconds: float) -> str:

@@ -5,14 +5,15 @@ With little room the counts are dropped first, then the bar, then the speed.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tqdm import tqdm
 
 from resume_dl.model.units import show_bytes, unit_of
+from resume_dl.progress.colours import Tone, paint
 from resume_dl.progress.tally import percent_of
+from resume_dl.progress.text_width import cut, pad, width
 
 _PERCENT, _COUNTS, _SPEED, _LEFT = 4, 15, 10, 14
 """Columns of ``100%``, ``999.9/999.9 MB``, ``999.9 MB/s`` and, with two spaces, ``1:02:03 left``."""
@@ -39,10 +40,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The terminal's columns, and whether it shows characters beyond ASCII with the right width."""
+    """The terminal's columns, and whether it shows characters beyond ASCII with the right width, and colours."""
 
     columns: int
     unicode: bool = True
+    coloured: bool = False
 
     @property
     def dots(self) -> str:
@@ -100,9 +102,10 @@ def _bar(row: Row, columns: int, look: Look) -> str:
         return " " * columns
     total = max(1, row.total)
     done = total if row.total == 0 else min(row.done, total)
-    # ncols counts the two bars that frame it.
-    drawn = tqdm.format_meter(done, total, 0, ncols=columns, ascii=None if look.unicode else True, bar_format="|{bar}|")
-    return pad(drawn, columns)
+    # ncols counts the two bars that frame it; tqdm's own ASCII form ends in a digit
+    drawn = tqdm.format_meter(done, total, 0, ncols=columns, ascii=None if look.unicode else " #", bar_format="|{bar}|")
+    drawn = pad(drawn, columns)
+    return paint(drawn, Tone.GOOD if done == total else Tone.MOVING) if look.coloured else drawn
 
 
 def _counts(row: Row) -> str:
@@ -120,33 +123,3 @@ def clock(seconds: float) -> str:
         return "days"
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes:02}:{whole % 60:02}"
-
-
-def width(text: str) -> int:
-    """Columns of a text in a terminal: 0 for combining marks, 2 for wide (East Asian) characters."""
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
-
-
-def _columns_of(letter: str) -> int:
-    if unicodedata.category(letter) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def cut(text: str, columns: int, dots: str = "…") -> str:
-    """Cut ``text`` to at most ``columns``, with ``dots`` at the end."""
-    if width(text) <= columns:
-        return text
-    dots = dots[:columns]
-    room, kept = columns - len(dots), 0
-    for letter in text:
-        room -= _columns_of(letter)
-        if room < 0:
-            break
-        kept += 1
-    return text[:kept] + dots
-
-
-def pad(text: str, columns: int) -> str:
-    """Pad ``text`` with spaces to ``columns``."""
-    return text + " " * (columns - width(text))

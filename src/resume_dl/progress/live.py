@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from resume_dl.progress.console import Console, can_be_drawn_on
-from resume_dl.progress.layout import width
+from resume_dl.progress.text_width import width
 
 _UP, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
 

@@ -53,7 +53,7 @@ def check_conda_only(request: FetchRequest) -> None:
     if request.exclude_newer is not None and not is_off(request.exclude_newer):
         raise ConfigurationError(
             "--exclude-newer holds for conda packages only, and this request has pip's",
-            hint="fetch them in a run of their own, without it",
+            hint="fetch those in a run of their own, with --exclude-newer none",
         )
 
 

@@ -25,7 +25,9 @@ _FLAGS = (
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_FLAGS, "flag"),
     **dict.fromkeys(("connections", "per_host"), "whole number"),
-    **dict.fromkeys(("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda"), "text or number"),
+    **dict.fromkeys(
+        ("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda", "exclude_newer"), "text or number"
+    ),
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
