@@ -107,14 +107,16 @@ def test_a_killed_get_goes_on(application, tmp_path, server):
                 break
         process.kill()
     assert 20 * MIB <= done < SIZE
-    before = server.body_bytes()
+    before = len(server.requests())
     server.always(None, Ok())
     again = run(application, tmp_path, *words, "--json")
     assert again.returncode == 0, again.stderr
     totals = json.loads(again.stdout)["totals"]
     assert totals["downloaded"] + totals["resumed"] == SIZE
     assert totals["resumed"] >= done - MIB  # under 128 KiB a connection, and what was read last
-    assert server.body_bytes() - before <= totals["downloaded"] + totals["wasted"] + MIB
+    # Of an answer that the client leaves early, the kernel may have taken megabytes that were never received.
+    read = sum(each.sent for each in server.requests()[before:] if each.ended == "complete")
+    assert read <= totals["downloaded"] + totals["wasted"]
     assert totals["wasted"] <= MIB
     assert (tmp_path / "big.bin").read_bytes() == data
 
