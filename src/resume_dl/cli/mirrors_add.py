@@ -34,13 +34,12 @@ def command(
     connections: int | None,
     as_json: bool,
 ) -> int:
-    r"""Add the mirror NAME to your own mirrors.toml, with the URL at which it carries each ORIGIN.
+    """Add the mirror NAME to your own mirrors.toml, with the URL at which it carries each ORIGIN.
 
     ORIGIN is a channel (conda-forge, pkgs/main), pypi:simple, pypi:files or wheels:pytorch. A built-in mirror gets the
     origins in addition; without any, one that was removed is used again.
 
-    \b
-    resume-dl mirrors add lab conda-forge=https://mirror.lab.example/conda-forge
+    For example: resume-dl mirrors add lab conda-forge=https://mirror.lab.example/conda-forge
     """
 
     def call() -> None:
