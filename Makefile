@@ -48,7 +48,7 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 test-long: $(READY) nginx  ## an hour; more examples of every property, no forked runs, and kills at other moments
 	RESUME_DL_EXPLORE=1 $(BIN)/pytest -q $(PARALLEL) tests/core tests/store tests/settings
 	RESUME_DL_TEST_FRESH=1 $(BIN)/pytest -q $(PARALLEL) tests/bundle tests/integration tests/pip
-	RESUME_DL_TEST_INDEX=1 $(BIN)/pytest -q tests/pack
+	RESUME_DL_TEST_INDEX=1 $(BIN)/pytest -q tests/pack tests/integration/test_rattler_solver.py
 	for seed in $(SEEDS); do RESUME_DL_TEST_SEED=$$seed $(BIN)/pytest -q tests/crash || exit 1; done
 	RESUME_DL_WINE_OPTIONAL=1 $(MAKE) --no-print-directory test-windows
 
@@ -85,7 +85,7 @@ $(CONDA): $(READY) tests/support/conda_env.py  # if this fails, the tests that n
 
 $(OLDEST): pyproject.toml | $(READY)  # a separate pip, and bytecode of modules that are never imported, would cost 10 s of processor time
 	$(PYTHON) -m venv --without-pip .rattler-venv
-	$(BIN)/python -m pip --python $(OLDEST_PYTHON) install --quiet --disable-pip-version-check --no-compile py-rattler==0.23.2
+	$(BIN)/python -m pip --python $(OLDEST_PYTHON) install --quiet --disable-pip-version-check --no-compile py-rattler==0.23.2 msgspec
 	touch $@
 
 nginx:  ## the tests' mirrors; without it the tests that need it are skipped

@@ -1,11 +1,12 @@
-"""Record ``docs/recording.svg``: a fetch that is killed with SIGKILL and run again, in a real terminal (tmux).
+"""Record ``docs/recording.svg``: a fetch that is killed and run again, and conda, in a real terminal (tmux).
 
-    .venv/bin/python docs/recording.py record docs/recording.json    # Linux or macOS, with tmux; a minute or two
+    .venv/bin/python docs/recording.py record docs/recording.json .conda-venv/bin/python    # Linux or macOS, with tmux
     .venv/bin/python docs/recording.py draw docs/recording.json docs/recording.svg
 
 ``record`` serves the packages of ``resume-dl demo`` from two of its mirrors, types the commands, kills the first run
-when half of the bytes have been sent, and keeps each screen with its time. ``draw`` is pure: the same screens give the
-same bytes. Long waits are shortened in the picture, which says so.
+(SIGKILL) when half of the bytes have been sent, and keeps each screen with its time. The conda of the given interpreter
+(that of the tests, which ``make test`` makes) runs last, without our plugin, and must not ask for an archive. ``draw``
+is pure: the same screens give the same bytes. Long waits are shortened in the picture, which says so.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -31,19 +32,22 @@ from resume_dl.demo.servers import FlakyMirror, Flaws
 COLUMNS, ROWS = 100, 30
 CELL, LINE, TEXT = 8.4, 18.0, 14
 MARGIN, TOP = 20, 46
-LONGEST, LAST, SHORTEST = 0.9, 4.0, 0.12
-"""Seconds that one screen is shown: at most, the last one, and at least."""
+LONGEST, PROMPT, LAST, SHORTEST = 0.9, 2.5, 4.0, 0.12
+"""Seconds that one screen is shown: at most, that of an ended command, the last one, and at least."""
 MOST_SCREENS = 90
-COMMAND = "resume-dl fetch pytorch=1.7 --pkgs-dir pkgs"
+COMMAND = "resume-dl fetch pytorch=1.7"
+CONDA_COMMAND = "conda create -n torch pytorch=1.7 --yes      # links; no download"
+FOLDER = Path("/tmp/demo")  # noqa: S108  its name is in the picture, so that it is the same on every machine
 
 
 # Recording
 
 
-def record(target: Path) -> None:
-    """Play both runs and write their screens to ``target``."""
-    with tempfile.TemporaryDirectory(prefix="demo-") as name:
-        folder = Path(name).resolve()
+def record(target: Path, conda_python: Path) -> None:
+    """Play the runs and write their screens to ``target``."""
+    folder = FOLDER.resolve()
+    folder.mkdir()
+    try:
         root, total = folder / "channels", 0
         for channel, specs in pytorch_like(large=72_000_000, medium=6_000_000).items():
             built = build_channel(root / channel, specs).packages
@@ -55,15 +59,17 @@ def record(target: Path) -> None:
         for mirror in mirrors:
             mirror.start()
         try:
-            screens = _play(folder, mirrors, total)
+            screens = _play(folder, mirrors, total, _settings(folder, mirrors, conda_python))
         finally:
             for mirror in mirrors:
                 mirror.stop()
+    finally:
+        shutil.rmtree(folder)
     text = json.dumps({"columns": COLUMNS, "rows": ROWS, "screens": screens}, ensure_ascii=False, indent=0)
     target.write_text(text + "\n", encoding="utf-8")
 
 
-def _settings(folder: Path, mirrors: Sequence[Any]) -> dict[str, str]:
+def _settings(folder: Path, mirrors: Sequence[Any], conda_python: Path) -> dict[str, str]:
     """The shell's environment: settings of its own, and no way to other machines."""
     home = folder / "home"
     home.mkdir()
@@ -72,35 +78,59 @@ def _settings(folder: Path, mirrors: Sequence[Any]) -> dict[str, str]:
         table += f'\n[[mirror]]\nname = "{mirror.name}"\n[mirror.carries]\n'
         table += "".join(f'"conda:{name}" = "{mirror.base}/{name}"\n' for name in ("pytorch", "pkgs/main"))
     (folder / "table.toml").write_text(table, encoding="utf-8")
-    config = f'mirrors = "{folder}/table.toml"\nno_upstream = true\noverride_channels = true\n'
-    config += 'platform = "linux-64"\nchannel = ["pytorch", "pkgs/main"]\n[trust]\nindex_from = ["tuna", "ustc"]\n'
+    config = f'mirrors = "{folder}/table.toml"\nno_upstream = true\nplatform = "linux-64"\n'
+    config += '[trust]\nindex_from = ["tuna", "ustc"]\n'
     (home / "config.toml").write_text(config, encoding="utf-8")
-    (home / ".condarc").touch()
     nowhere = {f"{scheme}_PROXY": "http://127.0.0.1:9" for scheme in ("HTTP", "HTTPS", "ALL")}
     own = {f"RESUME_DL_{kind}_DIR": str(home) for kind in ("CONFIG", "CACHE", "STATE")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    path = os.pathsep.join((str(folder / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     return {
         "HOME": str(home),
         "PATH": path,
         "PS1": "$ ",
         "LANG": "C.UTF-8",
         "TERM": "screen-256color",
-        "RESUME_DL_CONDA": "none",
-        "CONDARC": str(home / ".condarc"),
         "NO_PROXY": "127.0.0.1",
         **nowhere,
         **own,
+        **_conda(folder, mirrors[0].base, conda_python),
     }
 
 
-def _play(folder: Path, mirrors: Sequence[Any], total: int) -> list[dict[str, Any]]:
+def _conda(folder: Path, base: str, python: Path) -> dict[str, str]:
+    """Write the program ``conda``, with folders of its own and a channel server; returns what its environment needs."""
+    condarc = {
+        "channels": ["pytorch", "defaults"],
+        "custom_channels": {"pytorch": base},
+        "default_channels": [f"{base}/pkgs/main"],
+        "pkgs_dirs": [str(folder / "pkgs")],
+        "envs_dirs": [str(folder / "envs")],
+        "solver": "classic",
+        "subdir": "linux-64",
+        "notify_outdated_conda": False,
+        "number_channel_notices": 0,
+    }
+    (folder / "condarc").write_text(json.dumps(condarc), encoding="utf-8")
+    for name in ("resume_dl/conda_plugin", "resume_dl"):  # an empty module in front of the plugin's
+        (folder / "without-us" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "without-us" / name / "__init__.py").touch()
+    (folder / "root" / "conda-meta").mkdir(parents=True)
+    (folder / "root" / "conda-meta" / "history").touch()
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "conda"
+    start = f"PYTHONPATH={shlex.quote(str(folder / 'without-us'))} exec {shlex.quote(str(python.absolute()))} -m conda"
+    program.write_text(f'#!/bin/sh\n{start} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return {"CONDARC": str(folder / "condarc"), "CONDA_ROOT_PREFIX": str(folder / "root"), "CONDA_OVERRIDE_CUDA": ""}
+
+
+def _play(folder: Path, mirrors: Sequence[Any], total: int, environment: dict[str, str]) -> list[dict[str, Any]]:
     tmux = shutil.which("tmux")
     if tmux is None:
         raise SystemExit("tmux is not installed")
     configuration = folder / "tmux.conf"
     configuration.write_text("set -g status off\nset -g escape-time 0\n", encoding="utf-8")
     base = [tmux, "-u", "-f", str(configuration), "-S", str(folder / "socket")]
-    environment = _settings(folder, mirrors)
 
     def run(*words: str) -> str:
         return subprocess.run([*base, *words], env=environment, capture_output=True, text=True, check=True).stdout
@@ -124,8 +154,8 @@ def _play(folder: Path, mirrors: Sequence[Any], total: int) -> list[dict[str, An
         return sum(line == "$" or line.startswith("$ ") for line in lines) >= count
 
     def type_out(text: str) -> None:
-        for word in text.split(" "):
-            run("send-keys", "-t", "0", "-l", "--", word + " ")
+        for word in re.findall(r"\S+\s*", text):
+            run("send-keys", "-t", "0", "-l", "--", word)
             look()
         run("send-keys", "-t", "0", "Enter")
 
@@ -140,7 +170,13 @@ def _play(folder: Path, mirrors: Sequence[Any], total: int) -> list[dict[str, An
         until(lambda lines: any("Killed" in line for line in lines) and prompts(lines, 2), "the kill")
         type_out(COMMAND)
         until(lambda lines: any(line.startswith("12 packages") for line in lines) and lines[-1:] == ["$"], "the end")
-        look()
+        asked = sum(mirror.counts.requests for mirror in mirrors)
+        type_out(CONDA_COMMAND)
+        until(
+            lambda lines: lines[-1:] == ["$"] and lines[-2:-1] != ["$"] and "Executing" in "".join(lines), "conda's end"
+        )
+        if (asked := sum(mirror.counts.requests for mirror in mirrors) - asked) != 0:
+            raise SystemExit(f"conda asked for archives: {asked}")
     finally:
         run("kill-server")
     return screens
@@ -158,7 +194,7 @@ def _child(shell: str) -> int:
 def draw(recording: dict[str, Any]) -> str:
     """The animated picture: each different line once, each screen a list of lines, one list of key frames."""
     screens = _chosen(recording["screens"])
-    durations = [min(LONGEST, max(SHORTEST, following["at"] - screen["at"])) for screen, following in pairwise(screens)]
+    durations = [_duration(screen, following["at"] - screen["at"]) for screen, following in pairwise(screens)]
     durations.append(LAST)
     width = round(2 * MARGIN + COLUMNS * CELL)
     height = round(TOP + ROWS * LINE + MARGIN)
@@ -180,14 +216,14 @@ def draw(recording: dict[str, Any]) -> str:
     return f"""<svg xmlns="http://www.w3.org/2000/svg" \
 width="{width}" height="{height}" viewBox="0 0 {width} {height}" \
 font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="{TEXT}">
-<title>resume-dl fetch, killed with kill -9 and continued by the same command</title>
+<title>resume-dl fetch, killed with kill -9 and continued by the same command; conda links without a download</title>
 <style>
 .b{{fill:#0f1720}}.c{{fill:#8b98a5}}text{{fill:#d7dee6;white-space:pre}}.p{{fill:#5fd38d;font-weight:bold}}\
 .k{{fill:#ff6b6b;font-weight:bold}}.g{{fill:#5fd38d;font-weight:bold}}.d{{fill:#8b98a5}}.f{{fill:#3fa7ff}}.e{{fill:#243443}}\
 .w{{fill:#ffffff;font-weight:bold}}
 #film{{animation:film {total:.2f}s steps(1,end) infinite}}
 @keyframes film{{{keys}}}
-@media (prefers-reduced-motion:reduce){{#film{{animation:none;transform:translateY({-(len(screens) - 1) * height}px)}}}}
+@media (prefers-reduced-motion:reduce){{#film{{animation:none;transform:translateY({-_still(screens) * height}px)}}}}
 </style>
 <defs>
 {lines}<clipPath id="w"><rect width="{width}" height="{height - TOP + 12}" y="{TOP - 12}"/></clipPath>
@@ -200,6 +236,18 @@ two flaky mirrors on loopback, one real run; waits shortened</text>
 <g clip-path="url(#w)"><g id="film">{"".join(frames)}</g></g>
 </svg>
 """
+
+
+def _still(screens: Sequence[dict[str, Any]]) -> int:
+    """The screen for a reader who wants no motion: the last on which the summary is whole."""
+    lines = [screen["lines"] for screen in screens]
+    return max(n for n, each in enumerate(lines) if each[-1:] == ["$"] and any(x.startswith("saved:") for x in each))
+
+
+def _duration(screen: dict[str, Any], real: float) -> float:
+    if len(screen["lines"]) > 1 and screen["lines"][-1] == "$":
+        return PROMPT  # there is something to read
+    return min(LONGEST, max(SHORTEST, real))
 
 
 def _chosen(screens: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -226,7 +274,7 @@ def _runs(line: str) -> Iterator[str]:
         column = 0
         if "Killed" in line:
             tone = "k"
-        elif " resumed" in line and "downloaded" in line:
+        elif (" resumed" in line and "downloaded" in line) or line.startswith("saved:"):
             tone = "g"
         elif line.startswith((" ", "resolving", "index")):
             tone = "d"
@@ -265,8 +313,8 @@ def _text(column: int, text: str, tone: str) -> str:
 def main(words: Sequence[str]) -> None:
     """Run the command line."""
     match list(words):
-        case ["record", target]:
-            record(Path(target))
+        case ["record", target, conda_python]:
+            record(Path(target), Path(conda_python))
         case ["draw", source, target]:
             recording = json.loads(Path(source).read_text(encoding="utf-8"))
             Path(target).write_text(draw(recording), encoding="utf-8")

@@ -36,6 +36,7 @@ _DECISIONS = "# Decisions\n\n```{toctree}\n:glob:\n\n*\n```\n"
 HOW_TO = (
     "how-to/campus", "how-to/proxy", "how-to/browser-download", "how-to/lab-mirror", "how-to/air-gap", "how-to/hpc",
     "how-to/ci-cache", "how-to/docker", "how-to/colab", "how-to/powershell",
+    "how-to/lock-files",
 )  # fmt: skip
 NAVIGATION: Mapping[str, Sequence[str]] = {
     "Learn": ("install", "tutorial", "commands", "glossary"),

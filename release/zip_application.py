@@ -44,13 +44,15 @@ def build(wheel: Path, output: Path, lock: Path | None = None) -> None:
         members.update((name, archive.read(name)) for name in archive.namelist())
     if lock is not None:
         members[LOCK] = lock.read_bytes()
+    # before Python 3.13, zipimport finds a namespace package (ruamel) by the entry of its folder alone
+    members.update((f"{name.partition('/')[0]}/", b"") for name in [*members] if "/" in name)
     file = io.BytesIO()
     file.write(HEAD)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path, data in sorted(members.items()):
             member = zipfile.ZipInfo(path, TIME)
             member.create_system = 3  # Unix, on every system
-            member.external_attr = 0o100644 << 16
+            member.external_attr = (0o40755 if member.is_dir() else 0o100644) << 16
             member.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(member, data)
     output.write_bytes(file.getvalue())

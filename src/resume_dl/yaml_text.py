@@ -24,5 +24,6 @@ def load_yaml(text: str) -> Any:
     parser = YAML(typ="safe", pure=True)
     try:
         return parser.load(text)
-    except (YAMLError, RecursionError, ValueError) as error:  # ValueError: a number or date that does not exist
+    except (YAMLError, RecursionError, ValueError, TypeError) as error:
+        # ValueError: a number or date that does not exist; TypeError: a key that holds a list
         raise YamlError(str(error) or type(error).__name__) from error

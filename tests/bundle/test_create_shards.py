@@ -12,7 +12,7 @@ import pytest
 from faults.server import FaultServer
 from resume_dl.app.bundle_create import CreateRequest, create
 from resume_dl.demo.channel import BuiltPackage, PackageSpec, build_channel
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.offline_tools.verification.check import check
 from resume_dl.progress.console import Console

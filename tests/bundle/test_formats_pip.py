@@ -18,7 +18,7 @@ from resume_dl.errors import ResumeDLError
 from resume_dl.model.bundle import BundlePackage, BundlePlatform, Manifest
 from resume_dl.resolve.index_page import parse_page
 from resume_dl.resolve.pylock import read_lock
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from support.laid_out import LaidOut, lay_out
 from support.nginx import NginxMirrors
 from support.pip_index import BuiltFile, build_sdist, build_wheel

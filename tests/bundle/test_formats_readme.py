@@ -13,7 +13,7 @@ import pytest
 from resume_dl.bundle.readme import write_readme
 from resume_dl.demo.channel import PackageSpec
 from resume_dl.model.bundle import Manifest
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from support.conda_env import TestConda
 from support.installable import venv_with_pip
 from support.laid_out import LaidOut, lay_out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from resume_dl.offline_tools.tarred.tar_check import check_tar
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
+from resume_dl.offline_tools.verification import judge
 from resume_dl.offline_tools.verification.check import check
 from resume_dl.offline_tools.verification.findings import Report
 from support.hand_bundle import NUMPY, PYTZ, TQDM, bundle_tar, files, hand_bundle, packages, paths_in, tarred
@@ -306,6 +308,41 @@ def test_a_full_disk_is_an_error_of_this_machine(tar: Path, target: Path, monkey
 def test_a_digest_other_than_the_given_one_unpacks_nothing(tar: Path, target: Path) -> None:
     assert found(unpack(tar, target, manifest_sha256="0" * 64)) == [("manifest.json", "untrusted")]
     assert not target.exists()
+
+
+def test_progress_never_exceeds_its_total(
+    tar: Path, bundle: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists are hashed too, and so is what an earlier run left: neither is in the total, whatever is read twice."""
+    monkeypatch.setattr(judge, "_SECONDS_BETWEEN_LINES", 0.0)  # a line for each block
+    monkeypatch.setattr(judge, "show_bytes", str)  # exact, not rounded
+    sizes = [len(data) for data in {**packages(), **files()}.values()]
+    lines: list[str] = []
+
+    def runs() -> list[list[int]]:
+        """The numbers of each line since the last call."""
+        said = (line.replace(",", "") for line in lines if line.startswith("verified"))
+        numbers = [[int(word) for word in re.findall(r"\d+", line)] for line in said]
+        lines.clear()
+        for read, size, count, number in numbers:
+            assert (size, number) == (sum(sizes), len(sizes))
+            assert read <= size
+            assert count <= number
+        return numbers
+
+    assert check_tar(tar, log=lines.append).problems == []
+    assert check(bundle, log=lines.append).problems == []
+    assert len(runs()) >= 2 * len(sizes)
+    good = tar.read_bytes()
+    tar.write_bytes(good.replace(b"What this is", b"What this as", 1))
+    assert found(unpack(tar, target, log=lines.append)) == [("README.txt", "damaged")]
+    for path in (NUMPY, TQDM):  # read where it lies, then from the tar
+        (target / path).write_bytes(bytes(len(packages()[path])))
+    (target / PYTZ).write_bytes(bytes(5 * sum(sizes)))  # and longer than it has to be
+    tar.write_bytes(good)
+    assert unpack(tar, target, log=lines.append).problems == []
+    assert len(runs()) > 2 * len(sizes)
+    assert paths_in(target) == paths_in(bundle)
 
 
 DEEP = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from resume_dl.bundle_creation.delta import Delta
 from resume_dl.bundle_creation.target_description import Held, Inventory
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.url import RedactedUrl
+from resume_dl.offline_tools.machine import inventory
 
 SHA, OTHER, MD5 = "ab" * 32, "ef" * 32, "cd" * 16
 HELD = Held("a-1-0.conda", 7, SHA, MD5)
@@ -57,3 +59,23 @@ def test_wheels_and_several_inventories():
     both = Delta([Inventory((HELD, another))])
     assert (both.find(PACKAGE), both.find(replace(PACKAGE, sha256=OTHER))) == (HELD, another)
     assert Delta([]).find(PACKAGE) is None
+
+
+def test_progress_never_exceeds_its_total(tmp_path, monkeypatch):
+    """A file that grows while it is hashed, as a download there does, enlarges the total."""
+    monkeypatch.setattr(inventory, "SECONDS_BETWEEN_LINES", 0.0)  # a line for each block
+    monkeypatch.setattr(inventory, "show_bytes", str)
+    growing = tmp_path / "a-1-0.conda"
+    growing.write_bytes(b"x")
+    lines = []
+
+    def log(line):
+        if not lines:  # the sizes are known, nothing is read yet
+            growing.write_bytes(bytes(5000))
+        lines.append(line)
+
+    (held,) = inventory.inventory([tmp_path], [], log)["packages"]
+    assert held["size"] == 5000
+    progress = [[int(number) for number in re.findall(r"\d+", line)] for line in lines[1:]]
+    assert progress
+    assert all(done <= size for done, size in progress)

@@ -19,7 +19,8 @@ from resume_dl.bundle.parts import split_file
 from resume_dl.bundle.tar import in_order, write_tar
 from resume_dl.offline_tools.parts.join_parts import join
 from resume_dl.offline_tools.parts.parts_list import JoinError, read_list, self_digest
-from support.processes import WAS_KILLED
+from support.killing import exit_code_of, kill_at
+from support.processes import KILL, WAS_KILLED
 
 SIZE = 20 * MIB + 12345
 PYTHON = os.environ.get("RESUME_DL_TEST_STANDALONE", sys.executable)
@@ -421,26 +422,22 @@ def test_a_console_with_a_small_character_set(original: Path, tmp_path: Path) ->
     assert "missing: \\u96ea.tar.002" in ran.stderr
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from support.killing import kill_at
-from support.processes import KILL
-from resume_dl.offline_tools.parts.join_parts import join
-told = []
-def count(line):
-    told.append(line)
-    if len(told) == int(sys.argv[3]):
-        os.kill(os.getpid(), KILL)
-kill_at(int(sys.argv[2]))
-join(Path("X.tar.parts.json"), log=count)
-"""
+def join_until(folder: Path, operation: int, line: int) -> None:
+    """Join the parts, killed at this file operation or when this line is logged."""
+    logged: list[str] = []
+
+    def count(text: str) -> None:
+        logged.append(text)
+        if len(logged) == line:
+            os.kill(os.getpid(), KILL)
+
+    os.chdir(folder)
+    kill_at(operation)
+    join(Path("X.tar.parts.json"), log=count)
 
 
 def kill_join(folder: Path, *, operation: int = 10**9, line: int = 10**9) -> int:
-    arguments = [sys.executable, "-c", KILLED, Path(__file__).parents[1], str(operation), str(line)]
-    return subprocess.run(arguments, cwd=folder, timeout=60, check=False).returncode
+    return exit_code_of(join_until, folder, operation, line)
 
 
 def test_killed_between_two_parts_it_needs_only_the_rest(stick: Path, original: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from support.bundles import sums_hold
 from support.installable import PYTHON, SITE, Target, content, venv_with_pip
 from support.offline import MIB, NEEDS, Command, Cut, Offline, commands_of, offline, programs

@@ -28,6 +28,7 @@ from resume_dl.offline_tools.parts.join_parts import join
 from resume_dl.offline_tools.parts.parts_list import read_list
 from resume_dl.offline_tools.tarred.unpack_tar import unpack
 from support.hand_bundle import hand_bundle
+from support.killing import exit_code_of, kill_at
 from support.processes import WAS_KILLED
 
 
@@ -163,16 +164,11 @@ def test_room_is_looked_at_before(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["X.tar"]
 
 
-KILLED = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from support.killing import kill_at
-import resume_dl.bundle.parts as parts
-parts.script()
-kill_at(int(sys.argv[2]))
-parts.split_file(Path("X.tar"), Path("."), size=int(sys.argv[3]))
-"""
+def split_until(number: int, file: Path, size: int) -> None:
+    """Split the file, killed at this file operation."""
+    script()
+    kill_at(number)
+    split_file(file, file.parent, size=size)
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -187,10 +183,9 @@ def test_killed_at_any_moment_and_repeated(earlier: bool, tmp_path: Path) -> Non
         if earlier:
             split_file(file, folder, size=200)
             some_file(file, 1000, seed=2)
-        arguments = [sys.executable, "-c", KILLED, Path(__file__).parents[1], str(number), "300"]
-        ran = subprocess.run(arguments, cwd=folder, timeout=60, check=False)
-        assert ran.returncode in {0, WAS_KILLED}
-        killed = ran.returncode == WAS_KILLED
+        code = exit_code_of(split_until, number, file, 300)
+        assert code in {0, WAS_KILLED}
+        killed = code == WAS_KILLED
         if (folder / "X.tar.parts.json").exists():
             whole = read_list(folder / "X.tar.parts.json")
             there = [part for part in whole.parts if (folder / part.name).exists()]

@@ -103,7 +103,7 @@ def test_commands_are_found():
         "create", "verify", "install", "split", "inventory",
     }  # fmt: skip
     assert {words[1] for words in lines if of_scripts(words)} >= {"verify.py", "install.py", "probe.py", "join.py"}
-    others = {"ci-cache": 3, "docker": 2, "colab": 1, "powershell": 3}
+    others = {"ci-cache": 3, "docker": 2, "colab": 1, "powershell": 3, "lock-files": 4}
     for name, least in others.items():
         lines = [*said(PROJECT / "docs" / "how-to" / f"{name}.md")]
         assert sum(words[:2] == ["resume-dl", "fetch"] for words in lines) >= least, name

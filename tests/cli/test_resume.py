@@ -101,6 +101,16 @@ def test_nothing_to_resume(capsys):
     assert "nothing to resume" in capsys.readouterr().out
 
 
+def test_the_summary_counts_one_command_in_the_singular(home, capsys):
+    """And two in the plural."""
+    noted(home / "one", "get", "https://h.example/a.bin")
+    assert main(["resume", "--dry-run"]) == 0
+    assert "1 command: 1 planned" in capsys.readouterr().out
+    noted(home / "two", "get", "https://h.example/a.bin", "--quiet")
+    assert main(["resume", "--dry-run"]) == 0
+    assert "2 commands: 2 planned" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to this process")
 def test_ctrl_c_stops_all(home, fault_server, capsys):
     """The one at work ends cleanly, the others are not begun: 130."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -101,3 +102,32 @@ def test_the_recording_is_drawn_from_its_screens(tmp_path):
     assert picture == drawn.read_text(encoding="utf-8")
     assert len(picture) < 200_000
     assert not re.search(r"<script|<image|https?://(?!www\.w3\.org/2000/svg)|@import|url\((?!#)", picture)
+
+
+def recorded():
+    """The lines of each screen of the recording."""
+    text = (PROJECT / "docs" / "recording.json").read_text(encoding="utf-8")
+    return [screen["lines"] for screen in json.loads(text)["screens"]]
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_readme_quotes_the_recording(name):
+    """What it gives as the output of the second run is on the recording's screens, where lines are wrapped."""
+    text = (PROJECT / name).read_text(encoding="utf-8")
+    quoted = next(block for block in _FENCE.findall(text) if " resumed, " in block)
+    shown = [" ".join(line.strip() for line in screen) for screen in recorded()]
+    parts = [part.strip() for line in quoted.splitlines() for part in re.split(r"…|(?<=files:)", line) if part.strip()]
+    assert [part[:6] for part in parts] == ["12 pac", "from: ", "saved:", "To use", "conda "]
+    assert [part for part in parts if not any(part in screen for screen in shown)] == []
+
+
+def test_the_recording_shows_conda_link_what_was_fetched():
+    """conda names no package to download, and no path but those of the recording's own folder is shown."""
+    lines = [line for screen in recorded() for line in screen]
+    assert "Killed" in lines
+    assert any(line.startswith("$ conda create ") for line in lines)
+    assert not any("will be downloaded" in line for line in lines)
+    assert "Executing transaction: done" in recorded()[-1]
+    paths = re.findall(r"(?<![\w/.:])/[\w.-][\w./-]*", "\n".join(lines))
+    assert {path for path in paths if not path.startswith("/tmp/demo/")} == set()
+    assert paths

@@ -126,6 +126,26 @@ def test_a_hostile_list_leads_nowhere_else(tmp_path, capsys):
     assert found["damaged"][0]["files"] == names
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="making links takes a privilege there")
+@pytest.mark.parametrize("options", [(), ("--repair", "--offline")])
+def test_a_link_in_place_of_a_package_is_not_followed(tmp_path, capsys, options):
+    """It is foreign, whatever it leads to: no digest is taken from there, nothing is judged or changed there."""
+    pkgs, outside = tmp_path / "pkgs", entry(tmp_path / "elsewhere")
+    (outside / "lib" / "data").write_bytes(b"damaged, if it were a package here")
+    pkgs.mkdir()
+    archive, link = pkgs / "tool-1.0-0.conda", pkgs / "tool-1.0-0"
+    archive.write_bytes(b"not what the record outside describes")
+    link.symlink_to(outside, target_is_directory=True)
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.glob("elsewhere/**/*")}
+    code, found = verified(capsys, "--pkgs-dir", pkgs, *options)
+    assert (code, found["checked"], found["damaged"]) == (0, 1, [])
+    rows = {row["path"]: (row["what"], row["files"]) for row in found["unknown"]}
+    assert rows == {str(link): ("foreign", []), str(archive): ("no digest", [])}
+    assert link.is_symlink()
+    assert archive.read_bytes() == b"not what the record outside describes"
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.glob("elsewhere/**/*")} == before
+
+
 def test_the_lines_name_the_path_and_what_is_wrong(tmp_path, capsys):
     """Without --json: a line for each flaw on stdout, the error and what to do on stderr."""
     folder = entry(tmp_path / "pkgs")

@@ -97,8 +97,9 @@ class Image:
         with self._lock:
             path = self._fds.get(fd)
             before = self._pending.pop(path, []) if path else []
-        self._real["fdatasync"](fd)
-        if path:
+        if path is None:
+            self._real["fdatasync"](fd)
+        else:  # the image alone is what lasts: how busy the real disk is does not matter
             with (
                 self._lock,
                 (self.image / path.name).open("r+b" if (self.image / path.name).exists() else "w+b") as file,

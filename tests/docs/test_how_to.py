@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from support.conda_cache import build_offer
+from support.conda_cache import build_large_offer, build_offer
 from support.installable import is_linux
 from support.typed_page import Shell, commands, program
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 SPECS = "pytorch=1.7"
 """What is typed for the word SPECS of a page."""
+MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,11 @@ def offer(tmp_path_factory):
 
 @pytest.fixture
 def shell(test_conda, nginx_mirrors, offer, tmp_path):
+    return user_shell(test_conda, nginx_mirrors([offer.root, offer.root]), tmp_path)
+
+
+def user_shell(test_conda, served, tmp_path):
     """A user with resume-dl and conda; nginx stands for the channels' server and for the mirror that pages name."""
-    served = nginx_mirrors([offer.root, offer.root])
     base = served.base(0)
     test_conda.configure(
         channels=["pytorch", "defaults"], custom_channels={"pytorch": base}, default_channels=[f"{base}/pkgs/main"]
@@ -61,7 +65,7 @@ def shell(test_conda, nginx_mirrors, offer, tmp_path):
 @pytest.mark.conda
 @pytest.mark.nginx
 @pytest.mark.skipif(not is_linux(), reason="the commands are for a POSIX shell")
-@pytest.mark.parametrize("name", ["hpc", "ci-cache", "campus", "browser-download"])
+@pytest.mark.parametrize("name", ["hpc", "ci-cache", "campus"])
 def test_what_a_how_to_says_is_typed(name, shell, test_conda):
     """conda installs what was fetched without a download; Chinese pages have the same commands (test_translations)."""
     for line in commands(HOW_TO / f"{name}.md"):
@@ -70,6 +74,54 @@ def test_what_a_how_to_says_is_typed(name, shell, test_conda):
         shell.type(line.replace("SPECS", SPECS))
         if line.startswith("conda "):
             assert shell.served.archive_requests() == []
+
+
+@pytest.fixture(scope="module")
+def large_offer(tmp_path_factory):
+    return build_large_offer(tmp_path_factory.mktemp("large"), large=12 * MIB)
+
+
+@pytest.mark.conda
+@pytest.mark.nginx
+@pytest.mark.skipif(not is_linux(), reason="the commands are for a POSIX shell")
+@pytest.mark.parametrize("name", ["browser-download.md", "browser-download.zh-CN.md"])
+def test_of_a_browser_download_only_what_is_missing_is_fetched(name, test_conda, nginx_mirrors, large_offer, tmp_path):
+    """In an empty home but for the downloads: 90 % of the large package, and a whole one under the name of a copy."""
+    served = nginx_mirrors([large_offer.root, large_offer.root])
+    shell = user_shell(test_conda, served, tmp_path)
+    assert [*test_conda.home.iterdir()] == []
+    unfinished, whole = large_offer.package("pytorch"), large_offer.package("mkl")
+    downloads = {
+        f"{unfinished.filename}.crdownload": unfinished.path.read_bytes()[: unfinished.size * 9 // 10],
+        whole.filename.replace(".conda", " (1).conda"): whole.path.read_bytes(),
+    }
+    folder = test_conda.home / "Downloads"
+    folder.mkdir()
+    for each, data in downloads.items():
+        (folder / each).write_bytes(data)
+
+    dry, adopt, fetch, create = (line.replace("SPECS", SPECS) for line in commands(HOW_TO / name))
+    screen = shell.type(dry)
+    assert all(package.filename in screen for package in (unfinished, whole))
+    assert not test_conda.pkgs.exists() or [*test_conda.pkgs.iterdir()] == []
+    shell.type(adopt)
+    assert (test_conda.pkgs / whole.filename).read_bytes() == whole.path.read_bytes()
+    assert served.archive_requests() == []
+
+    shell.type(fetch)
+    requests = served.archive_requests()
+    assert {Path(request.uri).name for request in requests} == {
+        package.filename for package in large_offer.wanted.values() if package is not whole
+    }
+    of_unfinished = sum(request.bytes for request in requests if request.uri.endswith(unfinished.filename))
+    missing = unfinished.size - unfinished.size * 9 // 10
+    assert missing <= of_unfinished <= missing + MIB
+
+    served.reset_log()
+    assert create.startswith("conda create ")
+    shell.type(create)
+    assert served.archive_requests() == []
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == downloads
 
 
 @pytest.mark.parametrize("name", ["ci-cache.md", "ci-cache.zh-CN.md"])

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from resume_dl.cli.group import COMMANDS
+from support.chromium import Chromium
 
 PROJECT = Path(__file__).resolve().parents[2]
 _LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "object": "data"}
@@ -113,6 +114,37 @@ def test_chinese_pages_are_marked_as_chinese_and_lead_to_chinese_pages(site):
         assert chinese <= {link.rpartition("/")[2] for link in page(path).links} | {path.name}
         text = path.read_text(encoding="utf-8")
         assert ("操作指南" in text, 'caption-text">How to' in text) == (True, False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Chromium() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("width", [320, 400, 1000])
+def test_no_word_of_a_table_is_torn_and_nothing_is_clipped(site, browser, width):
+    """A table that is too wide scrolls in its own box; the page around it never does."""
+    torn, clipped = {}, {}
+    for path in sorted(site.rglob("*.html")):
+        browser.load(path, width=width)
+        name = path.relative_to(site).as_posix()
+        torn[name] = browser.torn("td, th")
+        clipped[name] = browser.clipped("article", scrolled=True)
+    found = [{name: texts for name, texts in each.items() if texts} for each in (torn, clipped)]
+    assert found == [{}, {}]
+
+
+def test_a_text_that_its_box_scrolls_to_is_not_clipped(browser, tmp_path):
+    """The test above sees what it is for."""
+    table = "<table><td style='white-space:nowrap'>a row that is wider than the box around it</table>"
+    boxes = [f"<div style='width:{width}; overflow-x:{kind}'>{table}</div>" for width, kind in
+             (("9em", "auto"), ("9em", "hidden"), ("500px", "auto"))]  # fmt: skip
+    for box, clipped in zip(boxes, (0, 1, 1), strict=True):
+        (tmp_path / "page.html").write_text(box, encoding="utf-8")
+        browser.load(tmp_path / "page.html", width=400)
+        assert (len(browser.clipped(scrolled=True)) > 0) == clipped
+        assert browser.clipped() != []
 
 
 def test_a_broken_link_and_a_foreign_font_are_found(tmp_path):

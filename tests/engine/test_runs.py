@@ -218,7 +218,8 @@ place.job = lambda what: Job(what, __import__("resume_dl.store.part").store.part
                              folder / NAME, lambda: (folder / NAME).exists())
 print("ready", flush=True)
 sys.stdin.readline()
-(outcome,) = place.run(artifact(base), wait_for_lock=wait, small_file=1 << 30)
+patience = {name: 3000.0 for name in ("stall_seconds", "first_byte_seconds", "first_byte_most", "give_up_after")}
+(outcome,) = place.run(artifact(base), wait_for_lock=wait, small_file=1 << 30, **patience)
 print(outcome.status, type(outcome.error).__name__, outcome.downloaded, flush=True)
 notes = {state.note for state in place.told.states if state.state == "locked"}
 print(*sorted(notes), flush=True)

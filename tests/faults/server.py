@@ -159,12 +159,20 @@ class FaultServer:
         ]
 
     def body_bytes(self, port: int | None = None, path: str = "*") -> int:
+        """What has been sent of bodies, with all that a client has received by now."""
+        if self._loop.is_running() and threading.current_thread() is not self._thread:
+            self._run(self._let_go_on())
         return sum(one.sent for one in self.requests(port, path))
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+
+    async def _let_go_on(self) -> None:
+        """Let everything go on that waits for nothing: bytes that are sent but not counted, accepted connections."""
+        for _ in range(10):
+            await asyncio.sleep(0)
 
     async def _listen(self, index: int) -> None:
         listener = socket.socket()
@@ -183,7 +191,7 @@ class FaultServer:
         self._servers[index] = await asyncio.start_server(connected, sock=listener, ssl=self._tls)
 
     async def _close(self, index: int) -> None:
-        self._servers.pop(index).close()
+        await self._stop_listening(self._servers.pop(index))
 
     async def _cancel_tasks(self) -> None:
         tasks = [*self._tasks]
@@ -192,9 +200,18 @@ class FaultServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _shut_down(self) -> None:
-        for server in self._servers.values():
-            server.close()
+        await self._stop_listening(*self._servers.values())
         await self._cancel_tasks()
+
+    async def _stop_listening(self, *servers: asyncio.Server) -> None:
+        """Close the servers, after what they have accepted is served: asyncio would never close that."""
+        with contextlib.suppress(NotImplementedError):  # Windows' loop
+            for server in servers:
+                for listener in server.sockets:
+                    self._loop.remove_reader(listener.fileno())
+        await self._let_go_on()
+        for server in servers:
+            server.close()
 
     async def _serve_connection(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -213,7 +230,9 @@ class FaultServer:
                     raise
                 if not kept:
                     break
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except asyncio.CancelledError:
+            writer.transport.abort()  # a client that no longer reads would let the rest of the answer wait for ever
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             self._tasks.discard(task)

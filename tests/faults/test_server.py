@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import http.client
 import random
@@ -121,6 +122,21 @@ def test_stalls_and_silence(server):
     assert [one.ended for one in server.requests()] == ["stall", "silent"]
 
 
+def test_connections_drop_though_nobody_reads(fault_server):
+    """What the kernel does not take is thrown away: a client that stopped reading holds nobody up."""
+    server = fault_server(send_buffer=4096)
+    server.put("/large", bytes(20_000_000))
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port()))
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(8) == b"HTTP/1.1"
+        server.drop_connections()
+        while client.recv(1 << 20):
+            pass
+    assert server.body_bytes(path="/large") < 20_000_000
+
+
 def test_wrong_ranges(server):
     """200 for 206, shifted starts (header only, or bytes too), another total, 416 always, multipart."""
     steps = [
@@ -224,3 +240,14 @@ def test_a_closed_port_refuses(server):
     assert ask(server, port=1)[0] == 200
     server.open_port(0)
     assert ask(server)[0] == 200
+
+
+def test_a_connection_of_the_last_moment_is_closed(fault_server):
+    """pytest sees a socket that is not."""
+    for _ in range(20):
+        server = fault_server()
+        with socket.create_connection(("127.0.0.1", server.port()), timeout=60) as client:
+            server.close_port(0)
+            server.drop_connections()
+            assert client.recv(1) == b""
+        gc.collect()

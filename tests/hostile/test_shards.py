@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME
 from support.shard_mirrors import LINUX, NOARCH, shard_mirrors, shard_nginx
 from support.shard_user import ShardUser, shard_user
 from support.shards import filename_of, index_of, packed, shard_of, write_shards, write_whole

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME
 from support.shard_mirrors import LINUX
 from support.shard_user import ShardUser
 from support.shards import archives_of, record_of, write_shards, write_whole

@@ -14,8 +14,7 @@ import pytest
 
 from resume_dl.errors import InternalError, Interrupted
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.shards import index_fetch
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME, index_fetch
 from resume_dl.indexes.shards.open_index import NoIndex, OpenIndex
 from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from resume_dl.demo.channel import PackageSpec, build_channel
-from resume_dl.indexes.shards.index import FILENAME, parse_index
+from resume_dl.indexes.shards import FILENAME
+from resume_dl.indexes.shards.index import parse_index
 from resume_dl.indexes.shards.shard import parse_shard
 from resume_dl.indexes.shards.subset import write_subset
 from resume_dl.model.artifact import Source

@@ -11,7 +11,7 @@ import pytest
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.core.policy import DEFAULTS
 from resume_dl.core.reachability import Reachability
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.indexes.shards.open_index import NoIndex, ShardSources
 from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from faults.server import FaultServer
+from support.adopting import Adoptable, Place, build_adoptable
 from support.conda_cache import Offer, build_offer
 from support.fetching import User
+from support.nginx import NginxMirrors
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +42,22 @@ def faulty(tmp_path: Path, server: FaultServer) -> tuple[FaultServer, User]:
     user = User(tmp_path / "user")
     user.mirrors(one=server.base(0), two=server.base(1))
     return server, user
+
+
+@pytest.fixture(scope="session")
+def adoptable(tmp_path_factory: pytest.TempPathFactory) -> Adoptable:
+    """A channel and a package index with what ``adopt`` may find."""
+    return build_adoptable(tmp_path_factory.mktemp("adopt"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, nginx_mirrors: Callable[..., NginxMirrors], adoptable: Adoptable) -> Place:
+    """A user with a folder of downloads, and both indexes on one mirror."""
+    nginx = nginx_mirrors([adoptable.root])
+    user = User(tmp_path / "user")
+    user.mirrors(one=nginx.base(0))
+    folder = tmp_path / "Downloads"
+    folder.mkdir()
+    wheels = tmp_path / "wheels"
+    options = ["--index-url", f"{nginx.base(0)}/simple", "--wheel-dir", str(wheels)]
+    return Place(user, adoptable, nginx, folder, options)

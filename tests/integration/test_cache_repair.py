@@ -118,14 +118,14 @@ def test_only_what_is_wrong_of_an_archive_is_fetched(server, user, tmp_path):
     flip(user.pkgs / member.filename, info.header_offset + 60)
     os.truncate(user.pkgs / cut.filename, cut.size * 3 // 4)
     flip(user.pkgs / blocks.filename, blocks.size // 2)
-    done = repaired(user)
+    done = repaired(user, "--connections", "1")  # of several, one may leave an answer of which more is on its way
     assert (done.code, len(done.report["repaired"])) == (0, 3), done.err
     for package in packages:
         assert (user.pkgs / package.filename).read_bytes() == package.path.read_bytes()
     came = {package.spec.name: server.body_bytes(path=f"*/{package.filename}") / package.size for package in packages}
     assert came["member"] < 0.1
     assert came["cut"] < 0.35
-    assert came["blocks"] <= 1.1
+    assert came["blocks"] <= 1.0
 
 
 def test_what_cannot_be_repaired_is_said(offer, server, user, cache):
@@ -181,8 +181,11 @@ def test_a_hostile_record_leads_nowhere(offer, server, user, cache):
     (cache / linked.spec.stem).symlink_to(away)
     damage(away)
     before = tree(away)
-    rows = {Path(row["path"]).name: row["message"] for row in repaired(user).report["unrepaired"]}
-    assert "link" in rows[linked.spec.stem]
+    report = repaired(user).report
+    assert linked.spec.stem not in {Path(row["path"]).name for row in report["unrepaired"]}
+    rows = {Path(row["path"]).name: (row["what"], row["message"]) for row in report["unknown"]}
+    assert rows[linked.spec.stem][0] == "foreign"
+    assert "link" in rows[linked.spec.stem][1]
     assert tree(away) == before
     assert (cache / linked.spec.stem).is_symlink()
 

@@ -24,6 +24,7 @@ from resume_dl.demo.channel import PackageSpec, build_channel
 from resume_dl.fs import system
 from resume_dl.python_command import module_arguments
 from resume_dl.resolve import worker
+from resume_dl.transport.abortable_stream import AbortableBackend
 from transport.tiny import Request, SilentListener, TinyServer, answer
 
 WITHIN = 10.0
@@ -50,8 +51,14 @@ class Stalled:
             filling.setblocking(False)
             filling.connect_ex(address)
         self.url = f"http://127.0.0.1:{address[1]}/f"
-        self.reached = threading.Event()
-        self.reached.set()
+        self.reached, connecting = threading.Event(), AbortableBackend.connect_tcp
+
+        def connect_tcp(*arguments: Any, **more: Any) -> Any:
+            self.reached.set()
+            return connecting(*arguments, **more)
+
+        patch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(AbortableBackend, "connect_tcp", connect_tcp)
 
     def tls(self) -> None:
         silent = SilentListener()

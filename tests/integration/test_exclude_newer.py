@@ -56,6 +56,13 @@ def test_the_newest_that_is_old_enough(faulty: tuple[FaultServer, User], setting
     assert ("newer than" in done.err) is ("3.0" not in expected or options == ["--exclude-newer", "1d"])
 
 
+def test_0_is_the_present_time(faulty: tuple[FaultServer, User]):
+    """As conda's own option has it: only what is of the future is left out, and the cutoff is said."""
+    done = faulty[1].fetch("aged", "--json", "--dry-run", "--exclude-newer", "0")
+    assert version(done).startswith("aged-3.0")
+    assert "newer than" in done.err
+
+
 def test_a_bundle_says_the_date(faulty: tuple[FaultServer, User]):
     """It stands in the manifest and in README.txt, of each platform."""
     _, user = faulty
@@ -77,7 +84,6 @@ def test_a_bundle_says_the_date(faulty: tuple[FaultServer, User]):
         ({"exclude_newer": "7d", "exclude_newer_package": {"aged": False}}, [], "the package aged"),
         ({"channel_settings": [{"channel": "pytorch", "exclude_newer": "7d"}]}, [], "the channel pytorch"),
         ({}, ["--exclude-newer", "7d", "--solver", "conda"], "does not hold for --solver conda"),
-        ({}, ["--exclude-newer", "3d", "--pip", "tqdm"], "holds for conda packages only"),
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_an_error(faulty: tuple[FaultServer, User], settings, options, said):

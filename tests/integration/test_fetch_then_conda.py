@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from support.conda_cache import SPEC
-from support.fetching import User
+from support.fetching import user_of
 
 pytestmark = pytest.mark.conda
 
@@ -23,14 +23,7 @@ def served(offer, nginx_mirrors):
 def user(test_conda, served, tmp_path):
     """A user whose resume-dl asks the very conda that installs afterwards, with its condarc."""
     use_mirror(test_conda, served, 0)
-    user = User(
-        tmp_path / "user",
-        env={**test_conda.environment(), "RESUME_DL_CONDA": str(test_conda.python)},
-        pkgs=test_conda.pkgs,
-    )
-    user.options = ["--give-up-after", "20s"]
-    user.mirrors(one=served.base(0), two=served.base(1))
-    return user
+    return user_of(test_conda, served, tmp_path)
 
 
 def use_mirror(conda, served, number):

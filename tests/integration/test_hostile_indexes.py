@@ -131,6 +131,19 @@ def test_an_invalid_index_is_refused(tmp_path: Path, kind: str) -> None:
         check_index(path)
 
 
+@pytest.mark.parametrize("kind", sorted(NOT_AN_INDEX.keys() - {"something behind it", "a bare word"}))
+def test_most_of_them_are_refused_without_msgspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """As in resume-dl.pyz, which looks at the ends of a file and at the beginnings of its sections alone."""
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    test_an_invalid_index_is_refused(tmp_path, kind)
+
+
+def test_blanks_at_the_ends_are_no_fault_without_msgspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    for text in (b"{}", b"{ }", b' {"packages": {}, "info" : {}, "removed": 5}', b'\n{\n "packages.conda": {}\n}\n\n'):
+        test_an_index_may_lack_optional_fields(tmp_path, text)
+
+
 @pytest.mark.parametrize("text", [b"{}", b'{"packages": {}, "info": {}, "removed": 5}', b' {"packages.conda": {}}\n'])
 def test_an_index_may_lack_optional_fields(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "repodata.json"

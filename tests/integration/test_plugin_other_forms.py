@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 import shutil
+import subprocess
+import zipfile
 
 import pytest
 
@@ -69,3 +73,61 @@ def test_without_a_size_it_is_left_to_conda(test_conda, offer, offered):
     assert not any(request.is_ours for request in asked_for(served, filename))
     ours = {request.uri.rpartition("/")[2] for request in served.archive_requests() if request.is_ours}
     assert ours >= {each.filename for each in offer.wanted.values()}
+
+
+def real_wheel():
+    """A wheel with one module, as a build backend writes it."""
+    about = "strange-1.0.dist-info"
+    files = {
+        "strange.py": b"ANSWER = 42\n",
+        f"{about}/METADATA": b"Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n",
+        f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    digests = {
+        name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+        for name, data in files.items()
+    }
+    listed = "".join(f"{name},sha256={digests[name]},{len(data)}\n" for name, data in files.items())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in {**files, f"{about}/RECORD": f"{listed}{about}/RECORD,,\n".encode()}.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("solver", ["classic", "rattler"])
+def test_conda_pypi_extracts_the_wheel_that_we_fetched(test_conda, offer, nginx_mirrors, tmp_path, solver):
+    """With a conda that takes wheels, from each form of an index: no archive is requested by conda itself."""
+    needed = "import conda_pypi, conda_rattler_solver" if solver == "rattler" else "import conda_pypi"
+    if subprocess.run([test_conda.python, "-c", needed], capture_output=True, check=False).returncode != 0:
+        pytest.skip(
+            "this conda has no conda-pypi; name one that has (and conda-rattler-solver) by RESUME_DL_TEST_CONDA"
+        )
+    root, filename, wheel = tmp_path / "channels", "strange-1.0-py3-none-any.whl", real_wheel()
+    shutil.copytree(offer.root, root, symlinks=True)
+    folder = root / "pytorch" / "noarch"
+    folder.mkdir(exist_ok=True)
+    (folder / filename).write_bytes(wheel)
+    for index in folder.glob("*repodata.json*"):
+        index.unlink()
+    record = {"name": "strange", "version": "1.0", "build": "py3_none_any_0", "build_number": 0, "depends": []}
+    record |= {"size": len(wheel), "sha256": hashlib.sha256(wheel).hexdigest(), "subdir": "noarch", "noarch": "python"}
+    document = {"info": {"subdir": "noarch"}, "packages": {}, "packages.conda": {}}
+    if solver == "rattler":
+        document["v3"] = {"whl": {"strange-1.0-py3_none_any_0": {**record, "fn": filename, "url": filename}}}
+    else:
+        document["packages"][filename] = record
+    (folder / "repodata.json").write_text(json.dumps(document), encoding="utf-8")
+    served = nginx_mirrors([root, root])
+    use_mirrors(test_conda, served.base(0), [served.base(1)])
+    test_conda.configure(solver=solver)
+    done = test_conda.run("create", "-p", test_conda.folder / "env", "--download-only", *SPEC, "strange")
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = [*asked_for(served, filename), *served.archive_requests()]
+    assert {request.uri.rpartition("/")[2] for request in asked} == {
+        filename,
+        *(each.filename for each in offer.wanted.values()),
+    }
+    assert all(request.is_ours for request in asked), done.stdout + done.stderr
+    (module,) = test_conda.pkgs.glob("strange-1.0*/site-packages/strange.py")
+    assert module.read_bytes() == b"ANSWER = 42\n"

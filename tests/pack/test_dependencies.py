@@ -18,7 +18,7 @@ from resume_dl.cli.run import as_error
 from resume_dl.errors import ConfigurationError
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolve import worker
-from resume_dl.resolve.uv import OLDEST
+from resume_dl.resolve.uv_program import OLDEST
 from support.conda_env import PROJECT
 
 if sys.version_info >= (3, 11):
@@ -58,6 +58,7 @@ def test_extras_are_those_that_messages_name():
             r"missing_library\(\s*\"([^\"]+)\".*?extra=\"(\w+)\"", path.read_text(encoding="utf-8"), re.DOTALL
         ):
             said[extra] = {canonicalize_name(name)}
+    assert extras.pop("rattler_solver") == {"conda-rattler-solver"}  # no library of ours: a range for pip to keep
     assert said == {name: each for name, each in extras.items() if name != "all"}
     (uv,) = project()["optional-dependencies"]["pip"]
     assert Requirement(uv).specifier == f">={OLDEST[0]}.{OLDEST[1]}"

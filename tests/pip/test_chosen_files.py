@@ -15,7 +15,7 @@ from packaging.tags import platform_tags, sys_tags
 
 from resume_dl.errors import UnsatisfiableError
 from resume_dl.resolve.target import accepts_python, best_wheel, tags_for, tags_of
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from support.fetching import User
 from support.pip_index import build_sdist, build_wheel, write_find_links, write_index
 from support.pip_resolving import Resolving, by_name, names

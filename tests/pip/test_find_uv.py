@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from resume_dl.errors import ConfigurationError
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 
 
 @pytest.mark.parametrize("packaged", [True, False])

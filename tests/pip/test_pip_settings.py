@@ -169,6 +169,9 @@ def test_the_real_pip_understands_the_same(real_machine: Machine, venv: Path, sc
         machine.env |= {name: value.format(folder=machine.folder) for name, value in variables.items()}
         theirs = pip_says(venv, machine.env)
         theirs["find_links"] = [str(link).rstrip("/") for link in theirs["find_links"]]
+        for name in ("cert", "client_cert"):
+            theirs[name] = theirs[name] and str(Path(str(theirs[name])).absolute())
+        theirs["constraints"] = [str(Path(str(path)).absolute()) for path in theirs["constraints"]]
         assert ours(load_pip_settings(machine.env, prefix=venv), venv, machine.env) == theirs
     finally:
         site.unlink(missing_ok=True)
@@ -185,8 +188,8 @@ def test_the_real_pip_looks_in_the_same_files(real_machine: Machine, venv: Path)
     )
     line = [venv / PROGRAMS / "python", "-c", f"{program}; main(['config', 'debug'])"]
     shown = subprocess.run(line, env=machine.env, check=True, capture_output=True, text=True).stdout
-    theirs = [line.split(", ")[0].strip() for line in shown.splitlines() if ", exists: " in line]
-    assert sorted(str(place) for place in pip_files(machine.env, prefix=venv)) == sorted(theirs)
+    theirs = [Path(line.split(", ")[0].strip()).absolute() for line in shown.splitlines() if ", exists: " in line]
+    assert sorted(pip_files(machine.env, prefix=venv)) == sorted(theirs)
 
 
 def test_each_option_names_its_origin(machine: Machine) -> None:

@@ -15,6 +15,7 @@ from resume_dl.resolve.target import tags_for
 
 HASH = "a" * 64
 HEAD = 'lock-version = "1.0"\ncreated-by = "a test"\n'
+WHEEL = "a-1.6.0-py3-none-any.whl"
 TORCH = "torch-1.6.0-cp38-cp38-{}.whl"
 
 
@@ -141,6 +142,10 @@ def test_canonical_addresses(tmp_path: Path) -> None:
         ("lock-version = '2.0'\ncreated-by = 'x'\npackages = []\n", "not a valid lock file"),
         ("[project]\n", "not a valid lock file"),
         (HEAD + package("a", "../a-1.6.0-py3-none-any.whl"), "a"),
+        (HEAD + package("a", WHEEL).replace("https://", "ftp://"), "a, url: the URL's scheme is 'ftp'"),
+        (HEAD + package("a", WHEEL).replace("/w/", "/w/../"), "a, url: the URL leads to another place"),
+        (HEAD + package("a", WHEEL).replace("/w/", "/w/%2e%2e/"), "a, url: the URL leads to another place"),
+        (HEAD + package("a", WHEEL).replace("https://", "file://"), "a, url: the URL leads to another place"),
     ],
 )
 def test_an_invalid_lock_file_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -335,7 +335,7 @@ def test_a_share_that_the_user_has_named_is_asked(tmp_path: Path, monkeypatch: p
     """And relative names, and files of this machine, need no name."""
     monkeypatch.setattr(system, "WINDOWS", True)
     monkeypatch.setattr(Path, "exists", lambda _: True)
-    path = write(tmp_path, f"-f //mine/s\n-f wheels\n-f {tmp_path / 'more'}\n")
+    path = write(tmp_path, f"-f //mine/s\n-f wheels\n-f {(tmp_path / 'more').as_posix()}\n")
     found = read_requirements(path, env={}, shares=frozenset({"mine"}))
     folder = tmp_path.resolve()
     assert found.indexes.find_links == (Path("//mine/s"), folder / "wheels", tmp_path / "more")

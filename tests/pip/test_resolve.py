@@ -206,7 +206,8 @@ def test_a_python_that_uv_does_not_run(tmp_path, nginx_mirrors, user, monkeypatc
     """Its version counts, though another Python is asked about the machine."""
     from resume_dl.settings.pip_find import TargetPython
 
-    tags = ["cp37-cp37m-manylinux_2_17_x86_64", f"{HERE}-{HERE}-manylinux_2_17_x86_64"]
+    platform = "win_amd64" if os.name == "nt" else "manylinux_2_17_x86_64"
+    tags = [f"cp37-cp37m-{platform}", f"{HERE}-{HERE}-{platform}"]
     wheels = [build_wheel(tmp_path / "built", "demo", "1.0", tag=tag) for tag in tags]
     write_index(tmp_path / "root", wheels)
     nginx = nginx_mirrors([tmp_path / "root"])

@@ -7,7 +7,7 @@ import pytest
 from resume_dl.errors import PackageNotFoundError, UnsatisfiableError
 from resume_dl.resolution.pip_explanation import refusal
 from resume_dl.resolve.index_page import ListedFile
-from resume_dl.resolve.uv import explanation
+from resume_dl.resolve.uv_program import explanation
 
 FRAMED = """warning: something else
   \N{MULTIPLICATION SIGN} No solution found when resolving dependencies:

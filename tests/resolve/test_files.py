@@ -279,3 +279,22 @@ def test_specs_and_their_channels(spec, text, channel, subdir, name):
     parts = split_spec(spec)
     assert (parts.text, parts.channel, parts.subdir, parts.name) == (text, channel, subdir, name)
     assert channels_of_specs((spec, spec)) == ((channel,) if channel else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: *a29\ndependencies: []\n", "name is not a text"),
+        ("dependencies: [x, *a29]\n", "entry 2 of dependencies is not a text"),
+        (f"dependencies: [0x{'9' * 5000}]\n", "entry 1 of dependencies is not a text"),
+        ("? [*a0]\n: 1\n", "is not valid YAML"),
+    ],
+)
+def test_an_environment_yml_of_aliases_of_aliases(tmp_path, text, said):
+    """No message writes out lists of 10^30 texts, or a number of more digits than Python writes."""
+    aliases = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)]
+    path = tmp_path / "environment.yml"
+    path.write_text("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(aliases) + text, encoding="utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        read_environment_file(path)
+    assert said in str(caught.value)

@@ -18,8 +18,8 @@ import pytest
 
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.copies import Note
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.indexes.shards.channels import ChannelShards
-from resume_dl.indexes.shards.index import FILENAME
 from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore
 from resume_dl.indexes.small_fetch import Reader

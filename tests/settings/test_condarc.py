@@ -52,6 +52,15 @@ def test_dates_are_texts(machine: Machine, value: str, expected: str) -> None:
     assert is_off(found.exclude_newer_package["b"])
 
 
+def test_conda_s_other_names_of_dates(machine: Machine) -> None:
+    """``cooldown`` is ``exclude_newer``, in files and in the environment, and ``cooldown_exclude`` its packages'."""
+    machine.write(".condarc", "cooldown: 7d\ncooldown_exclude: {a: false}\n")
+    found = read_settings(machine.env)
+    assert (found.exclude_newer, set(found.exclude_newer_package)) == ("7d", {"a"})
+    machine.env["CONDA_COOLDOWN"] = "14d"
+    assert read_settings(machine.env).exclude_newer == "14d"
+
+
 def test_root_prefix_comes_first(machine: Machine) -> None:
     """Where a root prefix is known its pkgs folder comes before the home's, as in conda."""
     root = machine.folder / "root"

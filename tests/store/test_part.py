@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 
@@ -408,7 +409,9 @@ def test_os_errors_become_store_errors(tmp_path):
     """No space, no permission and the rest reach the caller as StoreError of the right kind."""
     from resume_dl.store.disk_errors import as_store_errors
 
-    for number, kind in ((28, OutOfSpaceError), (122, OutOfSpaceError), (13, NotWritableError), (30, NotWritableError)):
+    no_space, not_writable = (errno.ENOSPC, errno.EDQUOT), (errno.EACCES, errno.EROFS)  # each system's own numbers
+    kinds = [(number, OutOfSpaceError) for number in no_space] + [(number, NotWritableError) for number in not_writable]
+    for number, kind in kinds:
         with pytest.raises(kind), as_store_errors(tmp_path / "a"):
             raise OSError(number, os.strerror(number))
     with pytest.raises(StoreError, match="a: Input/output error"), as_store_errors(tmp_path / "a"):

@@ -32,6 +32,8 @@ fcntl = pytest.importorskip("fcntl", reason="pseudo-terminals are POSIX's")
 termios = pytest.importorskip("termios", reason="pseudo-terminals are POSIX's")
 
 _CONTROL = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+_BEGUN = re.compile(r"\x1b(\[[0-9;]*)?\Z")
+"""A control sequence whose rest comes with the next read."""
 _END = "\x05"
 """Written behind a command's output, so that all of it has been laid out."""
 PATIENCE = 120.0
@@ -50,8 +52,13 @@ class Layout:
         """Numbers of the lines that the terminal itself began, because the one before was full."""
         self.colours: set[str] = set()
         self._row = self._column = 0
+        self._begun = ""
 
     def feed(self, text: str) -> None:
+        text = self._begun + text
+        begun = _BEGUN.search(text)
+        self._begun = begun[0] if begun else ""
+        text = text.removesuffix(self._begun)
         at = 0
         while at < len(text):
             found = _CONTROL.match(text, at)
@@ -125,6 +132,9 @@ class EmulatedTerminal:
         self.columns, self.encoding = columns, encoding
         self._ours, self._theirs = os.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        modes = termios.tcgetattr(self._theirs)
+        modes[3] |= termios.NOFLSH  # else Ctrl-C discards what was written and is not yet read here
+        termios.tcsetattr(self._theirs, termios.TCSANOW, modes)
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._changed = threading.Condition()
         self._ended = False
@@ -206,8 +216,14 @@ class EmulatedTerminal:
         return os.fdopen(os.dup(self._theirs), "w", buffering=1, encoding=self.encoding, errors=errors)
 
     def press_ctrl_c(self) -> None:
-        """The key: the terminal echoes it, and the process in front gets the signal."""
+        """The key: the terminal echoes it, and the process in front gets the signal.
+
+        As in a real one the echo comes before what the process answers: the kernel handles the key in its own time.
+        """
+        with self._changed:
+            before = self.raw.count("^C")
         os.write(self._ours, b"\x03")
+        self._wait(lambda: self.raw.count("^C") > before, "the echo of Ctrl-C")
         os.kill(os.getpid(), signal.SIGINT)
 
     # --- the screen -------------------------------------------------------------------------------------------------

@@ -16,11 +16,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resume_dl.demo.channel import BuiltPackage
 from support import forked
 from support.processes import Run
+
+if TYPE_CHECKING:
+    from support.conda_env import TestConda
+    from support.nginx import NginxMirrors
 
 CHANNELS = ("pytorch", "pkgs/main")
 TIMEOUT = 240.0
@@ -189,3 +193,11 @@ def _obey_permissions() -> None:
     """Give up the capability by which root passes over file permissions, for the program that is run next."""
     prctl_capability_bounding_set_drop, dac_override = 24, 1
     ctypes.CDLL(None).prctl(prctl_capability_bounding_set_drop, dac_override, 0, 0, 0)
+
+
+def user_of(conda: TestConda, served: NginxMirrors, folder: Path) -> User:
+    """A user whose ``resume-dl`` asks this conda and its condarc, and has both mirrors of ``served``."""
+    user = User(folder / "user", env={**conda.environment(), "RESUME_DL_CONDA": str(conda.python)}, pkgs=conda.pkgs)
+    user.options = ["--give-up-after", "20s"]
+    user.mirrors(one=served.base(0), two=served.base(1))
+    return user

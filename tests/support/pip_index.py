@@ -171,12 +171,14 @@ def write_index(
     prefix: str = "",
     file_base: str | None = None,
     wrong_hash: Mapping[str, str] | None = None,
+    uploaded: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``<prefix>simple/<project>/`` pages and the files they link to below ``root``; earlier projects stay.
 
     ``core_metadata`` writes ``<file>.metadata`` beside each wheel and says so (PEP 658, 714). ``file_base``: links are
     absolute below this URL; they are relative without it. ``wrong_hash``: file name -> the sha256 that the pages name.
-    ``html`` and ``json``: the forms in which pages are there (PEP 503 and 691; sizes only in JSON, PEP 700).
+    ``uploaded``: file name -> its ``upload-time``. ``html`` and ``json``: the forms in which pages are there (PEP 503
+    and 691; sizes and upload times only in JSON, PEP 700).
     """
     projects: dict[str, list[BuiltFile]] = {}
     for file in files:
@@ -187,7 +189,13 @@ def write_index(
     base = file_base.rstrip("/") if file_base is not None else "../.."
     for project, members in projects.items():
         rows = [_row(file, f"{base}/{file.url_path}", hashes, core_metadata, wrong_hash or {}) for file in members]
-        _write_page(root / prefix / "simple" / project, _project_html(rows), _project_json(project, rows), html, json)
+        _write_page(
+            root / prefix / "simple" / project,
+            _project_html(rows),
+            _project_json(project, rows, uploaded or {}),
+            html,
+            json,
+        )
     simple = root / prefix / "simple"
     simple.mkdir(parents=True, exist_ok=True)
     names = sorted(entry.name for entry in simple.iterdir() if entry.is_dir())
@@ -257,7 +265,7 @@ def _project_html(rows: Sequence[_Row]) -> str:
     return _HTML.format(body="".join(lines))
 
 
-def _project_json(project: str, rows: Sequence[_Row]) -> str:
+def _project_json(project: str, rows: Sequence[_Row], uploaded: Mapping[str, str]) -> str:
     files = []
     for row in rows:
         entry: dict[str, object] = {
@@ -270,6 +278,8 @@ def _project_json(project: str, rows: Sequence[_Row]) -> str:
         }
         if row.file.requires_python is not None:
             entry["requires-python"] = row.file.requires_python
+        if row.file.filename in uploaded:
+            entry["upload-time"] = uploaded[row.file.filename]
         files.append(entry)
     versions = sorted({row.file.version for row in rows})
     page = {"meta": {"api-version": "1.1"}, "name": project, "versions": versions, "files": files}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from resume_dl.core.reachability import Reachability
-from resume_dl.indexes.shards.index import FILENAME
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.indexes.shards.open_index import ShardSources
 from resume_dl.indexes.shards.shard_fetcher import ShardFetcher
 from resume_dl.indexes.shards.store import ShardStore

@@ -26,6 +26,7 @@ ENABLED_BY = (
     ("second file system", "a writable file system besides the one of the temporary folder, as /dev/shm"),
     ("tmux", "install tmux"),
     ("bsdtar", "install libarchive-tools"),
+    ("Chromium", "install chromium"),
 )
 """Words of a reason, and what to do."""
 

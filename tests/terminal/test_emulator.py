@@ -34,6 +34,16 @@ def test_it_agrees_with_tmux(tmp_path: Path) -> None:
     assert len(layout.wrapped) == 2
 
 
+def test_a_control_sequence_may_come_in_two_reads() -> None:
+    for cut in range(len(OUTPUT)):
+        whole, divided = Layout(40), Layout(40)
+        whole.feed(OUTPUT)
+        divided.feed(OUTPUT[:cut])
+        divided.feed(OUTPUT[cut:])
+        assert divided.shown() == whole.shown()
+        assert divided.colours == whole.colours
+
+
 def test_what_it_does_not_understand_is_seen() -> None:
     layout = Layout(40)
     for text in ("\x1b[2;3H", "\x07"):

@@ -59,5 +59,10 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
 
 @pytest.fixture(params=["woken", "in slices"])
 def either_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Systems on which ``shutdown`` wakes a reader, and those on which it does not; each test runs on both."""
+    """Systems on which ``shutdown`` wakes a reader, and those on which it does not; each test runs on both.
+
+    Where it truly wakes none, the first kind cannot be tried.
+    """
+    if request.param == "woken" and not system.shutdown_wakes_readers():
+        pytest.skip("there shutdown wakes no reader")
     monkeypatch.setattr(system, "shutdown_wakes_readers", lambda: request.param == "woken")

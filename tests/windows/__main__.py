@@ -3,6 +3,7 @@
 usage, in the folder of the tests:
   python -m windows setup                make it
   python -m windows test [PYTEST ...]    make it, and run the tests at each code page
+  python -m windows run [PYTEST ...]     run the tests at each code page in what is made
   python -m windows python [ARG ...]     run it
   python -m windows list                 the tests that do not run in it, for docs/windows.md
 
@@ -46,6 +47,8 @@ def main(name: str = "", *more: str) -> int:
     if name == "list":
         print(exceptions.as_markdown(), end="")
         return 0
+    if name == "run":
+        return suite.run_all(ROOT, code_pages, more)
     if name not in {"setup", "test"}:
         print(__doc__, file=sys.stderr)
         return 2
@@ -55,7 +58,7 @@ def main(name: str = "", *more: str) -> int:
         print(f"the tests in a Windows Python were not run: {error}", file=sys.stderr)
         return 0 if os.environ.get("RESUME_DL_WINE_OPTIONAL") else CANNOT
     if name == "test":
-        return max(suite.run(ROOT, code_page, more) for code_page in code_pages)
+        return suite.run_all(ROOT, code_pages, more)
     return 0
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from support.nginx import find_nginx
 from windows import linux_bundle, wine
@@ -19,13 +24,40 @@ FOLDERS = (
 CODE_PAGE_MATTERS = ("store", "settings", "progress", "cli", "demo", "windows/test_bundle_of_linux.py")
 """Folders whose tests read and write users' text: names, configuration, messages."""
 
+WORKERS = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""Of each code page, and the slowest files first, as in the Makefile: half of a test is waiting."""
 NOTHING: Mapping[str, str] = {}
+
+
+def run_all(root: Path, code_pages: Sequence[int], more: Sequence[str]) -> int:
+    """Run the tests at all these code pages at once; the highest exit code. The output of the others comes after."""
+    with contextlib.ExitStack() as running:
+        others = [running.enter_context(_beside(code_page, more)) for code_page in code_pages[1:]]
+        codes = [run(root, code_pages[0], more)]
+        for process, said in others:
+            codes.append(process.wait())
+            said.seek(0)
+            print(said.read().decode("utf-8", "replace"), end="", flush=True)
+    return max(codes)
+
+
+@contextlib.contextmanager
+def _beside(code_page: int, more: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    command = [sys.executable, "-m", "windows", "run", *more]
+    variables = {**os.environ, "RESUME_DL_CODE_PAGE": str(code_page)}
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, env=variables, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            yield process, said
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def run(root: Path, code_page: int, more: Sequence[str]) -> int:
     """Run pytest at this code page; its exit code. ``more`` are its arguments, else the folders of that code page."""
     folders = FOLDERS if code_page == 1252 else CODE_PAGE_MATTERS
-    words = list(more) or ["-n", "2", "--dist", "loadfile", *(f"tests/{folder}" for folder in folders)]
+    words = list(more) or [*WORKERS, *(f"tests/{folder}" for folder in folders)]
     print(f"--- the tests in the Windows Python, code page {code_page}", flush=True)
     began = time.monotonic()
     command = wine.command(root, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *words])

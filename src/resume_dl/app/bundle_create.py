@@ -88,7 +88,11 @@ class _Create:
         self.folder = BundleFolder(root, private=request.as_tar)
         native = setup.conda.subdir or native_subdir()
         self.requested = public_request_of(
-            request.fetch, native=native, canonical=setup.table.canonical, read_pip=self._requirements
+            request.fetch,
+            native=native,
+            platforms=(*request.fetch.platforms, *(each.machine.platform for each in request.targets)),
+            canonical=setup.table.canonical,
+            read_pip=self._requirements,
         )
         self.platforms = platforms_of(request, self.requested.lists, native)
 

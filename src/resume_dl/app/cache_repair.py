@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from resume_dl import fs
 from resume_dl.app.cache_verification import Flaw, Verification, check_package
+from resume_dl.app.health import is_link
 from resume_dl.app.pipeline import Batch, run
 from resume_dl.caches.conda.lookup import stem
 from resume_dl.caches.conda.record import RECORD, check_fields, read_info
@@ -182,8 +182,8 @@ def _identify(packages: Sequence[_Damaged], setup: Setup, reporter: Reporter, ca
     """Set the artifact of each package whose address and digest are known."""
     without_digest: list[tuple[_Damaged, Artifact]] = []
     for each in packages:
-        if _is_link(each.folder):
-            continue  # conda ignores it, and what it leads to is not the cache's
+        if is_link(each.folder):
+            continue  # made since it was verified: what it leads to is not the cache's
         record = read_info(each.folder, RECORD)
         artifact = _by_record(each.folder, record, setup) if record is not None else _by_address(each.folder, setup)
         if artifact is not None and artifact.digest is None:
@@ -224,15 +224,8 @@ def _by_address(folder: Path, setup: Setup) -> Artifact | None:
     return None
 
 
-def _is_link(path: Path) -> bool:
-    try:
-        return fs.is_link(path.lstat())
-    except OSError:
-        return False
-
-
 def _unknown(flaw: Flaw) -> Unrepaired:
-    if _is_link(flaw.path):
+    if is_link(flaw.path):
         return Unrepaired(flaw.path, "it is a link, which is not followed", "remove the link")
     return Unrepaired(flaw.path, "no record, and no index that can be asked, states its address and digest", _REMOVE)
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from resume_dl import fs
-from resume_dl.app.health import Trouble, archive_damage, digest_of, folder_damage, packages_in
+from resume_dl.app.health import Trouble, archive_damage, digest_of, folder_damage, is_link, packages_in, record_in
 from resume_dl.caches.conda.content import altered_files, has_digests
-from resume_dl.caches.conda.record import RECORD, read_info
 from resume_dl.caches.wheel_record import check_archive
 from resume_dl.errors import IntegrityError, Interrupted
 
@@ -34,7 +33,8 @@ class Flaw:
 
     path: Path
     what: str
-    """``damaged``, ``half extracted``, ``wrong size``, ``wrong digest``, ``no digest`` or ``unreadable``."""
+    """``damaged``, ``half extracted``, ``wrong size``, ``wrong digest``; not damage: ``no digest``, ``foreign``,
+    ``unreadable``."""
     message: str
     files: tuple[str, ...] = ()
     """Paths in a package that differ from its list, at most twenty."""
@@ -42,7 +42,7 @@ class Flaw:
     @property
     def is_damage(self) -> bool:
         """Whether the content is wrong, as opposed to unknown."""
-        return self.what not in {"no digest", "unreadable"}
+        return self.what not in {"no digest", "foreign", "unreadable"}
 
     def as_json(self) -> dict[str, Any]:
         """Return the object for ``damaged`` and ``unknown``."""
@@ -108,8 +108,10 @@ def verify(
 def check_package(folder: Path, archives: Sequence[Path], cancelled: Callable[[], bool]) -> list[Flaw]:
     """The flaws of an extracted package and its archives."""
     flaws: list[Flaw] = []
-    record = read_info(folder, RECORD)
-    if folder.is_dir():
+    record = record_in(folder)
+    if is_link(folder):
+        flaws.append(Flaw(folder, "foreign", "is a link, which conda ignores; what it leads to was not read"))
+    elif folder.is_dir():
         flaws += _extracted(folder, cancelled, half=record is None)
     for archive in archives:
         if cancelled():

@@ -121,10 +121,11 @@ class FetchConda(Batch):
         if result.exit_code == 0 and not artifacts:
             self.reporter.message("nothing to fetch: everything is installed", level="info")
         # a list and the command that reads it are for one platform
-        if result.exit_code != 0 or not artifacts or len(solutions) > 1:
+        several = len(solutions) > 1 or (self._resolver.has_locks and len(self._resolver.platforms()) > 1)
+        if result.exit_code != 0 or not artifacts or several:
             return
         lock, files = self._request.lock, self._request.files
-        if lock is None and not solutions and len(files) == 1:
+        if lock is None and not solutions and len(files) == 1 and not self._resolver.has_locks:
             lock = files[0]
         else:
             platform = solutions[0][0] if solutions else self._resolver.platforms()[0]

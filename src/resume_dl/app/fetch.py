@@ -28,8 +28,9 @@ from resume_dl.transfer.destination import channel_path, check_folder, refuse_ot
 from resume_dl.transfer.package_destination import CondaPackages, PackageDestination, PlainPackages, RattlerPackages
 from resume_dl.transfer.report import RunResult
 from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.shared_folders import shared_folders
 
-__all__ = ["FetchRequest", "fetch"]
+__all__ = ["FetchRequest", "fetch", "package_destination"]
 
 
 def fetch(
@@ -58,7 +59,7 @@ def fetch(
         pythons: Callable[[], Mapping[str, str]] = partial(pythons_of_machines, request)
         environment: tuple[str, ...] = ()
         if has_conda:
-            destination = _destination(of_conda, setup, reporter, cancelled, solver)
+            destination = package_destination(of_conda, setup, reporter, cancelled, solver)
             conda = FetchConda(
                 of_conda,
                 setup,
@@ -91,7 +92,7 @@ def fetch(
     return result
 
 
-def _destination(
+def package_destination(
     request: FetchRequest, setup: Setup, reporter: Reporter, cancelled: Callable[[], bool], worker: RattlerWorker
 ) -> PackageDestination:
     """Where packages go. Raises NotWritableError before anything is downloaded."""
@@ -110,7 +111,8 @@ def _destination(
     if request.rattler_cache is not None:
         root = Path(request.rattler_cache) if request.rattler_cache else None
         folder = check_folder(rattler_packages_dir(setup.env, root), "--rattler-cache")
-        return RattlerPackages(folder=folder, **common)
+        packages = (rattler_packages_dir(setup.env, each) for each in request.shared_rattler_caches)
+        return RattlerPackages(folder=folder, shared=shared_folders(packages, reporter), **common)
     create = not request.dry_run
     if request.pkgs_dir is not None:
         pkgs_dir = fs.roomy(request.pkgs_dir.absolute())

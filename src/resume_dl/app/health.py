@@ -87,7 +87,7 @@ def examine(pkgs_dirs: Sequence[Path], *, hashing: bool = False) -> Health:
     for pkgs_dir in places:
         for folder, archives in packages_in(pkgs_dir):
             packages += 1
-            record = read_info(folder, RECORD)
+            record = record_in(folder)
             findings += folder_damage(folder, record)
             for archive in archives:
                 if record is not None and record.get("fn") == archive.name:
@@ -123,7 +123,7 @@ def packages_in(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
     archives: dict[str, list[Path]] = {}
     for name in _names(pkgs_dir):
         path = pkgs_dir / name
-        if path.is_symlink():
+        if is_link(path):
             continue
         if is_package(name) and path.is_file():
             archives.setdefault(stem(name), []).append(path)
@@ -133,9 +133,22 @@ def packages_in(pkgs_dir: Path) -> Iterator[tuple[Path, list[Path]]]:
         yield pkgs_dir / name, archives[name]
 
 
+def is_link(path: Path) -> bool:
+    """Whether this is a symbolic link or a junction, which conda ignores in a package cache."""
+    try:
+        return fs.is_link(path.lstat())
+    except OSError:
+        return False
+
+
+def record_in(folder: Path) -> dict[str, Any] | None:
+    """A package's repodata_record.json; None if it has none, or if the folder is a link: it belongs to no cache."""
+    return None if is_link(folder) else read_info(folder, RECORD)
+
+
 def folder_damage(folder: Path, record: Mapping[str, Any] | None) -> Iterator[Finding]:
     """Compare an extracted package with its own list, by names and sizes; ``record``: its repodata_record.json."""
-    if folder.is_dir() and not is_whole(folder):
+    if folder.is_dir() and not is_link(folder) and not is_whole(folder):
         yield Finding(Trouble.HALF_EXTRACTED if record is None else Trouble.DAMAGED, folder)
 
 

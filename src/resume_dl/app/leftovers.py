@@ -198,7 +198,7 @@ class Continuation:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The words after the program's name."""
-        return self.run.command[1:]
+        return _words(self.run)
 
     @property
     def name(self) -> tuple[str, ...]:
@@ -231,9 +231,14 @@ def _continuation(files: Sequence[Leftover], env: Mapping[str, str]) -> Continua
     return Continuation(run, tuple(files), obstacle, hint, busy=all(file.busy for file in files))
 
 
+def _words(run: UnfinishedRun) -> tuple[str, ...]:
+    """The words after ``resume-dl``, or after ``PYTHON RESUME-DL.PYZ``."""
+    return run.command[1:] if run.command[0] == PROGRAM else run.command[2:]
+
+
 def _obstacle(run: UnfinishedRun, env: Mapping[str, str]) -> tuple[str, str]:
-    words = run.command[1:]
-    if run.command[0] != PROGRAM or not ((words[:1] and words[0] in _COMMANDS) or words[:2] in _NESTED):
+    words = _words(run)
+    if not ((words[:1] and words[0] in _COMMANDS) or words[:2] in _NESTED):
         return "its note names no command that continues a download", "resume-dl clean removes the files"
     if any(_HIDDEN in word for word in words):
         return "its command has a login or token, which is not noted", "run it yourself, with yours in place of ***"

@@ -20,7 +20,7 @@ from resume_dl.model.mirror import UPSTREAM, MirrorTable
 from resume_dl.model.pip import FindLinks, PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, PageError, parse_page
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
+from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -14,10 +16,11 @@ from resume_dl.app.pipeline import Batch
 from resume_dl.errors import ConfigurationError, ResumeDLError, required
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.exclude_newer import UploadCutoff
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
-from resume_dl.resolution.cutoff import check_conda_only
+from resume_dl.resolution.cutoff import upload_cutoff
 from resume_dl.resolution.fetch_request import FetchRequest
 from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
@@ -30,10 +33,11 @@ from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
-from resume_dl.transfer.destination import check_folder, check_lock, clash, write_list
+from resume_dl.transfer.destination import check_folder, check_lock, check_names, write_list
 from resume_dl.transfer.plan import Plan, Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
 from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.shared_folders import shared_folders
 from resume_dl.transfer.wheel_destination import WheelDestination
 from resume_dl.transfer.wheel_transfer import WheelDir, first_seen
 
@@ -106,6 +110,7 @@ class FetchPip(Batch):
             offline=setup.options.offline or setup.conda.offline,
             pack=request.packs,
             options="-o" if for_bundle else "--wheel-dir",
+            shared=shared_folders(request.pip.shared_wheel_dirs, self.reporter),
         )
 
     @property
@@ -141,7 +146,7 @@ class FetchPip(Batch):
             if has.get(canonicalize_name(artifact.name)) != artifact.version
         ]
         chosen = list({artifact.key: artifact for artifact in every}.values())
-        _check_names(chosen, of_bundle=self._request.bundle is not None)
+        check_names(chosen, of_bundle=self._request.bundle is not None)
         return Wanted(chosen)
 
     def plan(self, wanted: Wanted) -> Plan:
@@ -177,7 +182,6 @@ class FetchPip(Batch):
 
     def _pip_request(self, python: str | None, platforms: tuple[str, ...]) -> PipRequest:
         options = self._request.pip
-        check_conda_only(self._request)
         return PipRequest(
             requirements=options.requirements,
             files=self._request.files,
@@ -185,10 +189,17 @@ class FetchPip(Batch):
             indexes=self._indexes,
             platforms=platforms,
             python=python,
+            environments=self._request.environments,
             machines=self._request.machines,
             allow_sdist=options.allow_sdist,
             no_deps=self._request.no_deps,
+            cutoff=self._cutoff,
         )
+
+    @cached_property
+    def _cutoff(self) -> UploadCutoff:
+        """One for the whole run, because durations count from now."""
+        return upload_cutoff(self._request, self._settings, self.setup.env, Path.cwd(), datetime.now(timezone.utc))
 
     def report(self, result: RunResult, done: Sequence[ArtifactResult]) -> None:
         """Add the solution, first-seen hashes, the lock file and the command that installs the files."""
@@ -234,15 +245,3 @@ def _write_lock(lock: Path, solution: PipSolution, files: Sequence[Artifact]) ->
             hint="omit --dry-run: the hash is known once the file is downloaded",
         )
     return write_list(lock, with_digests(solution, {each.filename: each.sha256 for each in files if each.sha256}))
-
-
-def _check_names(artifacts: Sequence[Artifact], *, of_bundle: bool) -> None:
-    """Refuse two different files of the same name: all platforms share a folder."""
-    if (two := clash(artifacts)) is not None:
-        artifact, other = two
-        raise ConfigurationError(
-            f"{artifact.url} and {other.url} are different files of the same name, and one folder cannot hold both",
-            hint="make a bundle of each"
-            if of_bundle
-            else "fetch them one after another, each into a folder of its own (--wheel-dir)",
-        )

@@ -50,6 +50,7 @@ class PipInstall:
         setup: Setup,
         *,
         wheel_dir: Path | None = None,
+        shared_wheel_dirs: tuple[Path, ...] = (),
         allow_sdist: bool = False,
     ) -> None:
         """``words``: the arguments of pip install. Raises ConfigurationError."""
@@ -58,6 +59,7 @@ class PipInstall:
         self.arguments = read_arguments(words, self._help(setup), Path.cwd())
         self._setup = changed(setup, env={**setup.env, **self.arguments.variables})
         self._wheel_dir = wheel_dir
+        self._shared_wheel_dirs = shared_wheel_dirs
         self._allow_sdist = allow_sdist
         self._files = (*self.arguments.files, *files_in_settings(self._setup.env, self._python.prefix))
         self._anew = self.arguments.anew or reinstalls(self._setup.env, self._python.prefix)
@@ -122,6 +124,7 @@ class PipInstall:
                 constraints=() if building else arguments.constraints,
                 python=arguments.python,
                 wheel_dir=self._wheel_dir,
+                shared_wheel_dirs=self._shared_wheel_dirs,
                 allow_sdist=self._allow_sdist,
             ),
         )

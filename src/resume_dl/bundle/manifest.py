@@ -138,6 +138,7 @@ def _platform(name: str, entry: Mapping[str, Any], known: set[str]) -> BundlePla
         conda=conda,
         pip=pip,
         exclude_newer=_value(entry, "exclude_newer", str) if "exclude_newer" in entry else "",
+        pip_exclude_newer=_value(entry, "pip_exclude_newer", str) if "pip_exclude_newer" in entry else "",
         **lists,
     )
 

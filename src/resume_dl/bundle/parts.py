@@ -6,6 +6,7 @@ the list comes last: a folder with the list has them all. A killed run's leftove
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -145,6 +146,7 @@ def check_parts(folder: Path, name: str) -> None:
     _refuse_others(folder, [*there, document.name], [*_listed(document, name), *noted])
 
 
+@functools.cache
 def script() -> bytes:
     """The content of ``join.py``."""
     return write_archive("join")

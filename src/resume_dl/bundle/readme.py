@@ -62,6 +62,9 @@ def _contents(manifest: Manifest) -> str:
         counts = [_count(each.conda, "conda package"), _count(each.pip, "pip package")]
         virtual = [f"    solved for {', '.join(each.virtual_packages)}"] if each.virtual_packages else []
         newest = [f"    without conda packages newer than {each.exclude_newer}"] if each.exclude_newer else []
+        newest += (
+            [f"    without pip packages uploaded after {each.pip_exclude_newer}"] if each.pip_exclude_newer else []
+        )
         platforms += [f"{each.platform}: {', '.join([*python, *filter(None, counts)])}", *virtual, *newest]
     passed_over = manifest.request.get("passed_over")
     lines = [str(each) for each in passed_over] if isinstance(passed_over, list | tuple) else []

@@ -103,6 +103,7 @@ def contents_of(
                 explicit=f"explicit/{platform}.txt" if conda else "",
                 requirements=f"requirements/{platform}.txt" if wheels else "",
                 exclude_newer="" if solution is None else solution.exclude_newer,
+                pip_exclude_newer=next((each.exclude_newer for each in pips if each.exclude_newer), ""),
             )
         )
     why = all_reasons(reasons)

@@ -14,6 +14,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import LeftToPip
 from resume_dl.resolution.conda_and_pip import has_pip_part, is_pip_file
 from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolution.lock_files import is_conda_lock, read_conda_locks
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit, parse_explicit
 from resume_dl.resolve.specs import split_spec
@@ -30,7 +31,7 @@ _EDITABLE = re.compile(r"^(?:-e\s*|--e[a-z]*(?:\s+|=))")
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """An @EXPLICIT list: its file name, its platform, and its entries."""
+    """An @EXPLICIT list, or a lock file's part for one platform: its file name, its platform, and its entries."""
 
     name: str
     platform: str
@@ -58,12 +59,14 @@ def public_request_of(
     request: FetchRequest,
     *,
     native: str,
+    platforms: tuple[str, ...],
     canonical: Callable[[str], str],
     read_pip: Callable[[Path], ExpandedRequest],
 ) -> PublicRequest:
     """Read the request's files.
 
-    ``native``: the platform of a list that states none. ``canonical`` as for ``parse_explicit``. ``read_pip``: the
+    ``native``: the platform of a list that states none. ``platforms``: those of lock files; empty for ``native``.
+    ``canonical`` as for ``parse_explicit``. ``read_pip``: the
     requirements of one of pip's files. Raises ConfigurationError and InvalidSpecError.
     """
     conda: dict[str, tuple[str, ...]] = {public(spec): (split_spec(spec).name,) for spec in request.specs}
@@ -79,6 +82,14 @@ def public_request_of(
     for path in request.files:
         if is_pip_file(path):
             add_pip(path)
+            continue
+        if is_conda_lock(path):
+            taken = read_conda_locks(
+                path, platforms=platforms or (native,), environments=request.environments, canonical=canonical
+            )
+            lists += [ListedFile(path.name, each.platform, each.conda) for each in taken]
+            if has_pip_part(path):
+                add_pip(path)
             continue
         text = _read(path)
         if is_explicit(text):

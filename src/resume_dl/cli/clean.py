@@ -22,11 +22,14 @@ def command(pkgs_dir: tuple[Path, ...], *, as_json: bool) -> int:
 
     def call() -> None:
         from resume_dl.app.leftovers import clean, folders, notes_of
-        from resume_dl.resolution.conda_shards import shard_store
+        from resume_dl.indexes import shards
         from resume_dl.transfer.setup import TransferOptions, load_setup
 
         setup = load_setup(TransferOptions(), os.environ)
-        shard_store(setup.paths).clean()
+        if shards.are_readable():
+            from resume_dl.resolution.conda_shards import shard_store
+
+            shard_store(setup.paths).clean()
         show("clean", clean(folders(setup, pkgs_dir), notes_of(setup)), as_json=as_json)
 
     return guarded("clean", call, as_json=as_json)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand
+from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_FROM, WHERE_TO, SectionedCommand
 from resume_dl.cli.option_values import environment_folders, environment_names
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, transfer_of
-from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
+from resume_dl.cli.spec_arguments import check_rattler_cache, check_specs, destination_options, request_of, spec_options
 from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
@@ -57,23 +57,15 @@ _SHOWN = 5
     help="Solve for the environment of this name.",
     section=WHAT,
 )
+@destination_options
 @option(
-    "--pkgs-dir", "pkgs_dir", type=_PATH, help="The package cache.  [default: conda's first writable]", section=WHERE_TO
+    "--shared-rattler-cache",
+    "shared_rattler_cache",
+    multiple=True,
+    type=_PATH,
+    help="A read-only cache of rattler whose packages are not downloaded; repeatable.",
+    section=WHERE_FROM,
 )
-@option(
-    "--wheel-dir", "wheel_dir", type=_PATH, help="The folder for wheels.  [default: one in our cache]", section=WHERE_TO
-)
-@option(
-    "--rattler-cache",
-    "rattler_cache",
-    is_flag=False,
-    flag_value="",
-    metavar="[DIR]",
-    help="Put packages into rattler's and pixi's cache.  [default: theirs]",
-    section=WHERE_TO,
-)
-@option("--dest", type=_PATH, help="Put plain files into this folder, not into a cache.", section=WHERE_TO)
-@option("--no-extract", "no_extract", is_flag=True, help="Leave the archives packed.", section=WHERE_TO)
 @option("--dry-run", "dry_run", is_flag=True, help="Resolve, and show what would be fetched.", section=OUTPUT)
 @option(
     "--lock",
@@ -94,7 +86,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--prefix and --name exclude each other")
     if options["lock"] and len(options["platform"]) > 1:
         raise click.UsageError("--lock writes a list for one platform: give one --platform")
-    _check_rattler_cache(options)
+    check_rattler_cache(options)
     check_specs(options, specs, hint="resume-dl fetch pytorch=1.7")
     from resume_dl.resolve.worker import RattlerWorker
 
@@ -121,6 +113,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
             name=options["name"],
             pkgs_dir=options["pkgs_dir"],
             rattler_cache=options["rattler_cache"],
+            shared_rattler_caches=options["shared_rattler_cache"],
             dest=options["dest"],
             extract=not options["no_extract"],
             dry_run=options["dry_run"],
@@ -137,22 +130,6 @@ def _wanted(specs: tuple[str, ...], options: Mapping[str, Any]) -> str:
     words = [*specs, *options["pip"], *(path.name for path in options["file"])]
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(words[:_SHOWN]) + more
-
-
-def _check_rattler_cache(options: Mapping[str, Any]) -> None:
-    """Refuse conflicting options, and a package name taken for the option's folder."""
-    named = options["rattler_cache"]
-    if named is None:
-        return
-    if options["pkgs_dir"] or options["dest"]:
-        other = "--pkgs-dir" if options["pkgs_dir"] else "--dest"
-        raise click.UsageError(f"--rattler-cache and {other} exclude each other")
-    if options["no_extract"]:
-        raise click.UsageError(
-            "--no-extract and --rattler-cache exclude each other: rattler keeps unpacked packages only"
-        )
-    if named and Path(named).name == named and not Path(named).is_dir():
-        raise click.UsageError(f"is {named!r} a package or a folder? Put --rattler-cache last, or write ./{named}")
 
 
 def _locks(paths: Sequence[Path]) -> dict[bool, Path | None]:

@@ -15,6 +15,7 @@ from resume_dl.zip_application import zip_application
 COMMANDS = {
     "fetch": "Resolve conda packages, then download and verify them into conda's package cache.",
     "get": "Download any URL, resumable and verified.",
+    "adopt": "Use packages that a browser or download manager has fetched, whole or in part.",
     "pip": "Run pip install with files fetched first; configure pip for mirrors.",
     "bundle": "Make bundles, and verify and install them on an offline machine.",
     "probe": "Print this machine's profile, from which a bundle is made for it.",

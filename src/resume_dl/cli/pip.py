@@ -12,6 +12,7 @@ from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand
 from resume_dl.cli.options import network_options, option
 from resume_dl.cli.pip_config import command as config
 from resume_dl.cli.run import Cancelled, run, transfer_of
+from resume_dl.cli.spec_arguments import SHARED_WHEELS
 from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ command.add_command(config)
 @option(
     "--wheel-dir", "wheel_dir", type=_PATH, help="The folder for wheels.  [default: one in our cache]", section=WHERE_TO
 )
+@SHARED_WHEELS
 @option("--allow-sdist", "allow_sdist", is_flag=True, help="Allow source archives if there is no wheel.", section=WHAT)
 @option(
     "--progress",
@@ -78,7 +80,8 @@ def install(args: tuple[str, ...], **options: Any) -> int:
         if options["python"] is not None:
             env["RESUME_DL_PIP_PYTHON"] = str(python_at(options["python"].absolute()))
         setup = load_setup(transfer_of(options), env)
-        job = PipInstall(args, setup, wheel_dir=options["wheel_dir"], allow_sdist=options["allow_sdist"])
+        wheels = {"wheel_dir": options["wheel_dir"], "shared_wheel_dirs": options["shared_wheel_dir"]}
+        job = PipInstall(args, setup, allow_sdist=options["allow_sdist"], **wheels)
         return job.fetch(reporter, cancelled)
 
     result, code = run("pip install", {**options, **shared, "json": False, "verbose": False}, call)

@@ -232,7 +232,8 @@ def _show(outcomes: Sequence[_Outcome], unknown: Sequence[Leftover], elapsed: fl
     counts = [f"{number} {status}" for status in _STATUSES if (number := sum(o.status == status for o in outcomes))]
     totals = _totals(outcomes)
     sums = [f"{show_bytes(totals[name])} {name}" for name in ("downloaded", "resumed") if totals[name]]
-    say("; ".join([f"{len(outcomes)} commands: {', '.join(counts)}", *sums, duration_text(elapsed)]))
+    count = "1 command" if len(outcomes) == 1 else f"{len(outcomes)} commands"
+    say("; ".join([f"{count}: {', '.join(counts)}", *sums, duration_text(elapsed)]))
 
 
 _STATUSES = ("done", "planned", "busy", "skipped", "failed", "stopped")

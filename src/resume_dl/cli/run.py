@@ -233,7 +233,7 @@ def guarded(command: str, call: Callable[[], None], *, as_json: bool) -> int:
 
 def _errors(result: RunResult) -> list[ResumeDLError]:
     """The errors to show, without duplicates: files stopped together share one line."""
-    errors = [error for error in (result.error, *(each.error for each in result.artifacts)) if error is not None]
+    errors = result.errors
     stopped = [error for error in errors if isinstance(error, Interrupted)]
     if len(stopped) > 1:
         safe = sum(error.resumable_bytes for error in stopped)

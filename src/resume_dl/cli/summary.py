@@ -33,8 +33,13 @@ def say_summary(result: RunResult, *, verbose: bool = False) -> None:
     _say_list([each for each in result.artifacts if verbose or each.outcome != "cached"], _names, page)
     _say_sums(result, "package")
     say_indexes(result)
+    say_next(result, "To use exactly these files:")
+
+
+def say_next(result: RunResult, label: str) -> None:
+    """The command to type next, if there is one."""
     if result.next_steps:
-        _say_command("To use exactly these files:", command_line(result.next_steps), page)
+        _say_command(label, command_line(result.next_steps), page_of(sys.stdout))
 
 
 def say_indexes(result: RunResult) -> None:

@@ -210,24 +210,43 @@ class Listed:
         return channel_of(self.url)
 
 
-def listed_packages(command: str) -> list[Listed]:
-    """The packages that this command installs without a solve: lines of ``@EXPLICIT`` files, and URLs as arguments.
+def files_of(command: str) -> list[Path]:
+    """The files that ``--file`` names; empty if this command does not read lists (``env update`` before 26)."""
+    files = context._argparse_args.get("file") or ()  # the only place that has them in all versions
+    if command == _ENV_UPDATE and find_spec("conda.env.specs.explicit") is None:
+        return []
+    return [Path(file) for file in ((files,) if isinstance(files, str) else files)]
 
-    Empty if conda itself will refuse them (an invalid line, names mixed with URLs) or does not read lists (``env
-    update`` before 26). Lists that conda would have to download first are skipped.
+
+def listed_packages(files: Iterable[Path]) -> list[Listed]:
+    """The packages that a command installs without a solve: lines of ``@EXPLICIT`` files, and URLs as arguments.
+
+    Empty if conda itself will refuse them (an invalid line, names mixed with URLs). Lists that conda would have to
+    download first are skipped.
     """
-    arguments = context._argparse_args  # the only place that has them in all versions
-    files = arguments.get("file") or ()
-    lines: list[str] = []
-    if command != _ENV_UPDATE or find_spec("conda.env.specs.explicit") is not None:
-        for file in (files,) if isinstance(files, str) else files:
-            lines += _lines(Path(file))
-    named = [text.strip("\"'") for text in arguments.get("packages") or ()]
+    lines = [line for file in files for line in _lines(file)]
+    named = [text.strip("\"'") for text in context._argparse_args.get("packages") or ()]
     try:
         found = _listed(line for line in lines if line != MARK) if MARK in lines else []
         return found + (_listed(named) if all(map(_is_address, named)) else [])
     except ValueError:
         return []
+
+
+def lock_reader(lock: Path) -> str:
+    """The name of conda's reader of this lock file (``conda-lock-v1`` of conda-lockfiles); empty if it has none."""
+    choose = getattr(context.plugin_manager, "get_environment_specifier", None)  # since 26
+    if choose is None:
+        return ""
+    try:
+        return str(choose(source=str(lock), name=context.environment_specifier).name)
+    except (CondaError, ValueError):  # conda will report it
+        return ""
+
+
+def subdir() -> str:
+    """The platform that conda installs for."""
+    return str(context.subdir)
 
 
 def remember_with_login(listed: Listed) -> None:

@@ -1,10 +1,10 @@
 """The pre-command action: put packages that conda installs without a solve into its cache, verified, beforehand.
 
-These are the lines of ``@EXPLICIT`` lists and URLs on the command line. conda uses such a package without a download if
-its cache has an extracted entry of the same URL, and of the line's digest if it states one (measured with 24.7 and
-26.7; a complete ``.partial`` is never used here). A line without a digest takes that of its channel's index; if the
-index has no digest either, the line is left to conda. Local archives are compared with the line or the index, because
-conda compares them with nothing.
+These are the lines of ``@EXPLICIT`` lists, the packages of lock files, and URLs on the command line. conda uses such a
+package without a download if its cache has an extracted entry of the same URL, and of the line's digest if it states
+one (measured with 24.7 and 26.7; a complete ``.partial`` is never used here). A line without a digest takes that of its
+channel's index; if the index has no digest either, the line is left to conda. Local archives are compared with the line
+or the index, because conda compares them with nothing.
 
 Only KeyboardInterrupt and LocalArchiveMismatchError reach conda.
 """
@@ -29,12 +29,22 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.explicit import parse_line
 from resume_dl.resolve.repodata import find_record
 
+_OF_LOCKS = {".yml", ".yaml", ".lock"}
+"""The suffixes of lock files of conda packages."""
+
 
 def before_command(command: str) -> None:
     """Supply what ``command`` will install without a solve. Raises LocalArchiveMismatchError."""
     if compat.is_dry_run():
         return
-    listed = compat.listed_packages(command)
+    files, locked = compat.files_of(command), list[Listed]()
+    if any(file.suffix in _OF_LOCKS for file in files):
+        from resume_dl.conda_plugin.lock_files import locked_packages, locks_among
+
+        locks = locks_among(files)
+        locked = locked_packages(locks)
+        files = [file for file in files if file not in locks]
+    listed = compat.listed_packages(files) + locked
     if not listed:
         return
     _check_local([each for each in listed if each.url.startswith("file:")])

@@ -1,6 +1,6 @@
 """The page of ``mirrors test --html``: one file without scripts and without anything from elsewhere. Pure.
 
-It follows the reader's light or dark scheme, and below 640 pixels each mirror is a card in place of a row. Every text
+It follows the reader's light or dark scheme, and below 720 pixels each mirror is a card in place of a row. Every text
 that comes from a table or a server is made presentable and escaped.
 """
 
@@ -27,7 +27,8 @@ p { margin: .3rem 0; } .soft, footer { color: var(--soft); font-size: .9rem; } f
 .lead { font-size: 1.1rem; margin-top: .8rem; }
 table { width: 100%; border-collapse: collapse; background: var(--card); border: 1px solid var(--line); }
 th, td { text-align: left; vertical-align: top; padding: .55rem .7rem; border-bottom: 1px solid var(--line); }
-thead th { color: var(--soft); font-size: .85rem; font-weight: 500; } tbody th { font-weight: 600; }
+thead th { color: var(--soft); font-size: .85rem; font-weight: 500; white-space: nowrap; }
+tbody th { font-weight: 600; min-width: 14rem; } td[data-name] { overflow-wrap: normal; }
 tbody tr:last-child > * { border-bottom: 0; }
 .meter { display: block; height: .45rem; margin-top: .25rem; border-radius: .25rem; background: var(--line); }
 .meter > i { display: block; height: 100%; border-radius: inherit; background: var(--bar); }
@@ -35,11 +36,11 @@ tbody tr:last-child > * { border-bottom: 0; }
 .speed { min-width: 9rem; } .num { white-space: nowrap; font-variant-numeric: tabular-nums; }
 .good { color: var(--good); } .warn { color: var(--warn); } .bad { color: var(--bad); }
 th small { display: block; color: var(--soft); font-weight: 400; }
-@media (max-width: 640px) { body { padding-top: 1.2rem; } thead { display: none; }
+@media (max-width: 720px) { body { padding-top: 1.2rem; } thead { display: none; }
   table, tbody, tr, th, td { display: block; border: 0; } table { background: none; }
   tbody tr { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .2rem;
     margin-bottom: .7rem; }
-  th, td { padding: .15rem .7rem; }
+  th, td { padding: .15rem .7rem; } tbody th { min-width: 0; }
   td[data-name]::before { content: attr(data-name) ": "; color: var(--soft); }
   td.speed::before { content: ""; } }
 @media print { body { background: none; } }

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from resume_dl.errors import ResumeDLError
 from resume_dl.indexes.agreement import Agreement
 from resume_dl.indexes.index_sources import IndexSources
-from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
-from resume_dl.indexes.shards.open_index import OpenIndex
+from resume_dl.indexes.shards import FILENAME as SHARD_INDEX
 from resume_dl.indexes.whole import Wanted, WholeIndex
 from resume_dl.model.channel import Channel
 from resume_dl.model.index_report import IndexReport, Vouched
 from resume_dl.model.network import is_loopback
 from resume_dl.ports import Reporter
+
+if TYPE_CHECKING:  # imports msgspec, which resume-dl.pyz lacks
+    from resume_dl.indexes.shards.open_index import OpenIndex
 
 
 class ChannelNotes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resume_dl.errors import IntegrityError, PackageNotFoundError, ResumeDLError, UnsatisfiableError
 from resume_dl.indexes.authorities import Authorities
@@ -14,8 +14,7 @@ from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness
 from resume_dl.indexes.index_errors import not_found, too_little_kept
 from resume_dl.indexes.index_sources import IndexSources
 from resume_dl.indexes.replacements import Replacements
-from resume_dl.indexes.shards.channels import ChannelShards
-from resume_dl.indexes.shards.index import FILENAME as SHARD_INDEX
+from resume_dl.indexes.shards import FILENAME as SHARD_INDEX
 from resume_dl.indexes.whole import Wanted, WholeIndex, WholeIndexes
 from resume_dl.model.index_report import IndexReport
 from resume_dl.ports import Reporter
@@ -23,6 +22,9 @@ from resume_dl.resolve.repodata import find_record
 from resume_dl.resolve.request import RepodataFile, Solution
 from resume_dl.transfer.source_places import Places
 from resume_dl.transfer.watched_engine import WatchedEngine
+
+if TYPE_CHECKING:  # imports msgspec, which resume-dl.pyz lacks
+    from resume_dl.indexes.shards.channels import ChannelShards
 
 Solve = Callable[[Sequence[RepodataFile]], Solution]
 

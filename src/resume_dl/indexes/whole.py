@@ -30,6 +30,7 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.transfer.source_places import Places
 from resume_dl.transfer.watched_engine import WatchedEngine
+from resume_dl.zstd_frames import is_available
 
 FORMATS = ("repodata.json.zst", "repodata.json")
 """The file names to try, in order; the packed form has an eighth of the size."""
@@ -118,7 +119,7 @@ class WholeIndexes:
         last_chance: bool = False,
         forms: Sequence[str] = FORMATS,
     ) -> dict[Asked, WholeIndex]:
-        """Return the result for each index; the packed form is tried first.
+        """Return the result for each index; the packed form is tried first, if this Python can unpack it.
 
         A kept copy of any form that is fresh enough is used without a request. ``past_caches``: always ask the servers,
         bypassing caches. ``replaceable``: indexes that other sources can supply if these do not answer soon.
@@ -129,12 +130,15 @@ class WholeIndexes:
         self._refused.clear()
         found = {each: [index_file(each, name, sources(each, name)) for name in forms] for each in wanted}
         for each, indexes in found.items():
-            results[each].tried = tuple(str(source.url) for index in indexes for source in index.sources)
+            tried = (index.sources for index in indexes if _is_readable(index.filename))
+            results[each].tried = tuple(str(source.url) for those in tried for source in those)
             if not past_caches:
                 self._use_kept(results[each], indexes)
         self._tell_ages(results)
         missing = [each for each in wanted if results[each].path is None]
-        for number in range(0 if self._offline else len(forms)):
+        for number, name in enumerate(() if self._offline else forms):
+            if not _is_readable(name):
+                continue
             now = {each: found[each][number] for each in missing}
             self._get_once(now, results, past_caches=past_caches, replaceable=replaceable, last_chance=last_chance)
             missing = [each for each in missing if results[each].path is None and results[each].error is None]
@@ -335,6 +339,11 @@ def index_file(of: Asked, name: str, sources: tuple[Source, ...]) -> Artifact:
     # kept under the first source's URL, so that statements of different sources are never mixed up
     url = sources[0].url if sources else channel.file_url(subdir, name)
     return Artifact(kind="index", filename=name, url=url, channel=channel.name, subdir=subdir, sources=sources)
+
+
+def _is_readable(form: str) -> bool:
+    """Whether this Python can unpack the form; resume-dl.pyz has no zstd library before Python 3.14."""
+    return not form.endswith(".zst") or is_available()
 
 
 def source_of(note: Note, index: Artifact) -> Source | None:

@@ -84,10 +84,12 @@ class BundlePlatform:
     """The path of its requirements.txt with hashes; empty without wheels."""
     exclude_newer: str = ""
     """The time (ISO 8601, UTC) after which conda packages were left out; empty if none were."""
+    pip_exclude_newer: str = ""
+    """The time (ISO 8601, UTC) from which uploaded pip packages were left out; empty if none were."""
 
     def as_json(self) -> dict[str, Any]:
         """The entry in ``platforms`` of the manifest."""
-        optional = {} if self.exclude_newer else {"exclude_newer"}
+        optional = {name for name in ("exclude_newer", "pip_exclude_newer") if not getattr(self, name)}
         return {name: _plain(getattr(self, name)) for name in self.__slots__ if name not in {"platform", *optional}}
 
 

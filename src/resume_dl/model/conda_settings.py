@@ -66,7 +66,7 @@ class CondaSettings:
     override_channels_enabled: bool = True
     solver: str = ""
     exclude_newer: str = ""
-    """A date or duration (``model.exclude_newer``), from conda 26.5 on; empty: nothing is held back."""
+    """A date or duration (``model.exclude_newer``), from conda 26.9 on; empty: nothing is held back."""
     exclude_newer_package: Mapping[str, str] = field(default_factory=dict)
     """Package name -> its own value; ``false`` for none."""
     remote_connect_timeout_secs: float = 9.15

@@ -1,11 +1,13 @@
 """``exclude_newer``: packages that appeared after a date, or in the last days, are held back. Pure.
 
-The forms of a value, and that a record without a timestamp stays, are conda's (26.5, ``core/exclude_newer.py``).
+The forms of a value, and that a record without a timestamp stays, are conda's (26.9, ``core/exclude_newer.py``).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, timezone
 
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -14,6 +16,42 @@ _PART = re.compile(r"(\d{1,9})\s*([wdhms])", re.IGNORECASE)
 _ISO = re.compile(r"P(?=.)((?:\d{1,9}[WD])*)(?:T((?:\d{1,9}[HMS])+))?", re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,12}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-]\d{2}:\d{2}))")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadCutoff:
+    """The time from which uploaded files of a package index count as new, as uv has it (``exclude-newer``)."""
+
+    time: datetime | None = None
+    """In UTC; None: no file is too new."""
+    packages: Mapping[str, datetime | None] = field(default_factory=dict)
+    """Normalized project name -> its own time, or None to permit every file."""
+    origin: str = ""
+    """The option, variable or file that has set it."""
+
+    def allows(self, project: str, uploaded: datetime | None) -> bool:
+        """Whether a file of ``project`` (a normalized name) may be used; one without an upload time only if all may."""
+        cutoff = self.packages.get(project, self.time)
+        return cutoff is None or (uploaded is not None and uploaded < cutoff)
+
+    @property
+    def text(self) -> str:
+        """The time in ISO 8601, UTC; empty if there is none."""
+        return "" if self.time is None else f"{self.time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def time_of(text: str) -> datetime | None:
+    """The time of an RFC 3339 text, in UTC, to the microsecond; None if the text has another form."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    day, clock, fraction, zone = found.groups()
+    try:
+        time = datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{zone or '+00:00'}")
+        return time.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
 
 
 def cutoff_of(text: str, now: datetime) -> datetime:

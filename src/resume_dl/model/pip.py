@@ -14,6 +14,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Artifact
+from resume_dl.model.exclude_newer import UploadCutoff
 from resume_dl.model.network import is_loopback, is_trusted
 from resume_dl.model.target import TargetMachine
 from resume_dl.model.url import RedactedUrl, path_from_url
@@ -76,6 +77,8 @@ class PipSettings:
     """Seconds; None if not set."""
     constraints: tuple[Path, ...] = ()
     """Constraints files (``PIP_CONSTRAINT``)."""
+    uploaded_prior_to: str = ""
+    """A date or days (pip 26.0), as it is written; empty if not set."""
     files: tuple[Path, ...] = ()
     """The files that were read."""
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -139,7 +142,7 @@ class PipFile:
     left: tuple[LeftToPip, ...] = ()
     """Those of them that pip itself handles at install time."""
     lock: Path | None = None
-    """The pylock.toml, if it is one: resolved already (PEP 751), all other fields are empty."""
+    """The lock file, if it is one: resolved already, all other fields are empty."""
 
     def indexes_over(self, before: PipIndexes) -> PipIndexes:
         """The file's indexes merged over ``before`` (settings, command line, an earlier file).
@@ -168,9 +171,12 @@ class PipRequest:
     """``3.10``; None for the Python that will install."""
     machines: Mapping[str, TargetMachine] = field(default_factory=dict)
     """Platform -> another machine of that platform, even if it is this machine's platform."""
+    environments: tuple[str, ...] = ()
+    """Environments or categories of lock files; empty for those that the lock's own tool installs."""
     allow_sdist: bool = False
     """Whether source archives are allowed, which are built to be resolved."""
     no_deps: bool = False
+    cutoff: UploadCutoff = field(default_factory=UploadCutoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +195,8 @@ class PipSolution:
     """The solution as a pylock.toml (PEP 751), with canonical URLs."""
     glibc: tuple[int, int] | None = None
     """The C library of the target Linux, known or assumed; for another machine only."""
+    exclude_newer: str = ""
+    """The time (ISO 8601, UTC) from which uploaded files were left out; empty if none were."""
 
 
 def place_from(word: str, folder: Path) -> FindLinks:

@@ -17,7 +17,7 @@ _SECRET_WORDS = re.compile(
     "(?:access|api|auth|secret)?(?:key|token)|o?auth|authorization|bearer|code|credentials?|hmac|jwt"
     "|pass(?:phrase|wd|word)?|pwd|secret|sig(?:nature)?"
 )
-_WELL_FORMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/]*@)?[^\s'\"<>]*")
+_WELL_FORMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://(?:[^\s/]*@)?[^\s'\"<>]*")
 # Mistyped URLs: a slash or the colon missing, or no scheme. Not: a drive letter, a file: path.
 _USER = r"[^\s/@:'\"<>()\[\],=]"
 _LOOSE = re.compile(
@@ -30,6 +30,9 @@ _SHARE = re.compile(r"(file:[^\s'\",]*)|(?:(?<![^\s=,'\"])((?:\\\\|//)[^\s'\",]+
 _UNREADABLE = "<unreadable address>"
 _HIDDEN = "***"
 _ANY = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})|{_LOOSE.pattern}")
+_WHOLE = re.compile(rf"(?P<whole>{_WELL_FORMED.pattern})")
+_LONGEST_QUOTED = 4000
+"""Characters of a message that are searched for secrets; an honest one, with its values, is shorter."""
 
 
 def scrub(text: str) -> str:
@@ -37,13 +40,25 @@ def scrub(text: str) -> str:
 
     Text without a login, a token or a secret query value comes back as it was.
     """
-    shown = _ANY.sub(_scrubbed, text)
+    # each start of what may be a login is compared with all that follows it
+    shown = (_ANY if "@" in text else _WHOLE).sub(_scrubbed, text)
     if shown != text:  # URL parsers may quote a piece of the URL in their errors
         for found in _ANY.finditer(text):
             for password in _PASSWORD.findall(found[0]):
                 if len(password) > 2 and password != _HIDDEN:
                     shown = shown.replace(password, "***")
     return shown
+
+
+def brief(text: str, most: int = 400) -> str:
+    """``scrub`` for a message that quotes others' values: ``most`` characters, and its length if there are more.
+
+    It is never cut within what could be a login, whose end would no longer show what it is.
+    """
+    if len(text) > _LONGEST_QUOTED:
+        return f"{scrub(re.split(r'[^A-Za-z0-9 ,.]', text[:most])[0])}... ({len(text):,} characters)"
+    shown = scrub(text)
+    return shown if len(shown) <= most else f"{shown[:most]}... ({len(text):,} characters)"
 
 
 def _scrubbed(found: re.Match[str]) -> str:

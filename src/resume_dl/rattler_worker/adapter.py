@@ -61,6 +61,8 @@ HAS_FLEXIBLE = hasattr(ChannelPriority, "Flexible")
 HAS_ADD_PIP = "add_pip_as_python_dependency" in _PARAMETERS
 HAS_CUTOFF = "timestamp_policy" in _PARAMETERS
 """Older versions do not read ``indexed_timestamp`` and differ in what they do with a record without a timestamp."""
+HAS_REVISIONS = hasattr(SparseRepoData, "repodata_revisions")
+"""Older versions know no extras and flags in the section ``v3`` of a repodata.json (CEP 48); they read conditions."""
 _MultiSource: Any = getattr(rattler, "MultiSource", None)
 _BuildString: Any = getattr(rattler, "BuildString", str)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from resume_dl.errors import IntegrityError
 from resume_dl.model.spec_name import name_of
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.extraction import extract
+from resume_dl.rattler_worker.lock_file import read_lock
 from resume_dl.rattler_worker.match_specs import parse_spec
 from resume_dl.rattler_worker.solver import solve
 
@@ -53,7 +54,7 @@ def _mentioned(args: Mapping[str, Any]) -> list[str]:
                 opened.callback(file.close)
             while new:
                 records = (record for name in new for file in files for record in file.load_records(name, selection))
-                specs = {spec for record in records for spec in record.depends}
+                specs = {spec for record in records for spec in _dependencies(record)}
                 found |= new
                 new = {name_of(spec) for spec in specs} - found - {""}
         except (OSError, ValueError) as error:
@@ -61,11 +62,19 @@ def _mentioned(args: Mapping[str, Any]) -> list[str]:
     return sorted(found)
 
 
+def _dependencies(record: Any) -> Iterator[str]:
+    """The specs of a record that may add packages, with those of its extras (CEP 44)."""
+    yield from record.depends
+    for extra in (getattr(record, "extra_depends", None) or {}).values():
+        yield from extra
+
+
 OPERATIONS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "extract": extract,
     "mentioned": _mentioned,
     "parse_specs": _parse_specs,
     "read_index": _read_index,
+    "read_lock": read_lock,
     "solve": solve,
     "virtual_packages": _virtual_packages,
 }

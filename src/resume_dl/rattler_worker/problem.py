@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, final
 
 from resume_dl.errors import IntegrityError, InvalidSpecError
+from resume_dl.model.repodata_forms import READ
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.match_specs import Spec, parse_spec
 from resume_dl.rattler_worker.raw_repodata import RawRepodata
@@ -32,6 +33,12 @@ class LoadedFile:
     raw: RawRepodata
     names: Path | None
     """A file with all package names of the index, one per line, if the repodata holds only some records."""
+
+    def unread(self) -> dict[str, int | None]:
+        """Revisions (CEP 48) that are not read, or in part -> how many packages they have, if that is known."""
+        newer = self.raw.newer
+        v3 = {name: len(rows) for name, rows in newer.records.items() if name.startswith(f"{READ}/")}
+        return {**({} if adapter.HAS_REVISIONS or not v3 else {READ: sum(v3.values())}), **newer.unread}
 
 
 @final

@@ -9,14 +9,17 @@ import json
 import mmap
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
 from resume_dl.errors import IntegrityError
 from resume_dl.model.artifact import safe_filename
+from resume_dl.model.repodata_forms import NewerForms, read_newer_forms
 
-_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2)"\s*:\s*')
+_KEY_END = re.compile(rb'\.(?:conda|tar\.bz2|whl)"\s*:\s*')
 """The end of a key that names an archive. It begins behind the quotation mark before it, JSON escapes not decoded."""
 _CHUNK = 1 << 13
 _LARGEST_RECORD = 1 << 24
@@ -47,15 +50,25 @@ class RawRepodata:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._map.close()
 
+    @cached_property
+    def newer(self) -> NewerForms:
+        """The sections of revisions, whose keys have no extension. Raises ValueError."""
+        return read_newer_forms(self._map)
+
     def filenames(self) -> Iterator[str]:
-        """Yield every key that names an archive, verbatim (JSON escapes are not decoded)."""
+        """Yield every archive's name: keys that end as one verbatim (JSON escapes are not decoded), and newer forms'.
+
+        Raises ValueError.
+        """
         for key, _ in self._keys():
             yield key.decode("utf-8", "replace")
+        yield from self.newer.filenames()
 
     def check_filenames(self) -> None:
         """Raise IntegrityError if any archive's name is not a single plain path component on every platform.
 
-        A name with a JSON escape contains a backslash here and is refused too; no real name has one.
+        A key with a JSON escape contains a backslash here and is refused too; no real name has one. Raises ValueError
+        for sections that cannot be read.
         """
         for name in self.filenames():
             try:
@@ -77,13 +90,16 @@ class RawRepodata:
                 continue
             left[key] -= 1
             record, identity = self._object(end), identities[key]
-            if record is not None and all(
-                record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None
-            ):
+            if record is not None and _is(record, identity):
                 records[key.decode()] = record
                 del left[key]
                 if not left:
                     break
+        with suppress(ValueError):  # no JSON: nothing more is found in it
+            for filename in wanted.keys() - records.keys():
+                found = [each for each in self.newer.find(filename) if _is(each, wanted[filename])]
+                if found:
+                    records[filename] = found[0]
         return records
 
     def _keys(self) -> Iterator[tuple[bytes, int]]:
@@ -108,6 +124,10 @@ class RawRepodata:
                 length *= 4
                 continue
             return value if isinstance(value, dict) else None
+
+
+def _is(record: Mapping[str, Any], identity: Mapping[str, Any]) -> bool:
+    return all(record.get(name) == identity[name] for name in _IDENTITY if identity.get(name) is not None)
 
 
 def refused(index: tuple[str, str], why: str) -> IntegrityError:

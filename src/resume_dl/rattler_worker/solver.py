@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from resume_dl.errors import IntegrityError
+from resume_dl.model.repodata_forms import READ
 from resume_dl.rattler_worker import adapter
 from resume_dl.rattler_worker.adapter import SolverError, match_spec
 from resume_dl.rattler_worker.cuda import Choice, choose
@@ -46,8 +47,23 @@ def _solve(problem: Problem, cuda: str | None) -> dict[str, Any]:
     return {
         "records": _results(problem, choice.records),
         "constraints": list(choice.constraints),
-        "notes": list(choice.notes),
+        "notes": [*choice.notes, *_unread(problem)],
     }
+
+
+_UNKNOWN = "which is not known: left out"
+
+
+def _unread(problem: Problem) -> list[str]:
+    """A note for each index with revisions that this version cannot read; as CEP 48 says, they are left out."""
+    notes = []
+    for file in problem.files:
+        for revision, count in file.unread().items():
+            packages = "packages" if count is None else f"{count} package{'' if count == 1 else 's'}"
+            where = f"{problem.names[file.channel]}/{file.subdir}"
+            known = "whose extras and flags need a newer py-rattler" if revision == READ else _UNKNOWN
+            notes.append(f"{where} has {packages} of repodata revision {revision}, {known}")
+    return notes
 
 
 def _solve_new(problem: Problem, cuda: str | None) -> Choice:

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from resume_dl.errors import Interrupted
 from resume_dl.indexes.client_mirrors import MirroredAhead, MirroredIndex, Whispering
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.indexes.shards.closure import Closure
-from resume_dl.indexes.shards.index import FILENAME, ShardIndex, parse_index
+from resume_dl.indexes.shards.index import ShardIndex, parse_index
 from resume_dl.indexes.shards.open_index import CONNECTIONS, OpenIndex, ShardSources
 from resume_dl.indexes.shards.packed import BadShardsError
 from resume_dl.indexes.shards.shard import Shard, mentioned_names, parse_shard

@@ -13,6 +13,7 @@ from resume_dl.model.artifact import Artifact
 from resume_dl.resolve.environment_file import read_environment_file
 from resume_dl.resolve.explicit import is_explicit
 from resume_dl.resolve.installed import read_installed
+from resume_dl.resolve.locks.lock_format import lock_format, locks_pip
 from resume_dl.resolve.request import Solution
 from resume_dl.text_encoding import read_text
 
@@ -21,7 +22,10 @@ _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 
 
 def is_pip_file(path: Path) -> bool:
-    """Whether a ``--file`` is for pip: a requirements file, pyproject.toml or pylock.toml, not an @EXPLICIT list."""
+    """Whether a ``--file`` is for pip alone: requirements, pyproject.toml, a lock file without conda packages."""
+    found = lock_format(path)
+    if found is not None:
+        return not found.has_conda_packages
     if path.suffix not in _SUFFIXES:
         return False
     try:
@@ -31,8 +35,11 @@ def is_pip_file(path: Path) -> bool:
 
 
 def has_pip_part(path: Path) -> bool:
-    """Whether a ``--file`` is an environment.yml with a ``pip:`` part, which is for both conda and pip."""
-    if path.suffix not in {".yml", ".yaml"} or path.name == "conda-lock.yml":
+    """Whether a ``--file`` for conda, an environment.yml or a lock file, has a part for pip."""
+    found = lock_format(path)
+    if found is not None:
+        return found.has_conda_packages and locks_pip(path)
+    if path.suffix not in {".yml", ".yaml"}:
         return False
     try:
         return bool(read_environment_file(path).pip)

@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.indexes import shards
 from resume_dl.indexes.conda_indexes import CondaIndexes
 from resume_dl.indexes.copies import Freshness
-from resume_dl.indexes.shards.channels import ChannelShards
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import Channel
 from resume_dl.model.target import TargetMachine
 from resume_dl.ports import Reporter
-from resume_dl.resolution.conda_shards import channel_shards
 from resume_dl.resolution.cutoff import exclude_newer
 from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolution.lock_files import is_conda_lock, read_conda_locks
 from resume_dl.resolution.solver_wait import SolverWait
 from resume_dl.resolve.conda_solver import solve_with_conda
 from resume_dl.resolve.environment_file import read_environment_file
@@ -34,6 +35,9 @@ from resume_dl.settings.condarc import native_subdir
 from resume_dl.text_encoding import read_text
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.watched_engine import WatchedEngine
+
+if TYPE_CHECKING:  # imports msgspec, which resume-dl.pyz lacks
+    from resume_dl.indexes.shards.channels import ChannelShards
 
 
 class Resolver:
@@ -55,10 +59,14 @@ class Resolver:
         self._worker = worker
         worker.waits = SolverWait(reporter, cancelled)
         self._reported: set[str] = set()
+        self.has_locks = False
+        """Whether the request has lock files, which differ from explicit lists: one file has several platforms."""
         folder = setup.paths.cache / "repodata"
         options = setup.options
         self._shards: ChannelShards | None = None
-        if request.shards and request.solver != "conda":
+        if request.shards and request.solver != "conda" and shards.are_readable():
+            from resume_dl.resolution.conda_shards import channel_shards
+
             self._shards = channel_shards(setup, reporter, engine, worker, offline=self.offline, cancelled=cancelled)
         self.indexes = CondaIndexes(
             engine,
@@ -97,10 +105,10 @@ class Resolver:
         specs, channels, explicit = list(self._request.specs), list(self._request.channels), list[Artifact]()
         for path in self._request.files:
             self._read_file(path, specs, channels, explicit)
-        if not specs and not explicit:
+        if not specs and not explicit and not self.has_locks:
             raise ConfigurationError("nothing to fetch", hint="name a package, as in: resume-dl fetch pytorch=1.7")
         platforms = self.platforms()
-        self._check_targets(platforms)
+        self.check_targets(platforms)
         if not specs:
             return [], tuple(explicit)
         if self._request.override_channels and not any(name != NODEFAULTS for name in channels):
@@ -113,10 +121,7 @@ class Resolver:
         solutions = []
         check_specs(specs, self._worker)
         for platform in platforms:
-            expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
-            self._check_allowed(expanded)
-            expanded = tuple(map(self._without_mirrors_if_private, expanded))
-            self._warn_retired(expanded)
+            expanded = self.channels(names, platform)
             request = self._solve_request(specs, expanded, platform)
             solutions.append((platform, self._solve(request, self._worker, fresh=fresh, disputes=disputes)))
         for _, solution in solutions:
@@ -124,7 +129,15 @@ class Resolver:
                 self._reporter.message(note, level="info")
         return solutions, tuple(explicit)
 
-    def _check_targets(self, platforms: Sequence[str]) -> None:
+    def channels(self, names: Sequence[str], platform: str) -> tuple[Channel, ...]:
+        """Return the channels of these names for a platform. Raises ConfigurationError for one that is not allowed."""
+        expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
+        self._check_allowed(expanded)
+        expanded = tuple(map(self._without_mirrors_if_private, expanded))
+        self._warn_retired(expanded)
+        return expanded
+
+    def check_targets(self, platforms: Sequence[str]) -> None:
         """Refuse a malformed platform or virtual package early, as a platform becomes part of URLs."""
         for platform in platforms:
             defaults(platform)
@@ -179,6 +192,17 @@ class Resolver:
                 self._reporter.message(text.rstrip(": "), level="warning")
 
     def _read_file(self, path: Path, specs: list[str], channels: list[str], explicit: list[Artifact]) -> None:
+        if is_conda_lock(path):
+            self.has_locks = True
+            for lock in read_conda_locks(
+                path,
+                platforms=self.platforms(),
+                environments=self._request.environments,
+                canonical=self._setup.table.canonical,
+            ):
+                self._reporter.message(lock.note, level="info")
+                self._add_listed(lock.conda, path, explicit)
+            return
         try:
             text = read_text(path)
         except OSError as error:
@@ -189,11 +213,8 @@ class Resolver:
             raise ConfigurationError(f"{path} is not text in {error.encoding}", hint="save it as UTF-8") from error
         if is_explicit(text):
             listed = parse_explicit(text, canonical=self._setup.table.canonical, where=str(path))
-            for artifact in listed:
-                if artifact.client_url is not None and not self._setup.rules.permit_file(artifact.client_url):
-                    raise _not_allowed(f"{artifact.client_url} of {path}")
-            explicit += listed
-        elif path.suffix in {".yml", ".yaml"} and path.name != "conda-lock.yml":
+            self._add_listed(listed, path, explicit)
+        elif path.suffix in {".yml", ".yaml"}:
             environment = read_environment_file(path)
             specs += environment.specs
             channels += [name for name in environment.channels if name not in channels]
@@ -201,6 +222,13 @@ class Resolver:
             raise ConfigurationError(
                 f"{path} is neither an environment.yml nor an @EXPLICIT list", hint="other formats are not supported"
             )
+
+    def _add_listed(self, listed: Sequence[Artifact], path: Path, explicit: list[Artifact]) -> None:
+        """Add the packages that a list or lock file names. Raises ConfigurationError if conda may not use one."""
+        for artifact in listed:
+            if artifact.client_url is not None and not self._setup.rules.permit_file(artifact.client_url):
+                raise _not_allowed(f"{artifact.client_url} of {path}")
+        explicit += listed
 
     def _solve_request(self, specs: Sequence[str], channels: tuple[Channel, ...], platform: str) -> SolveRequest:
         conda = self._setup.conda

@@ -21,6 +21,8 @@ class PipOptions:
     python: str | None = None
     """The Python version, ``3.10``; None for that of the environment or of this machine."""
     wheel_dir: Path | None = None
+    shared_wheel_dirs: tuple[Path, ...] = ()
+    """Folders of wheels that may be another user's; they are only read."""
     allow_sdist: bool = False
     lock: Path | None = None
     """Where to write the pylock.toml (PEP 751)."""
@@ -35,6 +37,8 @@ class FetchRequest:
     channels: tuple[str, ...] = ()
     override_channels: bool = False
     platforms: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
+    """Environments or categories of lock files; empty for those that the lock's own tool installs."""
     machines: Mapping[str, TargetMachine] = field(default_factory=dict)
     """Platform -> a described machine other than this one; options override its values."""
     no_deps: bool = False
@@ -52,6 +56,8 @@ class FetchRequest:
     pkgs_dir: Path | None = None
     rattler_cache: str | None = None
     """The folder of rattler's and pixi's cache; ``""`` for their default."""
+    shared_rattler_caches: tuple[Path, ...] = ()
+    """Other caches of rattler, which may be another user's; they are only read."""
     dest: Path | None = None
     bundle: Path | None = None
     """The folder of an offline bundle; files are laid out as a channel."""

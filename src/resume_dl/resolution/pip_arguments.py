@@ -20,7 +20,7 @@ from resume_dl.resolve.requirement_line import is_left_to_pip, parse_requirement
 _OPTION = re.compile(
     r"^ +(?P<names>(?:-\w|--[\w-]+)(?:, (?:-\w|--[\w-]+))*)(?P<value> <[^>]+>)?(?= {2}|$)", re.MULTILINE
 )
-_VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout")
+_VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout", "--uploaded-prior-to")
 """Options that apply to our requests as to pip's, which also reads them from ``PIP_*``."""
 _OTHER_MACHINE = ("--platform", "--abi", "--implementation")
 ANEW = ("--force-reinstall", "--ignore-installed", "--target", "--prefix", "--root")

@@ -9,6 +9,7 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from packaging.version import Version
 
 from resume_dl.errors import PackageNotFoundError, ResolutionError, UnsatisfiableError
+from resume_dl.model.exclude_newer import UploadCutoff
 from resume_dl.resolve.index_page import ListedFile
 from resume_dl.resolve.target import accepts_python
 
@@ -41,6 +42,21 @@ def refusal(text: str, listed: Listed, *, python: str = "", unreached: str = "")
         known = unreached or "check the name and the indexes"
         return PackageNotFoundError(message, hint="; ".join(dict.fromkeys([*hints, known])))
     return UnsatisfiableError(message, hint="; ".join(dict.fromkeys(hints)))
+
+
+def too_new(names: Iterable[str], listed: Listed, cutoff: UploadCutoff) -> str:
+    """Return which files of these projects ``cutoff`` excludes, in words; an empty string if it excludes none."""
+    found = []
+    for name in names:
+        files = [file for file in listed(_normal(name)) if not cutoff.allows(_normal(name), file.uploaded)]
+        if files and all(file.uploaded is None for file in files):
+            found.append(f"the index has no upload times for {name}, so its files may be too new")
+        elif files:
+            oldest = min(file.uploaded for file in files if file.uploaded is not None)
+            found.append(f"{len(files)} files of {name} are too new or have no upload time, from {oldest:%Y-%m-%d} on")
+    if not found:
+        return ""
+    return f"{'; '.join(found)} ({cutoff.origin}): --exclude-newer sets another date, or none"
 
 
 def _hint(text: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from resume_dl.errors import ConfigurationError
+from resume_dl.errors import ConfigurationError, required
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.pip import PipIndexes
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
-from resume_dl.resolve.uv import find_uv
+from resume_dl.resolve.uv_program import find_uv
 from resume_dl.settings.pip_find import TargetPython, default_index
 from resume_dl.transfer.setup import Setup
 from resume_dl.transfer.source_places import Places
@@ -39,9 +41,9 @@ def index_places(
         index = RedactedUrl(table.origins[_SIMPLE])
     # a URL that the table does not know may be the default index, named explicitly
     if index is None or _is_of_default(table, index) or table.origin_of(index.reveal()) is None:
-        default = default_index(python, setup.env, uv=find_uv())
-        index = index or default
-        if _SIMPLE not in table.origins:
+        default = _default_index(python, setup.env, is_needed=index is None)
+        index = index or required(default, "the default index")
+        if default is not None and _SIMPLE not in table.origins:
             origins = {**table.origins, _SIMPLE: default.reveal()}
             table = MirrorTable(origins, table.mirrors, table.aliases, table.own)
     every = (*indexes.extra, index)
@@ -51,6 +53,22 @@ def index_places(
     lone = {url.host for url in pages if table.origin_of(url.reveal()) is None}
     table = MirrorTable(table.origins, table.mirrors, table.aliases, table.own, lone)
     return replace(places, table=table), every
+
+
+def _default_index(python: TargetPython, env: Mapping[str, str], *, is_needed: bool) -> RedactedUrl | None:
+    """Return the default index, from uv or from pip; None if neither is here and another index is named.
+
+    Raises ConfigurationError if it ``is_needed``.
+    """
+    uv = None
+    with suppress(ConfigurationError):  # no uv, or one that is too old: what needs it says so itself
+        uv = find_uv()
+    try:
+        return default_index(python, env, uv=uv)
+    except ConfigurationError:
+        if is_needed:
+            raise
+        return None
 
 
 def _is_of_default(table: MirrorTable, index: RedactedUrl) -> bool:

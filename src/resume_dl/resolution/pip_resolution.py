@@ -35,12 +35,14 @@ from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Artifact, Source
 from resume_dl.model.pip import PipRequest, PipSolution
 from resume_dl.ports import Reporter
-from resume_dl.resolution.pip_explanation import refusal, version_of
+from resume_dl.resolution.lock_files import exported, is_conda_lock, read_conda_locks
+from resume_dl.resolution.pip_explanation import refusal, too_new, version_of
 from resume_dl.resolution.pip_index_places import index_places
 from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import index_reader, is_offline, read_request
-from resume_dl.resolution.pip_solution import Chosen, joined, solution_of
+from resume_dl.resolution.pip_solution import Chosen, joined, pylock_of, solution_of
 from resume_dl.resolve.index_page import ListedFile
+from resume_dl.resolve.locks.locked_files import check_sdists
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.target import ASSUMED_GLIBC, accepts_python, tags_for, tags_of
 from resume_dl.resolve.uv import LockedFile, UvRefusedError, UvRequest, assumed, lock
@@ -170,16 +172,27 @@ class _PipResolution:
         return solutions
 
     def _read(self, path: Path, platform: str) -> PipSolution:
-        """Return a pylock.toml's solution for a platform."""
+        """Return a lock file's solution for a platform."""
+        if is_conda_lock(path):
+            return self._read_pip_part(path, platform)
         native = not self._is_elsewhere(platform)
         return read_lock(
             path,
+            text=exported(path, self._request.environments, self._setup.env, self._is_cancelled),
             platform=platform,
             tags=self._tags(platform),
             python=self._request.python or (self._python.full_version if native else self._python.version),
             allow_sdist=self._request.allow_sdist,
             canonical=self._setup.table.canonical,
         )
+
+    def _read_pip_part(self, path: Path, platform: str) -> PipSolution:
+        """Return pip's packages of a lock file for conda, which are for the Python in it."""
+        environments, python = self._request.environments, self._request.python or self._python.version
+        canonical = self._setup.table.canonical
+        (lock,) = read_conda_locks(path, platforms=(platform,), environments=environments, canonical=canonical)
+        check_sdists(path, lock.pip, allowed=self._request.allow_sdist)
+        return PipSolution(platform=platform, python=python, artifacts=lock.pip, lock_text=pylock_of(lock.pip, python))
 
     def _platforms(self) -> tuple[str, ...]:
         for platform in self._request.platforms:
@@ -215,7 +228,9 @@ class _PipResolution:
         foreign = self._is_elsewhere(platform)
         python = self._request.python or (self._python.version if foreign else None)
         target = python or self._python.full_version
-        with Gateway(self._catalogue, python=target, with_files=self._request.allow_sdist) as gateway:
+        with Gateway(
+            self._catalogue, python=target, with_files=self._request.allow_sdist, cutoff=self._request.cutoff
+        ) as gateway:
             request = self._uv_request(platform, python, gateway)
             while True:
                 try:
@@ -305,8 +320,11 @@ class _PipResolution:
             return [
                 replace(file, requires_python=gateway.left_out.get(file.url, file.requires_python))
                 for file in self._catalogue.listed(name)
+                if self._request.cutoff.allows(name, file.uploaded)
             ]
 
+        left_out = too_new(self._expanded.names, self._catalogue.listed, self._request.cutoff)
+        silent = "; ".join(filter(None, (left_out, silent)))
         return refusal(gateway.shown(refused.explanation), listed, python=python, unreached=silent)
 
     def _solution(self, platform: str, python: str, files: Sequence[tuple[LockedFile, ListedFile]]) -> PipSolution:
@@ -318,6 +336,7 @@ class _PipResolution:
             python=python,
             read_whole=self._catalogue.read_whole,
             target_note=self._target_note(platform, python),
+            cutoff=self._request.cutoff,
         )
 
     def _for_each(self, ask: Callable[[ListedFile], _T], files: Sequence[ListedFile]) -> list[_T]:

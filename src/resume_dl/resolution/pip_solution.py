@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from resume_dl.errors import DigestMismatchError, ResolutionError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.channel import without_credentials
+from resume_dl.model.exclude_newer import UploadCutoff
 from resume_dl.model.pip import PipSolution
 from resume_dl.model.pylock import FileInLock, PackageInLock, write_lock
 from resume_dl.model.url import RedactedUrl
@@ -37,6 +38,7 @@ def solution_of(
     python: str,
     read_whole: Collection[str],
     target_note: str,
+    cutoff: UploadCutoff,
 ) -> PipSolution:
     """Return the solution of one platform; ``read_whole`` are file names, ``target_note`` describes the machine.
 
@@ -48,9 +50,20 @@ def solution_of(
         platform=platform,
         python=python,
         artifacts=artifacts,
-        notes=(*filter(None, [target_note]), *_of_hashes(artifacts, request), *_of_files(artifacts, read_whole)),
-        lock_text=_lock_text(artifacts, python),
+        notes=(
+            *filter(None, [target_note, _of_cutoff(cutoff)]),
+            *_of_hashes(artifacts, request),
+            *_of_files(artifacts, read_whole),
+        ),
+        lock_text=pylock_of(artifacts, python),
+        exclude_newer=cutoff.text,
     )
+
+
+def _of_cutoff(cutoff: UploadCutoff) -> str:
+    if cutoff.time is None:
+        return ""
+    return f"pip packages uploaded after {cutoff.time:%Y-%m-%d %H:%M} UTC are left out, as {cutoff.origin} says"
 
 
 def joined(parts: Sequence[PipSolution]) -> PipSolution:
@@ -112,7 +125,7 @@ def _agreed(file: ListedFile, allowed: frozenset[str]) -> dict[str, str]:
     return {**file.hashes, requested[0][0]: requested[0][1]}
 
 
-def _lock_text(artifacts: Sequence[Artifact], python: str) -> str:
+def pylock_of(artifacts: Sequence[Artifact], python: str) -> str:
     """Return a pylock.toml (PEP 751) of exactly these files, at canonical URLs without logins.
 
     See ``with_digests`` for files without a digest. Any Python of the same minor version may use it.

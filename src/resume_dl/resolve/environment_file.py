@@ -38,16 +38,17 @@ def read_environment_file(path: Path) -> EnvironmentFile:
         raise ConfigurationError(f"{path} is not an environment file", hint=_HINT)
     specs: list[str] = []
     pip: list[str] = []
-    for entry in _list(document, "dependencies", path):
+    for number, entry in enumerate(_list(document, "dependencies", path), 1):
         if isinstance(entry, dict) and set(entry) == {"pip"}:
             pip += _texts(entry, "pip", path)
         elif isinstance(entry, str):
             specs.append(entry)
-        else:
-            raise ConfigurationError(f"{path}: {entry!r} is not a dependency", hint=_HINT)
-    return EnvironmentFile(
-        str(document.get("name") or ""), _texts(document, "channels", path), tuple(specs), tuple(pip)
-    )
+        else:  # not written out: lists of YAML aliases may have more texts than the memory
+            raise ConfigurationError(f"{path}: entry {number} of dependencies is not a text", hint=_HINT)
+    name = document.get("name") or ""
+    if isinstance(name, (dict, list)):
+        raise ConfigurationError(f"{path}: name is not a text", hint=_HINT)
+    return EnvironmentFile(str(name), _texts(document, "channels", path), tuple(specs), tuple(pip))
 
 
 def _list(document: dict[str, Any], key: str, path: Path) -> list[Any]:

@@ -1,7 +1,8 @@
 """Parser and writer of package index pages (PEP 503 in HTML, PEP 691 in JSON) and find-links pages. Pure.
 
-Attributes: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes). Existing libraries for this depend on an HTTP
-client of their own. Pages are untrusted: time and memory are linear in a page's length, and any error is a PageError.
+Attributes: PEP 592 (yanked), 658 and 714 (core metadata), 700 (sizes, upload times). Existing libraries for this depend
+on an HTTP client of their own. Pages are untrusted: time and memory are linear in a page's length, and any error is a
+PageError.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from resume_dl.model.exclude_newer import time_of
 from resume_dl.resolve.start_tags import start_tags
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
@@ -33,7 +36,7 @@ _MOST_FILES = 100_000
 _TOO_MANY = f"its page lists more than {_MOST_FILES:,} files"
 _MOST_OBJECTS, _MOST_VALUES = 5 * _MOST_FILES, 20 * _MOST_FILES
 """Per JSON page, counted by braces and commas before it is parsed; one file has about 3 objects and 12 values."""
-_LONGEST_ADDRESS = 8192
+LONGEST_ADDRESS = 8192
 """Characters; a length that servers accept (RFC 9110 4.1)."""
 _LONGEST_NAME = 255
 _MOST_TAGS = 512
@@ -66,6 +69,8 @@ class ListedFile:
     """The hashes (may be empty) of ``<url>.metadata``; None if the index has no such file."""
     stated: str | None = None
     """The URL from the index's authority; None if that is ``url``, empty if no authority gave one."""
+    uploaded: datetime | None = None
+    """In UTC; None if the page does not say it."""
 
     @property
     def is_wheel(self) -> bool:
@@ -169,6 +174,7 @@ def _json_file(entry: Any, base: str, allowed: frozenset[str]) -> ListedFile | N
         requires_python=_text(entry.get("requires-python")),
         yanked=_text(yanked) or bool(yanked),
         metadata=_hashes(metadata) if metadata else None,
+        uploaded=time_of(_text(entry.get("upload-time"))),
     )
 
 
@@ -205,7 +211,7 @@ def _from_html(body: bytes, base: str) -> IndexPage:
                 raise PageError(_TOO_MANY)
         elif tag == "base" and attributes.get("href") and not has_base:
             has_base = True  # later ones are ignored (HTML Living Standard, 4.2.3)
-            base = _joined(base, (attributes["href"] or "")[:_LONGEST_ADDRESS], allowed) or base
+            base = _joined(base, (attributes["href"] or "")[:LONGEST_ADDRESS], allowed) or base
         elif tag == "meta" and attributes.get("name") == "pypi:repository-version":
             version = attributes.get("content") or ""
             if version.partition(".")[0] != "1":
@@ -263,7 +269,7 @@ def _tags(wheel: str) -> int:
 
 def _absolute(base: str, href: str, allowed: frozenset[str]) -> tuple[str, str] | None:
     """Return ``href`` as an absolute, quoted URL and its fragment; None if it is malformed."""
-    if not href or len(href) > _LONGEST_ADDRESS:
+    if not href or len(href) > LONGEST_ADDRESS:
         return None
     address, _, fragment = href.partition("#")
     folder, slash, name = address.rpartition("/")
@@ -318,6 +324,8 @@ def _as_json(file: ListedFile) -> dict[str, Any]:
         entry["yanked"] = file.yanked
     if file.metadata is not None:
         entry["core-metadata"] = dict(file.metadata) or True
+    if file.uploaded is not None:
+        entry["upload-time"] = f"{file.uploaded:%Y-%m-%dT%H:%M:%S.%fZ}"
     return entry
 
 

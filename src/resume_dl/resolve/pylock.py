@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
@@ -23,18 +22,16 @@ from packaging.pylock import (
 )
 from packaging.tags import Tag
 
-from resume_dl.errors import ConfigurationError, ResolutionError, UnsatisfiableError
+from resume_dl.errors import ConfigurationError, UnsatisfiableError
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.pip import PipSolution
 from resume_dl.model.platforms import SYS_PLATFORM, TARGETS
-from resume_dl.model.url import RedactedUrl, scrub
+from resume_dl.model.url import RedactedUrl, brief
+from resume_dl.resolve.locks.lock_fields import checked_size
+from resume_dl.resolve.locks.lock_format import lock_text
+from resume_dl.resolve.locks.locked_files import check_sdists, checked_hashes, checked_url
 from resume_dl.resolve.target import tags_for
-from resume_dl.text_encoding import read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from resume_dl.toml_text import TomlError, load_toml
 
 _SHOWN = 6
 
@@ -58,6 +55,7 @@ class MarkerEnvironment(TypedDict):
 def read_lock(
     path: Path,
     *,
+    text: str | None = None,
     platform: str,
     python: str,
     tags: Sequence[Tag] = (),
@@ -66,21 +64,22 @@ def read_lock(
 ) -> PipSolution:
     """Return the files for ``platform`` (conda's subdir) and ``python`` (``3.10`` or ``3.10.4``).
 
-    ``tags``: the target's wheel tags, best first; empty for CPython on an unspecified machine of the platform.
-    ``canonical`` is ``MirrorTable.canonical``. Raises ConfigurationError for a file that is not a lock,
-    UnsatisfiableError if no file is compatible, ResolutionError for a source archive without --allow-sdist.
+    ``text``: what to read, if not the file itself. ``tags``: the target's wheel tags, best first; empty for CPython on
+    an unspecified machine of the platform. ``canonical`` is ``MirrorTable.canonical``. Raises ConfigurationError for a
+    file that is not a lock, UnsatisfiableError if no file is compatible, ResolutionError for a source archive without
+    --allow-sdist.
     """
     if platform not in TARGETS:
         raise ConfigurationError(
             f"there are no wheels for the platform {platform!r}", hint=f"one of {', '.join(TARGETS)}"
         )
-    text, lock = _read(path)
+    text, lock = _read(path, text)
     takes = tags or tags_for(python, platform)
     try:
         chosen = [*lock.select(environment=marker_environment(platform, python), tags=takes)]
     except PylockSelectError as error:
         there = next((package for package in lock.packages if repr(package.name) in str(error)), None)
-        raise UnsatisfiableError(f"{path}: {error}", hint=_available(there)) from error
+        raise UnsatisfiableError(f"{path}: {brief(str(error))}", hint=_available(there)) from error
     notes: list[str] = []
     artifacts: list[Artifact] = []
     for package, file in chosen:
@@ -88,25 +87,20 @@ def read_lock(
             artifacts.append(_artifact(package, file, file.url, path, canonical))
         else:
             notes.append(f"skipped: {path} locks {package.name} to version control or a local path")
-    sdists = [each.filename for each in artifacts if each.kind == "sdist"]
-    if sdists and not allow_sdist:
-        raise ResolutionError(
-            f"{path} has only a source archive for this platform: {', '.join(sdists)}",
-            hint="--allow-sdist fetches it; the installing machine builds it",
-        )
+    check_sdists(path, artifacts, allowed=allow_sdist)
     return PipSolution(platform=platform, python=python, artifacts=tuple(artifacts), notes=tuple(notes), lock_text=text)
 
 
-def _read(path: Path) -> tuple[str, Pylock]:
+def _read(path: Path, given: str | None) -> tuple[str, Pylock]:
     try:
-        text = read_text(path)
-        return text, Pylock.from_dict(tomllib.loads(text))
+        text = lock_text(path) if given is None else given
+        return text, Pylock.from_dict(load_toml(text))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path} is not valid TOML: {scrub(str(error))}", hint="correct it") from None
+    except (UnicodeDecodeError, TomlError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {brief(str(error))}", hint="correct it") from None
     except (PylockValidationError, PylockUnsupportedVersionError) as error:
-        text = scrub(str(error))
+        text = brief(str(error))
         raise ConfigurationError(
             f"{path} is not a valid lock file: {text}", hint="PEP 751 describes the format"
         ) from None
@@ -119,15 +113,15 @@ def _artifact(
     path: Path,
     canonical: Callable[[str], str],
 ) -> Artifact:
-    plain = url.partition("#")[0]
+    plain = checked_url(url, f"{path}: {package.name}, url", may_have_login=True)
     filename = unquote(urlsplit(plain).path.rpartition("/")[2]) if isinstance(file, PackageArchive) else file.filename
-    hashes = {kind: value.lower() for kind, value in file.hashes.items()}
+    hashes = checked_hashes(file.hashes, f"{path}: {package.name}, hashes")
     try:
         return Artifact(
             kind="wheel" if filename.endswith(".whl") else "sdist",
             filename=filename,
             url=RedactedUrl(canonical(plain)),
-            size=file.size,
+            size=checked_size(file.size, f"{path}: {package.name}, size"),
             sha256=hashes.get("sha256"),
             md5=hashes.get("md5"),
             name=package.name,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.pip import PipFile, PipRequirement
 from resume_dl.resolve.requirement_line import parse_any, parse_requirement
 from resume_dl.text_encoding import read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from resume_dl.toml_text import TomlError, load_toml
 
 _BUILT_BY_DEFAULT = ("setuptools>=40.8.0", "wheel")
 """The default of pip, for a project that declares no build system (PEP 517)."""
@@ -24,10 +19,10 @@ _ASKED_WHILE_BUILDING = {"setuptools": ("wheel",), "hatchling": ("editables",)}
 def read_project(path: Path) -> PipFile:
     """Read ``[project] dependencies`` of a pyproject.toml (PEP 621). Raises ConfigurationError or InvalidSpecError."""
     try:
-        document = tomllib.loads(read_text(path))
+        document = load_toml(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, TomlError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
     project = document.get("project")
     if not isinstance(project, dict):
@@ -50,8 +45,8 @@ def build_requirements(folder: Path) -> tuple[str, ...]:
     An unreadable file counts as missing; pip will report it.
     """
     try:
-        document = tomllib.loads(read_text(folder / "pyproject.toml"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        document = load_toml(read_text(folder / "pyproject.toml"))
+    except (OSError, UnicodeDecodeError, TomlError):
         document = {}
     table = document.get("build-system")
     listed = table.get("requires") if isinstance(table, dict) else None

@@ -8,19 +8,28 @@ import json
 import mmap
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from resume_dl.errors import IntegrityError, NotWritableError, OutOfSpaceError
+from resume_dl.model.repodata_forms import read_newer_forms
 from resume_dl.zstd_frames import Frame, frames
 
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d{1,15})')
+_SECTIONS = ("info", "packages", "packages.conda")
+_OBJECT = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')
+_BLANKS = b" \t\r\n"
+_ENDING = 4096
+"""Bytes at the end of an index that may be blank."""
+_INFO = re.compile(rb'\s*\{\s*"info"\s*:\s*(?=\{)')
 _MILLISECONDS = 253402300799
 """Larger timestamps are in milliseconds (see conda-build#1988), smaller ones in seconds."""
 _LARGEST_RECORD = 1 << 20
 """Bytes; records with thousands of dependencies have less than a tenth of it."""
 _MOST_HITS = 100
 """Upper limit for occurrences of one file name as a key; a record and its signatures make two or three."""
+_ENDINGS = (".conda", ".tar.bz2", ".whl")
 LARGEST = 1 << 30
 """Default limit for an index in bytes, packed and unpacked; the largest real one has less than 0.5 GB."""
 _PIECE = 1 << 10
@@ -59,9 +68,34 @@ def find_record(path: Path, filename: str) -> dict[str, Any] | None:
                 record: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
                 if record.get("sha256") or record.get("md5"):
                     return record
+            if data.find(_stem_key(filename)) != -1:
+                for record in read_newer_forms(data).find(filename):
+                    if record.get("sha256") or record.get("md5"):
+                        return record
     except (OSError, ValueError, RecursionError) as error:
         raise IntegrityError(f"the repodata {path.name} cannot be read: {error}", hint="run it again") from error
     return None
+
+
+def _stem_key(filename: str) -> bytes:
+    """The key of a file in a section of a revision (CEP 48), which has no extension; names have no JSON escapes."""
+    stem = next((filename.removesuffix(each) for each in _ENDINGS if filename.endswith(each)), filename)
+    return json.dumps(stem).encode()
+
+
+def base_url(path: Path) -> str | None:
+    """Return the ``info.base_url`` of a repodata.json (CEP 15), which writers put first; None if it has none.
+
+    Raises IntegrityError if the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            found = _INFO.match(start := file.read(_LARGEST_RECORD))
+        info = {} if found is None else json.JSONDecoder().raw_decode(start[found.end() :].decode(errors="replace"))[0]
+    except (OSError, ValueError, RecursionError) as error:
+        raise IntegrityError(f"the repodata {path.name} cannot be read: {error}", hint="run it again") from error
+    base = info.get("base_url")
+    return base if isinstance(base, str) else None
 
 
 def check_index(path: Path) -> None:
@@ -69,20 +103,40 @@ def check_index(path: Path) -> None:
 
     Values are skipped without creating Python objects: 0.2 s and no extra memory for 80 MB.
     """
+    sections = _sections if find_spec("msgspec") is not None else _sections_by_searching
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            firsts = sections(data)
+    except (OSError, ValueError, RecursionError) as error:
+        raise IntegrityError(f"it is not a channel index: {error}", hint="run it again") from error
+    if wrong := [name for name, first in firsts.items() if first != b"{"]:
+        raise IntegrityError(f"it is not a channel index: {wrong[0]} is not an object", hint="run it again")
+
+
+def _sections(data: mmap.mmap) -> dict[str, bytes]:
+    """Return the first byte of each section's value; an absent one counts as empty. Raises ValueError."""
     import msgspec
 
     names = {"info": "info", "packages": "packages", "conda": "packages.conda"}
     missing = msgspec.Raw(b"{}")
     form = msgspec.defstruct("Index", [(name, msgspec.Raw, missing) for name in names], rename=names)
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            index = msgspec.json.decode(data, type=form)
-            firsts = {shown: bytes(memoryview(getattr(index, name))[:1]) for name, shown in names.items()}
-            del index  # it references the memory map
-    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise IntegrityError(f"it is not a channel index: {error}", hint="run it again") from error
-    if wrong := [name for name, first in firsts.items() if first != b"{"]:
-        raise IntegrityError(f"it is not a channel index: {wrong[0]} is not an object", hint="run it again")
+        index = msgspec.json.decode(data, type=form)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    return {shown: bytes(memoryview(getattr(index, name))[:1]) for name, shown in names.items()}
+
+
+def _sections_by_searching(data: mmap.mmap) -> dict[str, bytes]:
+    """Return what ``_sections`` does, in resume-dl.pyz, which lacks msgspec. Raises ValueError.
+
+    Python's own parser would need gigabytes for a large index. So only its two ends and the beginnings of the sections
+    are looked at: a web page, and nearly every truncated file, is refused. A record is parsed when it is used.
+    """
+    if not _OBJECT.match(data) or data[-_ENDING:].rstrip(_BLANKS)[-1:] != b"}":
+        raise ValueError("it is not one JSON object")
+    found = {name: re.search(rb'"%s"\s*:\s*(.)' % re.escape(name.encode()), data, re.DOTALL) for name in _SECTIONS}
+    return {name: b"{" if first is None else first[1] for name, first in found.items()}
 
 
 def unpack_zst(source: Path, target: Path, *, largest: int = LARGEST) -> int:

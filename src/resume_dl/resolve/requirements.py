@@ -22,6 +22,7 @@ from resume_dl.fs import system
 from resume_dl.model.pip import FindLinks, LeftToPip, PipFile, PipIndexes, PipRequirement, index_from, place_from
 from resume_dl.model.url import RedactedUrl, path_from_url, scrub, unc_host
 from resume_dl.resolve.environment_file import read_environment_file
+from resume_dl.resolve.locks.lock_format import check_supported, lock_format
 from resume_dl.resolve.pyproject_file import read_project
 from resume_dl.resolve.requirement_line import HASH, NOT_FETCHED, OtherRequirement, parse_any
 from resume_dl.resolve.requirements_text import decoded, logical_lines, options_in
@@ -36,7 +37,7 @@ _LOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 def read_requirements(
     path: Path, *, env: Mapping[str, str], fetch: Fetch | None = None, shares: frozenset[str] = frozenset()
 ) -> PipFile:
-    """Read a pylock.toml (only its path is kept), a pyproject.toml, an environment.yml, or else a requirements.txt.
+    """Read a lock file (only its path is kept), a pyproject.toml, an environment.yml, or else a requirements.txt.
 
     Of conda's environment.yml the part below ``pip:`` is read, which has the format of a requirements.txt.
 
@@ -44,7 +45,8 @@ def read_requirements(
     besides those of the file and of the current folder. Raises ConfigurationError for a file that cannot be read or
     parsed, InvalidSpecError for an invalid requirement, both with file and line.
     """
-    if _LOCK.fullmatch(path.name):
+    if (found := lock_format(path)) is not None:
+        check_supported(path, found)
         return PipFile(lock=path.absolute())
     if path.suffix == ".toml":
         return read_project(path)

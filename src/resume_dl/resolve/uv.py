@@ -7,15 +7,8 @@ line.
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,14 +16,11 @@ from urllib.parse import unquote, urlsplit
 from packaging.pylock import Package, Pylock, PylockUnsupportedVersionError, PylockValidationError
 from packaging.tags import Tag
 
-from resume_dl.errors import ConfigurationError, Interrupted, ResumeDLError, missing_library
+from resume_dl.errors import ConfigurationError, ResumeDLError
 from resume_dl.model.url import scrub
 from resume_dl.resolve.target import ASSUMED_GLIBC, best_wheel
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from resume_dl.resolve.uv_program import explanation, find_uv, run_uv, stopped_resolving, uv_environment
+from resume_dl.toml_text import TomlError, load_toml
 
 _LINUX, _GLIBC = "manylinux_{}_{}".format(*ASSUMED_GLIBC), "glibc {}.{}".format(*ASSUMED_GLIBC)
 _PLATFORMS: Mapping[str, tuple[str, str]] = {
@@ -44,23 +34,8 @@ _PLATFORMS: Mapping[str, tuple[str, str]] = {
     "win-arm64": ("aarch64-pc-windows-msvc", ""),
 }
 """conda's subdir -> uv's name for it, and the system that uv assumes."""
-OLDEST = (0, 10)
-"""The oldest uv that is used; the extra ``pip`` in pyproject.toml asks for it too."""
-_VERSION = re.compile(rb"uv (\d{1,6})\.(\d{1,6})\b")
-_VERSION_SECONDS = 60.0
 _MANYLINUX = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The glibc versions that uv has platform names for (``uv pip compile --help``, --python-platform)."""
-_KEPT = frozenset(("PATH", "SYSTEMROOT", "WINDIR", "COMSPEC", "LANG", "LC_ALL", "MACOSX_DEPLOYMENT_TARGET"))
-"""Variables that programs need to run (and to find compilers, if source archives may be built)."""
-_POLL = 0.1
-"""Seconds between checks for cancellation."""
-_CREATE_NO_WINDOW = 0x08000000
-_CROSS = "\N{MULTIPLICATION SIGN}"
-_FRAME = re.compile(rf"^[\s│╭╰├─▶{_CROSS}]+")
-_MARKS = (_CROSS, "╰", "├", "▶")
-_LABEL = re.compile(r"^(?:error|cause):\s*")
-_BEGINNINGS = ("Because ", "And ", "hint:")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,46 +104,6 @@ def _platform(platform: str, glibc: tuple[int, int] | None) -> tuple[str, str]:
     return f"{name.partition('-')[0]}-manylinux_{major}_{minor}", f"glibc {glibc[0]}.{glibc[1]}"
 
 
-def find_uv() -> Path:
-    """Return the path of uv's binary: from its Python package, beside this Python, or on PATH.
-
-    Raises ConfigurationError if there is none, or if that on PATH is too old.
-    """
-    try:
-        from uv import find_uv_bin
-    except ImportError:  # conda-forge's package has only the program
-        pass
-    else:
-        with suppress(FileNotFoundError):
-            return Path(find_uv_bin())
-    beside = [Path(sysconfig.get_path("scripts")), Path(sys.prefix, "Library", "bin")]
-    on_path = [Path(place) for place in os.environ.get("PATH", "").split(os.pathsep)]
-    for folder in (*beside, *(place for place in on_path if place.is_absolute())):
-        # By its path: for a bare name `which` on Windows looks into the current folder first.
-        found = shutil.which(str(folder / ("uv.exe" if os.name == "nt" else "uv")))
-        if found is not None:
-            if folder not in beside:
-                _check_version(found)
-            return Path(found)
-    raise missing_library("uv", "which resolves pip requirements", extra="pip")
-
-
-def _check_version(program: str) -> None:
-    """Raise ConfigurationError for a uv of another installer that is too old, or that does not start."""
-    hint = 'update it, or install one beside resume-dl: python -m pip install "resume-dl[pip]"'
-    try:
-        done = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigurationError(f"{program} cannot be run: {error}", hint=hint) from error
-    found = _VERSION.match(done.stdout)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
-        version = "of an unknown version" if found is None else f"{int(found[1])}.{int(found[2])}"
-        needed = ".".join(map(str, OLDEST))
-        raise ConfigurationError(f"{program} is uv {version}; {needed} or newer is needed", hint=hint)
-
-
 def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], bool]) -> tuple[LockedFile, ...]:
     """Resolve with uv; return one file per project. Only a few variables of ``env`` are passed on.
 
@@ -179,9 +114,9 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
         _write(folder / "requirements.in", request.requirements)
         _write(folder / "constraints.in", request.constraints)
         command = [str(find_uv()), *_arguments(request)]
-        code, out, err = _run(command, folder, _environment(request, env, folder), cancelled)
+        code, out, err = run_uv(command, folder, _environment(request, env, folder), cancelled)
     if code != 0 and cancelled():  # uv receives the terminal's Ctrl-C too
-        raise _stopped()
+        raise stopped_resolving()
     if code < 0 or "\nUsage: uv" in err:
         raise ResumeDLError(
             f"uv exited with status {code}: {scrub(explanation(err)) or 'no output'}",
@@ -190,10 +125,6 @@ def lock(request: UvRequest, *, env: Mapping[str, str], cancelled: Callable[[], 
     if code != 0:
         raise UvRefusedError(explanation(err))
     return _read(out, request)
-
-
-def _stopped() -> Interrupted:
-    return Interrupted("stopped while resolving", hint="run the same command again")
 
 
 def _write(path: Path, lines: tuple[str, ...]) -> None:
@@ -225,71 +156,16 @@ def _addresses(request: UvRequest) -> dict[str, str]:
 
 
 def _environment(request: UvRequest, env: Mapping[str, str], folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if name.upper() in _KEPT}
-    home = str(folder)  # no netrc, no stored logins
-    kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), home)  # a uv that is killed leaves its cache behind
-    kept |= {"HOME": home, "USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home, "PYTHONUTF8": "1"}
+    kept = uv_environment(env, folder)
     kept |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), request.refusal) if request.refusal else {}
     # The gateway retries and fails over itself; uv's retries would multiply its waits.
     return {**kept, **_addresses(request), "NO_PROXY": "127.0.0.1", "UV_HTTP_TIMEOUT": "86400", "UV_HTTP_RETRIES": "0"}
 
 
-def _run(
-    command: list[str], folder: Path, env: Mapping[str, str], cancelled: Callable[[], bool]
-) -> tuple[int, str, str]:
-    flags: int = _CREATE_NO_WINDOW if os.name == "nt" else 0
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            creationflags=flags,
-        )
-    except OSError as error:
-        raise ConfigurationError(f"uv cannot be started: {error.strerror or error}", hint="reinstall uv") from error
-    with process:
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(timeout=_POLL)
-                except subprocess.TimeoutExpired:
-                    if cancelled():
-                        raise _stopped() from None
-                else:
-                    return process.returncode, out, err
-        finally:
-            process.kill()
-
-
-def explanation(output: str) -> str:
-    """Return the explanation in uv's output, one sentence per line, without colours, frames, warnings and labels.
-
-    Newer versions write one sentence per line; older ones draw frames and wrap at the terminal's width.
-    """
-    lines = [line.rstrip() for line in _COLOUR.sub("", output).splitlines()]
-    lines = [line for line in lines if line and not line.startswith("warning:")]
-    start = next((number for number, line in enumerate(lines) if line.startswith(("error:", f"  {_CROSS}"))), 0)
-    framed = any("▶" in line for line in lines[start:])
-    sentences: list[str] = []
-    for line in lines[start:]:
-        text = _LABEL.sub("", _FRAME.sub("", line))
-        begins = not framed or line.lstrip().startswith(_MARKS) or text.startswith(_BEGINNINGS)
-        if begins or not sentences:
-            sentences.append(text)
-        else:
-            sentences[-1] += f" {text}"
-    return "\n".join(sentences)
-
-
 def _read(text: str, request: UvRequest) -> tuple[LockedFile, ...]:
     try:
-        pylock = Pylock.from_dict(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, PylockValidationError, PylockUnsupportedVersionError) as error:
+        pylock = Pylock.from_dict(load_toml(text))
+    except (TomlError, PylockValidationError, PylockUnsupportedVersionError) as error:
         raise ResumeDLError(f"uv's lock cannot be parsed: {error}", hint="this is a bug: please report it") from error
     return tuple(_file(package, request) for package in pylock.packages)
 

@@ -43,6 +43,8 @@ _ALIASES = {
     "root_dir": "root_prefix",
     "whitelist_channels": "allowlist_channels",
     "add_binstar_token": "add_anaconda_token",
+    "cooldown": "exclude_newer",
+    "cooldown_exclude": "exclude_newer_package",
 }
 _LISTS = {
     "channels": ",",

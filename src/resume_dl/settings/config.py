@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,7 @@ from typing import Any
 
 from resume_dl.errors import ConfigurationError
 from resume_dl.settings.own_file import read_own
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from resume_dl.toml_text import TomlError, load_toml
 
 _FLAGS = (
     "override_channels", "no_deps", "only_deps", "no_extract", "dry_run", "no_upstream", "json", "no_wait", "quiet",
@@ -31,9 +26,10 @@ OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
-        ("channel", "platform", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"), "list"
+        ("channel", "platform", "environment", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"),
+        "list",
     ),
-    **dict.fromkeys(("file", "lock"), "list of paths"),
+    **dict.fromkeys(("file", "lock", "shared_wheel_dir", "shared_rattler_cache"), "list of paths"),
     "index_from": "list",
 }
 """The long options allowed in config.toml, with underscores for hyphens, and their types."""
@@ -113,9 +109,9 @@ def _text(file: Path) -> str:
 
 def _document(text: str, file: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = tomllib.loads(text)
+        document: dict[str, Any] = load_toml(text)
         return document
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except TomlError as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}", hint="correct the line named") from error
 
 

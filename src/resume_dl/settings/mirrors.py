@@ -5,7 +5,6 @@ The conda plugin imports this module on its fast path: nothing heavy may be impo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,12 +14,8 @@ from resume_dl.errors import ConfigurationError
 from resume_dl.model.mirror import ACTIVE, RETIRED, Mirror, MirrorTable
 from resume_dl.model.url import redact
 from resume_dl.settings.own_file import read_own
+from resume_dl.toml_text import TomlError, load_toml
 from resume_dl.zip_application import zip_application
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SCHEMA = 1
 _MIRROR_TEXTS = ("title", "home", "note", "status", "operator")
@@ -70,13 +65,13 @@ def shipped_file() -> Path:
 def _shipped() -> MirrorTable:
     if (archive := zip_application()) is not None:
         data: bytes = archive.get_data("resume_dl/mirrors.toml")
-        return parse_mirrors(tomllib.loads(data.decode("utf-8")), f"{archive.archive}/resume_dl/mirrors.toml")
+        return parse_mirrors(load_toml(data.decode("utf-8")), f"{archive.archive}/resume_dl/mirrors.toml")
     return _table(shipped_file())
 
 
 def _table(path: Path) -> MirrorTable:
     try:
-        document = tomllib.loads(read_own(path))
+        document = load_toml(read_own(path))
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the mirrors in {path}: {error.strerror or error}",
@@ -84,7 +79,7 @@ def _table(path: Path) -> MirrorTable:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not UTF-8 text", hint="save it as UTF-8") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except TomlError as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
     return parse_mirrors(document, str(path))
 

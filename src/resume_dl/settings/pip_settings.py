@@ -212,6 +212,7 @@ def _settings(options: _Options, files: list[Path]) -> PipSettings:
         client_cert=options.path("client-cert"),
         timeout=options.number("timeout"),
         constraints=tuple(options.file("constraint", word) for word in options.words("constraint")),
+        uploaded_prior_to=options.text("uploaded-prior-to") or "",
         files=tuple(files),
         origins=options.origins(),
     )

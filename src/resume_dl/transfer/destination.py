@@ -111,3 +111,15 @@ def clash(artifacts: Iterable[Artifact], *, by_subdir: bool = False) -> tuple[Ar
         if other.key != artifact.key:
             return artifact, other
     return None
+
+
+def check_names(artifacts: Sequence[Artifact], *, of_bundle: bool) -> None:
+    """Raise ConfigurationError for two different files of the same name: all platforms share a folder."""
+    if (two := clash(artifacts)) is not None:
+        artifact, other = two
+        raise ConfigurationError(
+            f"{artifact.url} and {other.url} are different files of the same name, and one folder cannot hold both",
+            hint="make a bundle of each"
+            if of_bundle
+            else "fetch them one after another, each into a folder of its own (--wheel-dir)",
+        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,7 @@ from resume_dl.model.mirror import RETIRED, Mirror, MirrorTable
 from resume_dl.settings.mirrors import SCHEMA, base_table, parse_mirrors
 from resume_dl.settings.own_file import read_own
 from resume_dl.store.platform import make_folder, write_durably
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from resume_dl.toml_text import TomlError, load_toml
 
 _MIRROR = re.compile(r"\s*\[\[\s*mirror\s*\]\]\s*(?:#.*)?")
 _OTHER_HEADER = re.compile(r"\s*\[(?!\s*mirror\s*\.)")
@@ -124,18 +119,16 @@ def _read(path: Path) -> str:
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        return load_toml(text)
+    except TomlError as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}", hint="correct the line named") from error
-    return document
 
 
 def _is(text: str, expected: Mapping[str, Any]) -> bool:
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except ValueError:
+        return load_toml(text) == expected
+    except TomlError:
         return False
-    return document == expected
 
 
 def _with(text: str, mirror: Mirror) -> str:

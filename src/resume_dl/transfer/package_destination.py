@@ -18,6 +18,7 @@ from resume_dl.transfer.cache_plan import plan_cache, plan_rattler
 from resume_dl.transfer.package_transfer import Transfer
 from resume_dl.transfer.plan import ANY_FOLDER, Planned, Space, plan_folder, planned_files, space_for
 from resume_dl.transfer.report import ArtifactResult
+from resume_dl.transfer.shared_packages import copy_shared
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 
@@ -104,10 +105,13 @@ class CondaPackages(PackageDestination):
 class RattlerPackages(PackageDestination):
     """The package cache of pixi and rattler."""
 
+    shared: Sequence[Path] = ()
+    """Package folders of other such caches, which are only read (``transfer.shared_folders``)."""
+
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """Find which artifacts are there, complete."""
-        del touch  # nothing is copied from elsewhere
-        return plan_rattler(artifacts, self.folder, self.cancelled)
+        """Find which artifacts are there, complete, or in ``shared``; with ``touch`` the latter are copied."""
+        planned = plan_rattler(artifacts, self.folder, self.cancelled)
+        return copy_shared(planned, self.shared, self.folder, touch=touch, cancelled=self.cancelled)
 
     def _transfer(self, engine: WatchedEngine, **_: object) -> Transfer:
         return super()._transfer(engine, cache=RattlerCache(self.folder, self.cancelled))

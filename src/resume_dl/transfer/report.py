@@ -138,8 +138,13 @@ class RunResult:
     @property
     def exit_code(self) -> int:
         """The most severe exit code of all errors, by the order of docs/interface.md."""
+        return worst_exit_code([error.exit_code for error in self.errors])
+
+    @property
+    def errors(self) -> list[ResumeDLError]:
+        """The error of the run and those of its files."""
         errors: Sequence[ResumeDLError | None] = [self.error, *(result.error for result in self.artifacts)]
-        return worst_exit_code([error.exit_code for error in errors if error is not None])
+        return [error for error in errors if error is not None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""

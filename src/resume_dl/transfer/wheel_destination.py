@@ -23,6 +23,8 @@ class WheelDestination:
     offline: bool
     pack: bool
     options: str
+    shared: Sequence[Path] = ()
+    """Folders that are only read (``transfer.shared_folders``)."""
 
     @property
     def folder(self) -> Path:
@@ -30,8 +32,8 @@ class WheelDestination:
         return self.wheels.folder
 
     def plan(self, artifacts: Sequence[Artifact], *, touch: bool) -> list[Planned]:
-        """Find files in the wheel dir, or in ``near``; with ``touch`` the latter are linked or copied."""
-        return self.wheels.plan(artifacts, near=self.near, touch=touch)
+        """Find files in the wheel dir, ``near`` or ``shared``; with ``touch`` the latter are linked or copied."""
+        return self.wheels.plan(artifacts, near=self.near, shared=self.shared, touch=touch)
 
     def spaces(self, planned: Sequence[Planned]) -> list[Space]:
         """Compute the space needed in the wheel dir, and for the tar next to it."""

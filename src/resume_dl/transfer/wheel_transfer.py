@@ -33,6 +33,7 @@ from resume_dl.store.platform import rename_durably
 from resume_dl.store.staged import staged_path
 from resume_dl.transfer.plan import Planned, plan_folder
 from resume_dl.transfer.report import ArtifactResult
+from resume_dl.transfer.shared_folders import take_shared
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 RECORD = "record"
@@ -60,10 +61,17 @@ class WheelDir:
         self._pinned: dict[str, tuple[Pin, Path]] = {}
         """Pins, and where the file was staged, by the key that the artifact has with the pinned digest."""
 
-    def plan(self, artifacts: Sequence[Artifact], *, near: Sequence[Path] = (), touch: bool = False) -> list[Planned]:
+    def plan(
+        self,
+        artifacts: Sequence[Artifact],
+        *,
+        near: Sequence[Path] = (),
+        shared: Sequence[Path] = (),
+        touch: bool = False,
+    ) -> list[Planned]:
         """Find which files are here already; a pinned file is planned with the pinned hash as its sha256.
 
-        ``near`` and ``touch`` as in ``plan_folder``.
+        ``near`` and ``touch`` as in ``plan_folder``, ``shared`` as in ``take_shared``.
         """
         known = []
         for artifact in artifacts:
@@ -76,7 +84,8 @@ class WheelDir:
                 known.append(held)
             else:
                 known.append(artifact)
-        return plan_folder(known, self.folder, near=near, touch=touch, cancelled=self._cancelled)
+        planned = plan_folder(known, self.folder, near=near, touch=touch, cancelled=self._cancelled)
+        return take_shared(planned, shared, self.folder, touch=touch, cancelled=self._cancelled) if shared else planned
 
     def fetch(self, planned: Sequence[Planned], engine: WatchedEngine, *, offline: bool) -> list[ArtifactResult]:
         """Download and publish; one result per artifact, in order, with its error if it failed."""

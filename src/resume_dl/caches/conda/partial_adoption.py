@@ -122,7 +122,7 @@ def _adopt(
 ) -> Adopted | None:
     """Copy ``good``, by default the plausible start of the file, into the gaps of our part file."""
     found = os.fstat(fd)
-    ranges = [*good] if good is not None else [(0, _believable(fd, found.st_size, artifact))]
+    ranges = [*good] if good is not None else [(0, believable(fd, found.st_size, artifact))]
     total = sum(end - start for start, end in ranges)
     if not total:
         return None
@@ -135,14 +135,14 @@ def _adopt(
         if ours.total >= total:
             return None
         gaps = [gap for start, end in ranges for gap in ours.gaps(start, end)]
-        count = sum(_copy(fd, part, start, end, cancelled, label=label) for start, end in gaps)
+        count = sum(copy_into(fd, part, start, end, cancelled, label=label) for start, end in gaps)
         part.record_durable(part.sync_data())
     finally:
         part.close()
     return Adopted(path, count, _state(found))
 
 
-def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool], *, label: str) -> int:
+def copy_into(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[], bool], *, label: str) -> int:
     """Copy ``[start, end)`` and record it; returns the bytes copied. Stops at a piece of zeros, the gap of a crash.
 
     Copied and not linked, because conda may go on writing to its file.
@@ -158,7 +158,7 @@ def _copy(fd: int, part: PartFile, start: int, end: int, cancelled: Callable[[],
     return at - start
 
 
-def _believable(fd: int, size: int, artifact: Artifact) -> int:
+def believable(fd: int, size: int, artifact: Artifact) -> int:
     """Return how many of the first bytes are plausible by size, magic and, in a ZIP, the CRC-32 of whole members."""
     if artifact.size is not None and size > artifact.size:
         return 0  # longer than the whole package

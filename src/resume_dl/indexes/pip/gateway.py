@@ -27,6 +27,7 @@ from urllib.parse import quote, unquote
 
 from resume_dl.errors import ConfigurationError, ResumeDLError, internal_error
 from resume_dl.indexes.pip.catalogue import Catalogue
+from resume_dl.model.exclude_newer import UploadCutoff
 from resume_dl.model.url import RedactedUrl, redact
 from resume_dl.resolve.index_page import HTML_TYPE, JSON_TYPE, ListedFile, placeholder, render_html, render_json
 from resume_dl.resolve.target import accepts_python
@@ -34,6 +35,7 @@ from resume_dl.threads import start_thread
 
 _DIRECT = "direct"
 _METADATA = ".metadata"
+_NO_CUTOFF = UploadCutoff()
 _PATIENCE = 10.0
 """Time limit in seconds for a connection to the loopback interface."""
 
@@ -42,15 +44,19 @@ _PATIENCE = 10.0
 class Gateway:
     """Context manager that serves a catalogue. ``errors`` has the errors of its requests, in order."""
 
-    def __init__(self, catalogue: Catalogue, *, python: str = "", with_files: bool = False) -> None:
+    def __init__(
+        self, catalogue: Catalogue, *, python: str = "", with_files: bool = False, cutoff: UploadCutoff = _NO_CUTOFF
+    ) -> None:
         """Bind to a port; raise ConfigurationError if the loopback interface is unusable, as ``__enter__`` does.
 
         ``python``: leave out files that refuse this version (the resolver respects only lower bounds); empty: offer
-        all. ``with_files``: serve the files, too, for builds.
+        all. ``with_files``: serve the files, too, for builds. ``cutoff``: leave out files of indexes that it does not
+        allow; find-links pages have no upload times, and their files stay, as with uv.
         """
         self._catalogue = catalogue
         self._python = python
         self._with_files = with_files
+        self._cutoff = cutoff
         self._lock = threading.Lock()
         self._files: list[ListedFile] = []
         self._numbers: dict[str, int] = {}
@@ -136,7 +142,10 @@ class Gateway:
         match parts:
             case ["index", number, name, ""] if self._is_index(number):
                 files = self._catalogue.project(int(number), name)
-                return None if files is None else (JSON_TYPE, render_json(name, self._offered(files)))
+                if files is None:
+                    return None
+                allowed = [file for file in files if self._cutoff.allows(name, file.uploaded)]
+                return JSON_TYPE, render_json(name, self._offered(allowed))
             case ["links", number, ""] if number.isdecimal() and int(number) < len(self._catalogue.find_links):
                 return HTML_TYPE, render_html(self._offered(self._catalogue.links(int(number))))
             case [page, ""] if page == _DIRECT:

@@ -57,7 +57,7 @@ class KeptPages:
         plain = [replace(file, url=_plain(file.url)) for file in files or ()]
         if [file.url for file in plain] != [file.url for file in files or ()]:
             said = _SAID_NOTHING
-        note = {"absent": files is None, **asdict(said)}
+        note = {"absent": files is None, "dated": True, **asdict(said)}
         self.keep(url, render_json("", plain, meta={_NOTE: note}))
 
     def page(self, url: RedactedUrl) -> KeptPage:
@@ -68,7 +68,9 @@ class KeptPages:
             checked = self._place(url).stat().st_mtime
             note = json.loads(data)["meta"][_NOTE]  # earlier versions trusted any mirror and wrote no note
             seconds = None if note["max_age"] is None else float(note["max_age"])
-            said = CacheHeaders(str(note["etag"]), str(note["last_modified"]), seconds)
+            # an earlier version dropped the upload times: such a page is only for offline use
+            dated = note.get("dated") is True
+            said = CacheHeaders(str(note["etag"]), str(note["last_modified"]), seconds) if dated else _SAID_NOTHING
             found = None if note["absent"] else files
         except (PageError, OSError, ValueError, KeyError, TypeError) as error:
             raise KeyError(str(url)) from error

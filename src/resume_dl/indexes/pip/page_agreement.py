@@ -110,6 +110,7 @@ def _common(told: Sequence[tuple[Statement, ListedFile]]) -> ListedFile | None:
                     requires_python=one.requires_python if one.requires_python == other.requires_python else "",
                     yanked=one.yanked if one.yanked and other.yanked else False,
                     metadata=_alike(one.metadata or {}, other.metadata or {}) if both else None,
+                    uploaded=max(one.uploaded, other.uploaded) if one.uploaded and other.uploaded else None,
                     stated="",
                 )
     return None

@@ -15,7 +15,6 @@ from resume_dl.model.artifact import Source
 from resume_dl.model.private_address import is_private_host
 from resume_dl.model.url import RedactedUrl
 
-FILENAME = "repodata_shards.msgpack.zst"
 LARGEST_INDEX = 64 << 20
 """Limit in bytes, packed and unpacked. conda-forge's index has 2 MB, conda's own limit is 128 MiB. For a larger one the
 whole index is used, so that refusing a malicious one takes less than 300 MB of memory."""

@@ -19,8 +19,9 @@ from resume_dl.core.responses import cache_headers
 from resume_dl.engine.pool import Pool
 from resume_dl.errors import Interrupted, SourceError
 from resume_dl.indexes.copies import AS_SERVERS_SAY, Freshness, Note
+from resume_dl.indexes.shards import FILENAME
 from resume_dl.indexes.shards.answers import Answers, Unavailable, named_error
-from resume_dl.indexes.shards.index import FILENAME, LARGEST_INDEX, ShardIndex, parse_index
+from resume_dl.indexes.shards.index import LARGEST_INDEX, ShardIndex, parse_index
 from resume_dl.indexes.shards.open_index import NoIndex, OpenIndex, ShardSources, open_index, with_connections
 from resume_dl.indexes.shards.packed import BadShardsError
 from resume_dl.indexes.shards.store import KeptIndex, ShardStore

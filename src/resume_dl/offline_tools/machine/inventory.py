@@ -23,7 +23,7 @@ _HEX = {"sha256": re.compile(r"[0-9a-f]{64}"), "md5": re.compile(r"[0-9a-f]{32}"
 
 
 class _Progress:
-    """A progress line every few seconds while files are hashed."""
+    """A progress line every few seconds while files are hashed; the total grows with a file."""
 
     def __init__(self, size: int, log: Log) -> None:
         self.size, self.log = size, log
@@ -32,6 +32,7 @@ class _Progress:
 
     def __call__(self, count: int) -> None:
         self.done += count
+        self.size = max(self.size, self.done)
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + SECONDS_BETWEEN_LINES
             self.log(f"  {show_bytes(self.done)} of {show_bytes(self.size)}")

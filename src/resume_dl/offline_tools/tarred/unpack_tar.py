@@ -76,7 +76,7 @@ class _Unpacking:
         if self._report.problems:
             return
         with self._source.open(SUMS) as file:
-            sums = judge.hash(file)
+            sums = judge.hash(file, SUMS)
         for path, sha256 in ((SUMS, sums), (MANIFEST, self._report.manifest_sha256)):
             self._lay(Expected(path, self._source.entries[path], sha256, ""), judge)
         if not self._report.problems:
@@ -139,7 +139,7 @@ def _is_there(each: Expected, target: Path, judge: Judge) -> bool:
     if target.is_symlink() or not target.is_file():
         return False
     with target.open("rb", buffering=0) as file:
-        return judge.hash(file) == each.sha256
+        return judge.hash(file, each.path) == each.sha256
 
 
 def _is_plain_folder(path: Path) -> bool:

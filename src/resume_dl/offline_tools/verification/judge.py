@@ -24,7 +24,8 @@ class Judge:
         self._sizes = {each.size for each in expected}
         self._owner = {each.sha256: each.path for each in expected}
         self._report = report
-        self._progress = _Progress([source.entries[each.path] for each in expected if each.path in source.entries], log)
+        sizes = {each.path: source.entries[each.path] for each in expected if each.path in source.entries}
+        self._progress = _Progress(sizes, log)
 
     def is_right(self, each: Expected, file: BinaryIO, size: int) -> bool:
         """Whether the bytes are right; a problem is reported. Raises OSError."""
@@ -32,11 +33,11 @@ class Judge:
         digest = ""
         # a wrong size is conclusive: hash only if another file has that size
         if right_size or size in self._sizes:
-            digest = self.hash(file)
+            digest = self.hash(file, each.path)
         if right_size and digest == each.sha256:
             self.passed(each, size)
             return True
-        self._progress.file()
+        self._progress.file(each.path)
         if each.path == SIGNATURE and is_damaged_copy(digest, each.sha256):
             self._report.add(SUMS, "damaged", f"its line for {SIGNATURE} is damaged", COPY_AGAIN)
             return False
@@ -51,11 +52,12 @@ class Judge:
         """Record a verified file."""
         self._report.verified.add(each.path)
         self._report.bytes += size
-        self._progress.file()
+        self._progress.file(each.path)
 
-    def hash(self, file: BinaryIO) -> str:
-        """The SHA-256 of the rest of the file. Raises OSError."""
+    def hash(self, file: BinaryIO, path: str) -> str:
+        """The SHA-256 of the rest of the file at ``path``. Raises OSError."""
         digest = hashlib.sha256()
+        self._progress.start(path)
         for block in blocks(file):
             digest.update(block)
             self._progress.bytes(len(block))
@@ -75,24 +77,36 @@ class Judge:
 
 
 class _Progress:
-    """A progress line every few seconds."""
+    """A progress line every few seconds.
 
-    def __init__(self, sizes: list[int], log: Log | None) -> None:
+    A file counts once, with its size in the total: it may be read twice, be in no total, or grow meanwhile.
+    """
+
+    def __init__(self, sizes: dict[str, int], log: Log | None) -> None:
         self._log = log
         self._last = time.monotonic()
+        self._left = dict(sizes)
         self._all_files = len(sizes)
-        self._all_bytes = sum(sizes)
+        self._all_bytes = sum(sizes.values())
         self._files = self._bytes = 0
+        self._read = self._size = 0
 
-    def file(self) -> None:
+    def start(self, path: str) -> None:
+        """Begin to read a file."""
+        self._read, self._size = 0, self._left.get(path, 0)
+
+    def file(self, path: str) -> None:
         """Count a file."""
-        self._files += 1
+        if path in self._left:
+            self._files += 1
+            self._bytes += self._left.pop(path)
+        self._read = self._size = 0
 
     def bytes(self, count: int) -> None:
-        """Count bytes read."""
-        self._bytes += count
+        """Count bytes read of the file that was begun."""
+        self._read += count
         now = time.monotonic()
         if self._log is not None and now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-            read, size = show_bytes(self._bytes), show_bytes(self._all_bytes)
+            read, size = show_bytes(self._bytes + min(self._read, self._size)), show_bytes(self._all_bytes)
             self._log(f"verified {read} of {size}, {self._files:,} of {self._all_files:,} files")
