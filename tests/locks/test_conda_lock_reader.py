@@ -53,7 +53,7 @@ def test_platforms_categories_and_the_pip_part(tmp_path: Path) -> None:
         entry("demo-app", url=WHEEL, manager="pip", hashes=f"{{sha256: {SHA[1:]}c}}"),
         entry("vcs", url="git+https://example/vcs.git", manager="pip"),
     ]
-    entries = [each.replace(SHA, f"{number:063x}f") for number, each in enumerate(entries)]
+    entries = [each.replace(SHA, f"{number % 4:063x}f") for number, each in enumerate(entries)]  # a of docs is a
     linux, windows = take(tmp_path, *entries, platforms=("linux-64", "win-64"))
     assert [each.filename for each in linux.conda] == ["a-1.0-0.conda", "b-1.0-0.conda", "n-1.0-0.tar.bz2"]
     assert [each.subdir for each in linux.conda] == ["linux-64", "linux-64", "noarch"]
@@ -86,6 +86,8 @@ def test_platforms_categories_and_the_pip_part(tmp_path: Path) -> None:
         (HEAD + entry("a", url="https://host/t/hush/linux-64/a-1.0-0.conda"), "has a login"),
         (HEAD + entry("a", url=f"{CONDA}/linux-64/b-1.0-0.conda"), "is not 'a'"),
         (HEAD + entry("a", platform="'../x'"), "platform: is '../x'"),
+        (HEAD + entry("a", url=f"{CONDA}/win-64/a-1.0-0.conda"), "leads to 'win-64', not to linux-64 or noarch"),
+        (HEAD + entry("a") + entry("a", hashes=f"{{sha256: {SHA[1:]}c}}"), "two digests of a-1.0-0.conda"),
         (HEAD + entry("a", manager="brew"), "manager: is 'brew'"),
         (HEAD + entry("a", url=WHEEL, manager="pip"), "is not 'a'"),
         (HEAD + entry("a", url=f"{CONDA}/x.exe", manager="pip"), "neither a wheel nor"),

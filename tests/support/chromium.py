@@ -142,10 +142,16 @@ class Chromium:
         """Show a file of HTML in a window of ``width`` CSS pixels, until it, its styles and fonts are there."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._page("Emulation.setEmulatedMedia", features=[scheme])
-        self._page("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self._resize(width)
         self._page("Page.navigate", url=path.resolve().as_uri())
         self._message(lambda message: message.get("method") == "Page.loadEventFired")
         self._evaluate("document.fonts.ready.then(() => true)")
+        assert self._evaluate("innerWidth") == width
+
+    def resize(self, width: int) -> None:
+        """Give the page that is shown a window of ``width`` CSS pixels; the next question lays it out."""
+        self._resize(width)
+        self._evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
         assert self._evaluate("innerWidth") == width
 
     def torn(self, selector: str = "") -> list[str]:
@@ -178,6 +184,9 @@ class Chromium:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _resize(self, width: int) -> None:
+        self._page("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
 
     def _evaluate(self, expression: str) -> Any:
         answer = self._page("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -110,17 +110,25 @@ def _select(locked: LockedPackages, path: Path, platform: str, environments: Seq
 
 
 def _check_agreement(path: Path, packages: Sequence[LockedPackage], word: str) -> None:
-    """Raise ConfigurationError if groups, which may be alternatives, have different files of one package."""
-    known: dict[tuple[bool, str], LockedPackage] = {}
+    """Raise ConfigurationError if groups, which may be alternatives, have different files of one package.
+
+    Two digests of one file name are two files as well.
+    """
+    known: dict[tuple[bool, str], tuple[Artifact, LockedPackage]] = {}
     for each in packages:
-        if each.artifact is None:
+        if (artifact := each.artifact) is None:
             continue
-        first = known.setdefault((each.artifact.kind == "conda", each.artifact.name), each)
-        if first.artifact is not None and first.artifact.filename != each.artifact.filename:
-            both = " and ".join(sorted({*first.groups, *each.groups}))
+        first, package = known.setdefault((artifact.kind == "conda", artifact.name), (artifact, each))
+        if first.filename != artifact.filename:
+            both = " and ".join(sorted({*package.groups, *each.groups}))
             raise ConfigurationError(
-                f"{path}: {word} {both} differ: {first.artifact.filename} and {each.artifact.filename}",
+                f"{path}: {word} {both} differ: {first.filename} and {artifact.filename}",
                 hint=f"fetch one {word} with each command",
+            )
+        digests = (first.sha256, artifact.sha256), (first.md5, artifact.md5)
+        if any(one and other and one != other for one, other in digests):
+            raise ConfigurationError(
+                f"{path} has two digests of {artifact.filename}", hint="create the lock file again"
             )
 
 

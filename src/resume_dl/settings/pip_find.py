@@ -23,7 +23,7 @@ _ASK = (
 _DEFAULT = re.compile(r"\((?:by\s+)?default:?\s+<?(?P<url>https?://[^\s<>()]+)>?\)")
 """``(default https://…)`` in the help of pip, ``(by default: <https://…>)`` in that of uv, wrapped anywhere."""
 _ANSWERS: dict[tuple[str, int, frozenset[tuple[str, str]]], TargetPython] = {}
-_PATIENCE = 30.0
+PATIENCE = 30.0
 """Seconds for a Python to start; pip itself takes half a second."""
 
 
@@ -174,7 +174,7 @@ def _output(command: Sequence[str], env: Mapping[str, str], *, folder: Path) -> 
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_PATIENCE,
+            timeout=PATIENCE,
             check=False,
             encoding="utf-8",
             errors="replace",

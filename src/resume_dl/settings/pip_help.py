@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from resume_dl import fs
-from resume_dl.settings.pip_find import TargetPython, install_help
+from resume_dl.errors import ConfigurationError
+from resume_dl.settings.pip_find import PATIENCE, TargetPython, install_help
+from resume_dl.shell_commands import Step, command_line
 
 _SOURCES = (
     ("__init__.py",),  # its version
@@ -25,21 +27,31 @@ _IS_HELP = re.compile(r"\A\s*Usage:")
 def kept_install_help(python: TargetPython, env: Mapping[str, str], folder: Path) -> str:
     """The result of ``install_help``, cached in ``folder`` by the content of pip's files.
 
-    Without readable files of pip nothing is cached.
+    Without readable files of pip nothing is cached. Raises ConfigurationError if that pip prints no help.
     """
     digest = _digest(python)
     if digest is None:
-        return install_help(python, env)
+        return _asked(python, env)
     name = f"{digest}.txt"
     with suppress(OSError, UnicodeDecodeError):
         text = fs.read_below(folder, name, limit=_LARGEST).decode()
         if _IS_HELP.match(text):
             return text
+    text = _asked(python, env)
+    with suppress(OSError):  # an unwritable cache costs only time
+        folder.mkdir(parents=True, exist_ok=True)
+        fs.replace_below(folder, name, data=text.encode(), sync=False)
+    return text
+
+
+def _asked(python: TargetPython, env: Mapping[str, str]) -> str:
     text = install_help(python, env)
-    if _IS_HELP.match(text):
-        with suppress(OSError):  # an unwritable cache costs only time
-            folder.mkdir(parents=True, exist_ok=True)
-            fs.replace_below(folder, name, data=text.encode(), sync=False)
+    if not _IS_HELP.match(text):
+        asked = command_line([Step((*python.pip, "install", "--help"))])
+        raise ConfigurationError(
+            f"the pip of {python.executable} did not list its options: it failed or took over {PATIENCE:g} s",
+            hint=f"run {asked} to see why",
+        )
     return text
 
 

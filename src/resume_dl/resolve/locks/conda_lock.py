@@ -56,6 +56,8 @@ def _package(fields: LockFields, platforms: tuple[str, ...], canonical: Canonica
     artifact: Artifact | None = None
     if manager == "conda":
         artifact = conda_file(url, known, name=name, where=f"{fields.where}, url", canonical=canonical)
+        if artifact.subdir not in {platform, "noarch"}:
+            refuse(f"{fields.where}, url", f"leads to {artifact.subdir[:80]!r}, not to {platform} or noarch")
     elif manager != "pip":
         refuse(f"{fields.where}, manager", f"is {manager[:80]!r}; conda and pip are supported")
     elif not url.startswith("git+"):
