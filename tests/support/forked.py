@@ -1,10 +1,10 @@
 """Runs of ``resume-dl`` and conda forked from a process that has imported much of them: half of a short run's cost.
 
 A forked run is a process of its own with the arguments, environment, folder and streams that it is given, from the
-first line of its ``__main__`` to the interpreter's end. Of conda only the libraries are imported before: its own
-modules look at the environment when they are. A run that a test signals or watches is started as users
-start it, and all of them are with ``RESUME_DL_TEST_FRESH=1`` (``make test-long``), or where ``environment`` sets what
-an interpreter reads when it starts.
+first line of its ``__main__`` to its last exit function and the last byte of its output. Of conda only the libraries
+are imported before: its own modules look at the environment when they are. A run that a test signals or watches is
+started as users start it, and all of them are with ``RESUME_DL_TEST_FRESH=1`` (``make test-long``), or where
+``environment`` sets what an interpreter reads when it starts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,14 @@ for found in pkgutil.walk_packages(resume_dl.__path__, "resume_dl."):
             importlib.import_module(found.name)
         except ImportError:  # the runs that need it say so
             pass
-import cyclonedx.output.json, encodings.idna, http.cookiejar, tqdm, uuid, yaml, zstandard
+for name in (
+    "click._textwrap cyclonedx.output.json cyclonedx.schema._res cyclonedx.spdx encodings.cp437 encodings.idna glob "
+    "http.cookiejar platformdirs platformdirs.unix ruamel.yaml tqdm uuid uv yaml zstandard backports.zstd"
+).split():
+    try:
+        importlib.import_module(name)
+    except ImportError:  # another system, or an extra that is not installed
+        pass
 """
 CONDA = r"""
 import importlib
@@ -53,10 +60,11 @@ for name in (
 """
 
 _SERVER = r"""
-import gc, json, os, runpy, signal, socket, sys
+import atexit, gc, json, os, runpy, signal, socket, sys, threading
 
 asked = socket.socket(fileno=int(sys.argv[1]))
 gc.freeze()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that wait for the runs are reaped by the system
 while True:
     try:
         data, fds, _, _ = socket.recv_fds(asked, 1, 5)
@@ -67,10 +75,8 @@ while True:
     if os.fork():
         for fd in fds:
             os.close(fd)
-        os.waitpid(-1, 0)
         continue
-    if os.fork():  # the process that waits for the run is reaped by the system
-        os._exit(0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     request, answer, out, err, reply = fds
     child = os.fork()
     if child:
@@ -107,7 +113,21 @@ if wanted["obey"]:  # file permissions hold, for root too: CAP_DAC_OVERRIDE goes
     sets[0], sets[1] = sets[0] & ~2, sets[1] & ~2
     libc.capset(head, sets)
 module = sys.argv.pop(1)
-runpy.run_module(module, run_name="__main__", alter_sys=True)
+try:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    code = 0
+except SystemExit as end:
+    if not isinstance(end.code, (int, type(None))):
+        raise
+    code = end.code or 0
+try:  # all that an interpreter does at its end but the last, which takes 0.05 s: to take its modules apart
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+except BaseException:
+    sys.exit(code)  # which finds the same and says it
+os._exit(code & 0xFF)
 """
 
 
