@@ -50,8 +50,10 @@ import importlib
 
 for name in (
     "argparse bz2 concurrent.futures ctypes email.parser encodings.idna http.client importlib.metadata json lzma "
-    "multiprocessing.context sqlite3 ssl tarfile uuid zipfile "
-    "archspec.cpu boltons.setutils conda_package_handling.api pluggy requests ruamel.yaml tqdm zstandard"
+    "dataclasses decimal difflib ftplib multiprocessing.context netrc pprint secrets sqlite3 ssl sysconfig tarfile "
+    "termios tomllib uuid zipfile "
+    "archspec.cpu boltons.setutils boltons.timeutils click conda_package_handling.api httpx msgspec platformdirs.unix "
+    "pluggy pycosat requests ruamel.yaml ruamel.yaml.mergevalue socksio tqdm zstandard"
 ).split():
     try:
         importlib.import_module(name)
