@@ -52,7 +52,7 @@ for name in (
     "argparse bz2 concurrent.futures ctypes email.parser encodings.idna http.client importlib.metadata json lzma "
     "dataclasses decimal difflib ftplib multiprocessing.context netrc pprint secrets sqlite3 ssl sysconfig tarfile "
     "termios tomllib uuid zipfile "
-    "archspec.cpu boltons.setutils boltons.timeutils click conda_package_handling.api httpcore msgspec platformdirs.unix "
+    "archspec.cpu boltons.setutils boltons.timeutils click conda_package_handling.api h11 msgspec platformdirs.unix "
     "pluggy pycosat requests ruamel.yaml ruamel.yaml.mergevalue socksio tqdm zstandard"
 ).split():
     try:
