@@ -44,6 +44,10 @@ for name in (
         importlib.import_module(name)
     except ImportError:  # another system, or an extra that is not installed
         pass
+from resume_dl.offline_tools import archive, tool_names
+
+for tool in tool_names.TOOLS:
+    archive.write_archive(tool)  # which remembers what the modules import: half of what a small bundle costs
 """
 CONDA = r"""
 import importlib

@@ -13,9 +13,10 @@ import sys
 import tempfile
 import zipfile
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from resume_dl import fs
 
@@ -67,14 +68,16 @@ def _paths_of(module: str) -> Iterator[str]:
     yield f"{'/'.join(parts)}.py"
 
 
-def _imports(source: bytes) -> Iterator[str]:
+@lru_cache(maxsize=None)  # the tools have most of their modules in common
+def _imports(source: bytes) -> Sequence[str]:
     """Modules of ours that a module imports, and names imported from them, which may be modules."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == _ROOT:
-            yield node.module
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            found += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
         elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name.partition(".")[0] == _ROOT)
+            found += [each.name for each in node.names if each.name.partition(".")[0] == _ROOT]
+    return found
 
 
 def _read(path: str) -> bytes:
