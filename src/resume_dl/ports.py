@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import RangeRequest, ResponseHead
+from resume_dl.model.index_logins import KeyringAnswer
 
 
 class Response(Protocol):
@@ -56,6 +57,29 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Drop every connection. Never raises."""
+        ...
+
+
+class Keyring(Protocol):
+    """Logins of pip's package indexes; may be used from any number of threads."""
+
+    def of_index(self, url: str) -> tuple[str, str] | None:
+        """User name and password in the URL of the index that ``url`` belongs to. Raises ValueError."""
+        ...
+
+    def known(self, url: str) -> tuple[str, str] | None:
+        """The login that ``ask`` has found for ``url`` before. Raises ValueError for a malformed URL."""
+        ...
+
+    def ask(self, url: str, first: str, stopped: Callable[[], bool]) -> KeyringAnswer:
+        """The keyring's login for ``url``, to which a request for ``first`` has led; asked once a run.
+
+        Blocks for a limited time, or until ``stopped``. Raises ValueError for a malformed URL.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End what is being asked. Never raises."""
         ...
 
 

@@ -60,9 +60,11 @@ def test_targets_outside_an_index_are_left_to_pip(help_text, tmp_path):
 
 
 def test_network_options_apply_to_us_and_to_pip(help_text, tmp_path):
-    found = read_arguments(["--proxy", "http://p:1", "--timeout=5", "a"], help_text, tmp_path)
-    assert found.variables == {"PIP_PROXY": "http://p:1", "PIP_TIMEOUT": "5"}
-    assert found.passed == ("--proxy", "http://p:1", "--timeout", "5")
+    words = ["--proxy", "http://p:1", "--timeout=5", "--no-input", "--keyring-provider", "import", "a"]
+    found = read_arguments(words, help_text, tmp_path)
+    names = ("PIP_PROXY", "PIP_TIMEOUT", "PIP_NO_INPUT", "PIP_KEYRING_PROVIDER")
+    assert found.variables == dict(zip(names, ("http://p:1", "5", "1", "import"), strict=True))
+    assert found.passed == ("--proxy", "http://p:1", "--timeout", "5", "--no-input", "--keyring-provider", "import")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ PIP_SAYS = """
 import json, sys
 from pip._internal.commands import create_command
 said = create_command(sys.argv[1]).parser.get_default_values()
-names = "index_url extra_index_urls find_links no_index trusted_hosts proxy cert client_cert timeout constraints"
+names = "index_url extra_index_urls find_links no_index trusted_hosts proxy cert client_cert timeout constraints "
+names += "keyring_provider no_input"
 print(json.dumps({name: getattr(said, name) for name in names.split()}))
 """
 SCENES = {
@@ -105,6 +106,10 @@ SCENES = {
         {"elsewhere/pip/pip.conf": "[global]\n--index_url = https://xdg.example/s\nno-index = false\n"},
         {"XDG_CONFIG_HOME": "{folder}/elsewhere"},
     ),
+    "a keyring": (
+        {"etc/pip/pip.conf": "[global]\nkeyring-provider = import\nno-input = true\n"},
+        {"PIP_KEYRING_PROVIDER": "subprocess"},
+    ),
     "aliases": (
         {"home/.config/pip/pip.conf": "[global]\npypi-url = https://alias.example/s\ndefault-timeout = 7\n"},
         {"PIP_TIMEOUT": "8"},
@@ -145,6 +150,8 @@ def ours(found: PipSettings, venv: Path, env: dict[str, str]) -> dict[str, objec
         "client_cert": found.client_cert and str(found.client_cert),
         "timeout": 15 if found.timeout is None else found.timeout,
         "constraints": [str(path) for path in found.constraints],
+        "keyring_provider": found.keyring_provider,
+        "no_input": found.no_input,
     }
 
 

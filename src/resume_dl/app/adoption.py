@@ -34,12 +34,11 @@ from resume_dl.errors import (
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.download_name import normalized_project, shown_names
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import scrub
 from resume_dl.ports import Reporter
 from resume_dl.resolution.conda_resolution import Resolver
 from resume_dl.resolution.listed_packages import listed_packages, package_of
-from resume_dl.resolution.listed_wheels import index_network, listed_wheels
+from resume_dl.resolution.listed_wheels import index_access, listed_wheels
 from resume_dl.resolve.worker import RattlerWorker
 from resume_dl.shell_commands import Step
 from resume_dl.store.part import FOLDER, PartStore
@@ -52,7 +51,7 @@ from resume_dl.transfer.destination import Destination, check_folder
 from resume_dl.transfer.package_destination import PackageDestination
 from resume_dl.transfer.plan import Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.setup import EngineAccess, Setup
 from resume_dl.transfer.wheel_destination import WheelDestination
 from resume_dl.transfer.wheel_transfer import WheelDir
 
@@ -96,15 +95,15 @@ class _Publish(Batch):
         reporter: Reporter,
         cancelled: Callable[[], bool],
         *,
-        network: NetworkSettings | None = None,
+        access: EngineAccess | None = None,
     ) -> None:
         super().__init__(setup, reporter, cancelled)
         self.destination = destination
-        self._artifacts, self._network = artifacts, network
+        self._artifacts, self._access = artifacts, access
 
     @property
-    def network(self) -> NetworkSettings | None:
-        return self._network
+    def access(self) -> EngineAccess | None:
+        return self._access
 
     def resolve(self) -> Wanted:
         return Wanted(self._artifacts)
@@ -345,8 +344,8 @@ class _Adoption:
         common = self._setup, self._reporter, self._cancelled
         batches = [_Publish(packages, self._packages, *common)] if packages else []
         if wheels:
-            network = index_network(self._request.pip.indexes, self._setup)
-            batches.append(_Publish(wheels, self._wheel_dir(), *common, network=network))
+            access = index_access(self._request.pip.indexes, self._setup)
+            batches.append(_Publish(wheels, self._wheel_dir(), *common, access=access))
         run(batches, result)
         for done in result.artifacts:
             for file, artifact in taken:

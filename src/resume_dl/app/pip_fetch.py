@@ -17,26 +17,24 @@ from resume_dl.errors import ConfigurationError, ResumeDLError, required
 from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.exclude_newer import UploadCutoff
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSolution
 from resume_dl.ports import Reporter
 from resume_dl.resolution.cutoff import upload_cutoff
 from resume_dl.resolution.fetch_request import FetchRequest
+from resume_dl.resolution.pip_access import pip_access
 from resume_dl.resolution.pip_request import ExpandedRequest
 from resume_dl.resolution.pip_request_files import read_request
 from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
-from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder, check_lock, check_names, write_list
 from resume_dl.transfer.plan import Plan, Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.setup import EngineAccess, Setup
 from resume_dl.transfer.shared_folders import shared_folders
 from resume_dl.transfer.wheel_destination import WheelDestination
 from resume_dl.transfer.wheel_transfer import WheelDir, first_seen
@@ -114,10 +112,9 @@ class FetchPip(Batch):
         )
 
     @property
-    def network(self) -> NetworkSettings:
+    def access(self) -> EngineAccess:
         """Pip's settings, merged over conda's."""
-        setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
-        return pip_network(load_network(setup.env, setup.conda, setup.named), self._settings, indexes)
+        return pip_access(self.setup, self._settings, required(self._asked, "what resolve found").indexes)
 
     def read(self) -> ExpandedRequest:
         """Read the request's files. Raises what ``read_request`` does."""

@@ -29,13 +29,12 @@ from contextlib import ExitStack
 from functools import cached_property
 
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.network import NetworkSettings
 from resume_dl.ports import Reporter
 from resume_dl.transfer.destination import Destination
 from resume_dl.transfer.outdated_records import merged
 from resume_dl.transfer.plan import Plan, Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup, engine_for
+from resume_dl.transfer.setup import EngineAccess, Setup, engine_for
 from resume_dl.transfer.watched_engine import WatchedEngine
 
 
@@ -62,13 +61,13 @@ class Batch(ABC):
     @cached_property
     def engine(self) -> WatchedEngine:
         """The engine of this batch, from its first use to ``close``."""
-        opened = engine_for(self.setup, self.reporter, self.cancelled, network=self.network)
+        opened = engine_for(self.setup, self.reporter, self.cancelled, access=self.access)
         return self._open.enter_context(opened)
 
     # what differs between use cases
 
     @property
-    def network(self) -> NetworkSettings | None:
+    def access(self) -> EngineAccess | None:
         """Network settings in place of conda's; valid after ``resolve``."""
         return None
 

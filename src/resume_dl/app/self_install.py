@@ -21,23 +21,21 @@ from zipimport import zipimporter
 from resume_dl.app.pipeline import Batch, run
 from resume_dl.errors import ConfigurationError, IntegrityError, NotWritableError, StoreError, required
 from resume_dl.fs.removal import remove
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes
 from resume_dl.ports import Reporter
 from resume_dl.python_command import isolated_command, utf8_output
+from resume_dl.resolution.pip_access import pip_access
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.target import tags_of
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import own_python
-from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
 from resume_dl.transfer.destination import check_folder
 from resume_dl.transfer.plan import Wanted
 from resume_dl.transfer.report import ArtifactResult, RunResult
-from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.setup import EngineAccess, Setup
 from resume_dl.transfer.wheel_destination import WheelDestination
 from resume_dl.transfer.wheel_transfer import WheelDir
 from resume_dl.zip_application import LOCK, zip_application
@@ -83,10 +81,9 @@ class Wheels(Batch):
         self._pip = load_pip_settings(setup.env, prefix=Path(sys.prefix))
 
     @property
-    def network(self) -> NetworkSettings:
+    def access(self) -> EngineAccess:
         """Pip's settings (its proxy and certificates), merged over the general ones."""
-        network = load_network(self.setup.env, self.setup.conda, self.setup.named)
-        return pip_network(network, self._pip, PipIndexes())
+        return pip_access(self.setup, self._pip, PipIndexes())
 
     def resolve(self) -> Wanted:
         """Select the files of the lock. Raises what ``read_lock`` does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,13 @@ from click.core import ParameterSource
 from resume_dl.cli.help_sections import OUTPUT, SectionedCommand
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, transfer_of
-from resume_dl.cli.spec_arguments import check_rattler_cache, destination_options, request_of, where_options
+from resume_dl.cli.spec_arguments import (
+    check_rattler_cache,
+    destination_options,
+    environment_of,
+    request_of,
+    where_options,
+)
 from resume_dl.cli.summary import say_next
 from resume_dl.model.units import show_bytes, show_part
 from resume_dl.zip_application import zip_application
@@ -75,7 +80,7 @@ def command(context: click.Context, /, paths: tuple[Path, ...], **options: Any) 
         from resume_dl.app.adoption import adopt
         from resume_dl.transfer.setup import load_setup
 
-        setup = load_setup(transfer_of(options), os.environ)
+        setup = load_setup(transfer_of(options), environment_of(options))
         asked = request_of((), {**_OF_SPECS, **options})
         request = replace(
             asked,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_TO, SectionedCommand, SectionedOption
 from resume_dl.cli.options import Size, option, transfer_options
 from resume_dl.cli.run import Cancelled, run, say, say_whole, transfer_of
-from resume_dl.cli.spec_arguments import check_specs, request_of, spec_options
+from resume_dl.cli.spec_arguments import check_specs, environment_of, request_of, spec_options
 from resume_dl.cli.summary import say_indexes, say_summary
 from resume_dl.errors import required
 from resume_dl.model.units import show_bytes
@@ -100,7 +99,7 @@ def command(specs: tuple[str, ...], **options: Any) -> int:
             from resume_dl.app.bundle_create import create
             from resume_dl.transfer.setup import load_setup
 
-            setup = load_setup(transfer_of(options), os.environ)
+            setup = load_setup(transfer_of(options), environment_of(options))
             result = create(_request(specs, options), setup, reporter, cancelled=cancelled, worker=worker)
             return result
 

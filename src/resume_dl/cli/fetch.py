@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,14 @@ from resume_dl.cli.help_sections import OUTPUT, WHAT, WHERE_FROM, WHERE_TO, Sect
 from resume_dl.cli.option_values import environment_folders, environment_names
 from resume_dl.cli.options import option, transfer_options
 from resume_dl.cli.run import Cancelled, run, transfer_of
-from resume_dl.cli.spec_arguments import check_rattler_cache, check_specs, destination_options, request_of, spec_options
+from resume_dl.cli.spec_arguments import (
+    check_rattler_cache,
+    check_specs,
+    destination_options,
+    environment_of,
+    request_of,
+    spec_options,
+)
 from resume_dl.cli.summary import say_summary
 
 if TYPE_CHECKING:
@@ -105,7 +111,7 @@ def _fetch(specs: tuple[str, ...], options: Mapping[str, Any], worker: RattlerWo
     def call(reporter: Reporter, cancelled: Cancelled) -> RunResult:
         # now: conda's settings and the solver take seconds to load
         reporter.message(f"resolving {_wanted(specs, options)}", level="info")
-        setup = load_setup(transfer_of(options), os.environ)
+        setup = load_setup(transfer_of(options), environment_of(options))
         asked = request_of(specs, options)
         request = replace(
             asked,

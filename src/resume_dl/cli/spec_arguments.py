@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from resume_dl.cli.help_sections import WHAT, WHERE_FROM, WHERE_TO
 from resume_dl.cli.option_values import channel_names, platform_names
 from resume_dl.cli.options import option
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.index_logins import KEYRING_PROVIDERS
 from resume_dl.zip_application import installs_all
 
 if TYPE_CHECKING:
@@ -76,6 +78,13 @@ _INDEXES = (
         multiple=True,
         metavar="URL|DIR",
         help="A page or folder of wheels; repeatable.",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--keyring-provider",
+        "keyring_provider",
+        type=click.Choice(KEYRING_PROVIDERS),
+        help="Where logins of package indexes are looked up.  [default: pip's]",
         section=WHERE_FROM,
     ),
 )
@@ -230,6 +239,12 @@ def request_of(specs: tuple[str, ...], options: Mapping[str, Any]) -> FetchReque
         shards=not options["no_shards"],
         pip=_pip_options(options),
     )
+
+
+def environment_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """The environment with the options that pip reads as variables, which override its files."""
+    provider = options["keyring_provider"]
+    return dict(os.environ) if provider is None else {**os.environ, "PIP_KEYRING_PROVIDER": provider}
 
 
 def _pip_options(options: Mapping[str, Any]) -> PipOptions:

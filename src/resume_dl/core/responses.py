@@ -200,7 +200,7 @@ def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -
         return Failure(FailureKind.BLOCKED, "refuses with a page of its own (status 403): it may have blocked us")
     if status >= 500 or status == 408:
         return Failure(FailureKind.SERVER_ERROR, f"server error (status {status})")
-    return Failure(FailureKind.REFUSED, f"refuses (status {status})")
+    return Failure(FailureKind.REFUSED, f"refuses (status {status})" + (f": {head.login}" if head.login else ""))
 
 
 def retry_after(head: ResponseHead) -> float | None:

@@ -25,6 +25,7 @@ from resume_dl.ports import PartStore
 
 NOTHING_SAID = CacheHeaders()
 _UNBOUND = "the server gave no length, or no ETag or date that identifies the version: it starts from the first byte"
+_OF_PIP = {"wheel", "sdist"}
 _NO_RANGES = {FailureKind.RANGE_IGNORED.value, FailureKind.RANGE_WRONG.value}
 
 
@@ -161,6 +162,8 @@ def error_of(
         again = f"{restarting}: try another mirror with --mirror, or {again}"
     elif is_lost:
         again = f"run the same command again; {_UNBOUND}"
+    elif artifact.kind in _OF_PIP and {failure.kind for _, failure in fail.causes} == {FailureKind.REFUSED}:
+        again = f"check the login for its server, in netrc or in a keyring (--keyring-provider), then {again}"
     return SourcesExhaustedError(
         f"{name}: every source failed ({why})",
         causes=causes,

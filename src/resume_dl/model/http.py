@@ -39,6 +39,8 @@ class ResponseHead:
     headers: Mapping[str, str]
     final_host: str = ""
     final_url: RedactedUrl | None = None
+    login: str = ""
+    """Of a 401: why no other login was sent; empty if there is nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.exclude_newer import UploadCutoff
+from resume_dl.model.index_logins import AUTO, DISABLED
 from resume_dl.model.network import is_loopback, is_trusted
 from resume_dl.model.target import TargetMachine
 from resume_dl.model.url import RedactedUrl, path_from_url
@@ -79,10 +80,18 @@ class PipSettings:
     """Constraints files (``PIP_CONSTRAINT``)."""
     uploaded_prior_to: str = ""
     """A date or days (pip 26.0), as it is written; empty if not set."""
+    keyring_provider: str = AUTO
+    no_input: bool = False
+    """Whether pip asks nothing of the user."""
     files: tuple[Path, ...] = ()
     """The files that were read."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Option (``index-url``) -> where it was set: a file's path or a variable's name."""
+
+    @property
+    def keyring_in_use(self) -> str:
+        """The keyring provider; ``auto`` is none without input, as in pip: a keyring may want to be unlocked."""
+        return DISABLED if self.no_input and self.keyring_provider == AUTO else self.keyring_provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

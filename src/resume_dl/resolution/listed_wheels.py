@@ -13,17 +13,15 @@ from resume_dl.indexes.pip.index_notes import IndexNotes
 from resume_dl.indexes.pip.kept_pages import KeptPages
 from resume_dl.indexes.pip.pages import Pages
 from resume_dl.model.artifact import Artifact
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
+from resume_dl.resolution.pip_access import pip_access
 from resume_dl.resolution.pip_index_places import index_places
 from resume_dl.resolve.index_page import ListedFile
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
-from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
-from resume_dl.transfer.setup import Setup
+from resume_dl.transfer.setup import EngineAccess, Setup
 
 
 def listed_wheels(
@@ -70,10 +68,10 @@ def listed_wheels(
     return [replace(each, sources=places.of(each.url)) for each in artifacts.values()]
 
 
-def index_network(indexes: PipIndexes, setup: Setup) -> NetworkSettings:
-    """Return the network settings for downloads of listed wheels: pip's, merged over conda's."""
+def index_access(indexes: PipIndexes, setup: Setup) -> EngineAccess:
+    """Return the access for downloads of listed wheels: pip's, merged over conda's."""
     settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
-    return pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes.then(indexes))
+    return pip_access(setup, settings, settings.indexes.then(indexes))
 
 
 def _project_of(file: ListedFile) -> str:

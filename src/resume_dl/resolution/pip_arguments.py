@@ -20,7 +20,7 @@ from resume_dl.resolve.requirement_line import is_left_to_pip, parse_requirement
 _OPTION = re.compile(
     r"^ +(?P<names>(?:-\w|--[\w-]+)(?:, (?:-\w|--[\w-]+))*)(?P<value> <[^>]+>)?(?= {2}|$)", re.MULTILINE
 )
-_VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout", "--uploaded-prior-to")
+_VARIABLES = ("--proxy", "--cert", "--client-cert", "--timeout", "--uploaded-prior-to", "--keyring-provider")
 """Options that apply to our requests as to pip's, which also reads them from ``PIP_*``."""
 _OTHER_MACHINE = ("--platform", "--abi", "--implementation")
 ANEW = ("--force-reinstall", "--ignore-installed", "--target", "--prefix", "--root")
@@ -95,13 +95,18 @@ def read_arguments(words: Sequence[str], help_text: str, folder: Path) -> PipArg
         indexes=indexes,
         passed=(*passed, *unfetched),
         unfetched=(*values("--editable"), *unfetched),
-        variables={f"PIP_{name[2:].replace('-', '_').upper()}": value for name in _VARIABLES for value in values(name)},
+        variables={_variable(name): value for name in _VARIABLES for value in values(name)}
+        | {_variable(name): "1" for name in ("--no-input",) if name in names},
         python=next(iter(values("--python-version")), None),
         no_deps="--no-deps" in names,
         dry_run="--dry-run" in names,
         isolated="--no-build-isolation" not in names,
         anew=any(name in names for name in ANEW),
     )
+
+
+def _variable(option: str) -> str:
+    return f"PIP_{option[2:].replace('-', '_').upper()}"
 
 
 def _sorted(positional: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -10,15 +10,13 @@ from resume_dl.indexes.small_answers import Unanswered
 from resume_dl.indexes.small_fetch import Reader
 from resume_dl.model.artifact import Source
 from resume_dl.model.mirror import GIVEN
-from resume_dl.model.network import NetworkSettings
 from resume_dl.model.pip import PipIndexes, PipRequest, PipSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
+from resume_dl.resolution.pip_access import pip_access
 from resume_dl.resolution.pip_request import ExpandedRequest, expand
 from resume_dl.resolve.requirements import read_requirements
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
-from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.transfer.setup import Setup
 
@@ -33,7 +31,7 @@ def read_request(
     settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
     with index_reader(setup, settings, request.indexes, reporter, cancelled) as reader:
         fetch = _IncludedFiles(setup, reader)
-        shares = _network(setup, settings, request.indexes).shares
+        shares = pip_access(setup, settings, request.indexes).network.shares
         files = [read_requirements(path, env=setup.env, fetch=fetch, shares=shares) for path in request.files]
         limits = [read_requirements(path, env=setup.env, fetch=fetch, shares=shares) for path in request.constraints]
     return expand(request, files, limits)
@@ -46,8 +44,9 @@ def index_reader(
     """Provide a reader of small files with pip's network settings; it is stopped and closed at the end."""
     from resume_dl.transport.client import HttpTransport
 
+    access = pip_access(setup, settings, indexes)
     transport = HttpTransport(
-        _network(setup, settings, indexes), warn=lambda text: reporter.message(text, level="warning")
+        access.network, warn=lambda text: reporter.message(text, level="warning"), keyring=access.keyring
     )
     reader = Reader(transport, setup.options.policy(), setup.network, cancelled=cancelled)
     try:
@@ -55,10 +54,6 @@ def index_reader(
     finally:
         reader.stop()
         transport.close()
-
-
-def _network(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> NetworkSettings:
-    return pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
 
 
 class _IncludedFiles:

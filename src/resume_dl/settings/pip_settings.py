@@ -10,11 +10,12 @@ from __future__ import annotations
 import configparser
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.index_logins import KEYRING_PROVIDERS
 from resume_dl.model.pip import FindLinks, PipIndexes, PipSettings, index_from, place_from
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.own_file import read_own
@@ -152,6 +153,13 @@ class _Options:
             raise self._wrong(name, "yes or no")
         return text in _YES
 
+    def choice(self, name: str, values: Sequence[str]) -> str:
+        """One of these; the first if it is not set."""
+        text = self.text(name)
+        if text is not None and text not in values:
+            raise self._wrong(name, f"one of {', '.join(values)}")
+        return text or values[0]
+
     def number(self, name: str) -> float | None:
         text = self.text(name)
         try:
@@ -213,6 +221,8 @@ def _settings(options: _Options, files: list[Path]) -> PipSettings:
         timeout=options.number("timeout"),
         constraints=tuple(options.file("constraint", word) for word in options.words("constraint")),
         uploaded_prior_to=options.text("uploaded-prior-to") or "",
+        keyring_provider=options.choice("keyring-provider", KEYRING_PROVIDERS),
+        no_input=options.flag("no-input"),
         files=tuple(files),
         origins=options.origins(),
     )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import NamedTuple
 
 from resume_dl.core.policy import Policy
 from resume_dl.core.reachability import Reachability
@@ -20,7 +21,7 @@ from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.ports import Reporter
+from resume_dl.ports import Keyring, Reporter
 from resume_dl.progress.trace import TraceWriter
 from resume_dl.settings.channel_access import channel_access, channel_rules
 from resume_dl.settings.conda_config import load_conda_settings
@@ -28,6 +29,7 @@ from resume_dl.settings.mirror_speeds import MirrorSpeeds, read_speeds, speeds_f
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
 from resume_dl.settings.paths import Paths, find_paths
+from resume_dl.settings.pip_keyring import KeyringMemory
 from resume_dl.store.unfinished_runs import UnfinishedNotes, environment_of
 from resume_dl.transfer.blocks import Blocks
 from resume_dl.transfer.destination import refuse_others_link
@@ -94,6 +96,8 @@ class Setup:
     """What ``mirrors test`` has measured."""
     network: Reachability = field(default_factory=Reachability)
     """What this command has found out about the network; shared by all its engines and small requests."""
+    keyring: KeyringMemory = field(default_factory=KeyringMemory)
+    """The logins that the user's keyring has given to this command; shared likewise."""
 
     @property
     def places(self) -> Places:
@@ -145,20 +149,32 @@ def load_setup(
     return Setup(paths, conda, table, options, env, blocks, rules, access, speeds)
 
 
+class EngineAccess(NamedTuple):
+    """The network settings of an engine, and the keyring for its logins (for pip's packages)."""
+
+    network: NetworkSettings
+    keyring: Keyring | None = None
+
+
 @contextmanager
 def engine_for(
-    setup: Setup, reporter: Reporter, cancelled: Callable[[], bool], *, network: NetworkSettings | None = None
+    setup: Setup,
+    reporter: Reporter,
+    cancelled: Callable[[], bool],
+    *,
+    access: EngineAccess | None = None,
 ) -> Iterator[WatchedEngine]:
     """Make an engine; its transport and its trace are closed at the end of the block.
 
-    ``network``: network settings other than conda's (pip's, by ``settings.pip_network``). Raises NotWritableError if
-    the trace cannot be written.
+    ``access``: in place of conda's. Raises NotWritableError if the trace cannot be written.
     """
     from resume_dl.transport.client import HttpTransport
 
-    network = network or load_network(setup.env, setup.conda, setup.named)
+    access = access or EngineAccess(load_network(setup.env, setup.conda, setup.named))
     tracer: TraceWriter | None = None
-    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    transport = HttpTransport(
+        access.network, warn=lambda text: reporter.message(text, level="warning"), keyring=access.keyring
+    )
     try:
         if trace := setup.options.debug_trace:
             refuse_others_link(trace, "choose another file with --debug-trace")

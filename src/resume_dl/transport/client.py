@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
-from resume_dl.ports import Exchange
+from resume_dl.ports import Exchange, Keyring
 from resume_dl.transport.connection_pools import Route, open_route
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.exchange import HttpExchange
@@ -24,15 +24,22 @@ class HttpTransport:
 
     It uses httpx's transport interface and not its Client, which would log whole URLs with their tokens, keep cookies
     and follow redirects by its own rules. The environment is not read: all settings are in ``network``. ``warn`` gets a
-    line for each invalid setting that does not stop a run; default: this module's logger. Raises ConfigurationError (at
-    the first https request or proxy) for certificates or proxies that cannot be used.
+    line for each invalid setting that does not stop a run; default: this module's logger. ``keyring``: for pip's
+    packages. Raises ConfigurationError (at the first https request or proxy) for certificates or proxies that cannot be
+    used.
     """
 
-    def __init__(self, network: NetworkSettings, *, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        network: NetworkSettings,
+        *,
+        warn: Callable[[str], None] | None = None,
+        keyring: Keyring | None = None,
+    ) -> None:
         # Its debug lines contain whole response heads, and so the signed URLs of redirects.
         logging.getLogger("httpcore").setLevel(logging.INFO)
         self.network = network
-        self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning)
+        self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning, keyring)
         self._lock = threading.Lock()
         self._routes: dict[tuple[str | None, bool, bool], Route] = {}
         self._contexts: dict[bool, ssl.SSLContext] = {}
@@ -73,6 +80,7 @@ class HttpTransport:
             exchanges, routes = [*self._exchanges], [*self._routes.values()]
         for exchange in exchanges:
             exchange.abort()
+        self.logins.close()
         for route in routes:
             with contextlib.suppress(Exception):  # it raises for open responses, which are stopped already
                 route.transport.close()

@@ -8,15 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from resume_dl.ports import Keyring
+
+_REFUSED = "the login from the keyring is refused"
+
 
 class Logins:
-    """Basic credentials (RFC 7617) by host.
+    """Basic credentials (RFC 7617) by host. With a ``keyring``, in pip's order: URL, index, keyring, netrc, user name.
 
     The netrc ``default`` entry is ignored: it would send a login to every mirror. A netrc file that cannot be read or
     parsed is a warning, not an error.
     """
 
-    def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path | None, warn: Callable[[str], None], keyring: Keyring | None = None) -> None:
+        self._keyring = keyring
         self._hosts: dict[str, tuple[str, str]] = {}
         if path is None:
             return
@@ -39,16 +44,52 @@ class Logins:
                 self._hosts[host.lower()] = (login or account or "", password or "")
 
     def authorization(self, url: str) -> str | None:
-        """Return the Authorization header for a request to ``url``, or None. The URL's own userinfo is preferred."""
+        """Return the Authorization header for a request to ``url``, or None. The URL's own userinfo is preferred.
+
+        Raises ValueError for a malformed URL.
+        """
         parts = urlsplit(url)
-        login: tuple[str, str] | None
+        own: tuple[str, str] | None = None
         if parts.username is not None or parts.password is not None:
-            login = (unquote(parts.username or ""), unquote(parts.password or ""))
-        else:
-            login = self._hosts.get((parts.hostname or "").lower())
-        if login is None:
-            return None
-        return "Basic " + base64.b64encode(":".join(login).encode()).decode("ascii")
+            own = (unquote(parts.username or ""), unquote(parts.password or ""))
+        in_file = self._hosts.get((parts.hostname or "").lower())
+        if self._keyring is None:
+            login = own or in_file
+        elif parts.password is not None:
+            login = own
+        else:  # the keyring's was asked for because netrc's, if there is one, was refused
+            login = self._keyring.of_index(url) or self._keyring.known(url) or in_file or own
+        return None if login is None else _basic(login)
+
+    @property
+    def has_keyring(self) -> bool:
+        """Whether ``after_refusal`` may find a login."""
+        return self._keyring is not None
+
+    def after_refusal(
+        self, url: str, first: str, sent: str | None, stopped: Callable[[], bool]
+    ) -> tuple[str | None, str]:
+        """Return another Authorization header after a 401 for ``url``, or None with the reason, which may be empty.
+
+        ``first``: the URL of the request, before redirects; ``sent``: the refused header. Waits for the keyring until
+        ``stopped``. Raises ValueError for a malformed URL.
+        """
+        if self._keyring is None:
+            return None, ""
+        answer = self._keyring.ask(url, first, stopped)
+        if answer.login is None:
+            return None, answer.why
+        found = _basic(answer.login)
+        return (None, _REFUSED) if found == sent else (found, "")
+
+    def close(self) -> None:
+        """End the questions to the keyring. Never raises."""
+        if self._keyring is not None:
+            self._keyring.stop()
 
     def __repr__(self) -> str:
         return f"Logins({sorted(self._hosts)})"
+
+
+def _basic(login: tuple[str, str]) -> str:
+    return "Basic " + base64.b64encode(":".join(login).encode()).decode("ascii")

@@ -1,4 +1,4 @@
-"""One request, with redirects followed by our own rules; another thread can cancel it at any moment."""
+"""One request, with redirects and logins by our own rules; another thread can cancel it at any moment."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from resume_dl.transport.failures import FOREIGN, to_ours
 from resume_dl.transport.request_address import address_of, request_to
 from resume_dl.transport.response import HttpResponse
 
+_UNAUTHORIZED = 401
 _DRAINED = 64 * 1024
-"""A redirect's own body up to this many bytes is read, so that its connection can be used again."""
+"""The body of a redirect or a 401 up to this many bytes is read, so that its connection can be used again."""
 
 
 class HttpExchange:
@@ -57,6 +58,12 @@ class HttpExchange:
         while True:
             sent = headers if authorization is None else {"authorization": authorization, **headers}
             attempt = self._send(url, sent)
+            if attempt.head.status == _UNAUTHORIZED and self._logins.has_keyring:
+                another = self._another_login(attempt, url, authorization)
+                if another is None:
+                    return attempt
+                authorization = another  # terminates: the same login is no other one
+                continue
             public = not self._is_private(url)
             location = attempt.head.headers.get("location")
             if attempt.head.status not in redirects.REDIRECTS or not location:
@@ -73,6 +80,22 @@ class HttpExchange:
                 authorization = self._authorization(target)
             url = target
             seen.add(url)
+
+    def _another_login(self, refused: HttpResponse, url: str, sent: str | None) -> str | None:
+        """Another Authorization header after a 401, which is as much a step of one request as a redirect is.
+
+        None if there is none; ``refused`` then says why.
+        """
+        refused.drain(_DRAINED)  # its connection may be used while the keyring is asked
+        first = self._request.url.reveal()
+        try:
+            another, why = self._logins.after_refusal(url, first, sent, lambda: self._handle.cancelled)
+        except ValueError:
+            return None
+        if self._handle.cancelled:
+            raise self._stopped()
+        refused.explain(why)
+        return another
 
     def abort(self) -> None:
         """Wake the thread that waits in this exchange, and end the body. Never raises."""

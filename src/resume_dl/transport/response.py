@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import httpx
@@ -62,6 +63,10 @@ class HttpResponse:
                 raise self._broken(error) from error
         finally:
             self.close()
+
+    def explain(self, why: str) -> None:
+        """Add to the head why the server got no other login."""
+        self._head = replace(self._head, login=why)
 
     def drain(self, most: int) -> None:
         """Read a short body to its end, so that the connection can be reused; errors are ignored."""

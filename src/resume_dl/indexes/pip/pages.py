@@ -264,7 +264,7 @@ class Pages:
         return ChannelUnavailableError(
             f"{what} is unavailable: {unanswered}",
             tried=tuple(str(source.url) for source, _ in unanswered.failures),
-            hint="check the login for this index, in netrc or in its URL"
+            hint="check the login for this index, in netrc or in its URL, or in a keyring (--keyring-provider)"
             if refused
             else "check the network connection and proxy settings, then run it again",
         )
