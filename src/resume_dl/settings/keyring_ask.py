@@ -34,7 +34,7 @@ _USAGE = 2
 """Exit code of a keyring before 25.2.1, which does not know ``--mode``."""
 _BATCH = {".bat", ".cmd"}
 """Their arguments are parsed by cmd.exe, which would expand a URL's ``%``."""
-_UNUSABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_UNUSABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _LIBRARY = """
 import json, os, sys
 out = os.fdopen(os.dup(1), "w", encoding="utf-8")
