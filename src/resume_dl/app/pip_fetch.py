@@ -27,7 +27,6 @@ from resume_dl.resolution.pip_request_files import read_request
 from resume_dl.resolution.pip_resolution import resolve_pip
 from resume_dl.resolution.pip_solution import with_digests
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
@@ -117,7 +116,7 @@ class FetchPip(Batch):
     def network(self) -> NetworkSettings:
         """Pip's settings, merged over conda's."""
         setup, indexes = self.setup, required(self._asked, "what resolve found").indexes
-        return pip_network(load_network(setup.env, setup.conda, setup.named), self._settings, indexes)
+        return pip_network(setup.load_network(), self._settings, indexes)
 
     def read(self) -> ExpandedRequest:
         """Read the request's files. Raises what ``read_request`` does."""

@@ -28,7 +28,6 @@ from resume_dl.python_command import isolated_command, utf8_output
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.target import tags_of
 from resume_dl.settings.condarc import native_subdir
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import own_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
@@ -85,7 +84,7 @@ class Wheels(Batch):
     @property
     def network(self) -> NetworkSettings:
         """Pip's settings (its proxy and certificates), merged over the general ones."""
-        network = load_network(self.setup.env, self.setup.conda, self.setup.named)
+        network = self.setup.load_network()
         return pip_network(network, self._pip, PipIndexes())
 
     def resolve(self) -> Wanted:

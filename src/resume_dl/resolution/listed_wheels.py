@@ -19,7 +19,6 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.resolution.pip_index_places import index_places
 from resume_dl.resolve.index_page import ListedFile
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
@@ -73,7 +72,7 @@ def listed_wheels(
 def index_network(indexes: PipIndexes, setup: Setup) -> NetworkSettings:
     """Return the network settings for downloads of listed wheels: pip's, merged over conda's."""
     settings = load_pip_settings(setup.env, prefix=find_python(setup.env).prefix)
-    return pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes.then(indexes))
+    return pip_network(setup.load_network(), settings, settings.indexes.then(indexes))
 
 
 def _project_of(file: ListedFile) -> str:

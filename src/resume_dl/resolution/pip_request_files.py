@@ -16,7 +16,6 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Reporter
 from resume_dl.resolution.pip_request import ExpandedRequest, expand
 from resume_dl.resolve.requirements import read_requirements
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
@@ -58,7 +57,7 @@ def index_reader(
 
 
 def _network(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> NetworkSettings:
-    return pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
+    return pip_network(setup.load_network(), settings, indexes)
 
 
 class _IncludedFiles:

@@ -23,7 +23,7 @@ OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda", "exclude_newer"), "text or number"
     ),
-    **dict.fromkeys(("channel_priority", "name", "solver", "progress", "python", "index_url"), "text"),
+    **dict.fromkeys(("channel_priority", "name", "solver", "progress", "proxy_auth", "python", "index_url"), "text"),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(
         ("channel", "platform", "environment", "virtual_package", "mirror", "pip", "extra_index_url", "find_links"),
