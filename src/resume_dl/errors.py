@@ -84,10 +84,14 @@ class ConfigurationError(ResumeDLError):
     exit_code = 2
 
 
-def missing_library(name: str, purpose: str, *, extra: str = "") -> ConfigurationError:
-    """The error for a library that is not installed; ``purpose`` begins with "which"; ``extra`` is the one with it."""
-    what = f'"resume-dl[{extra}]"' if extra else name  # double quotes: every shell takes them
-    hint = installs_all() or f"install it: python -m pip install {what}"
+def missing_library(name: str, purpose: str, *, extra: str = "", in_all: bool = True) -> ConfigurationError:
+    """The error for a library that is not installed; ``purpose`` begins with "which"; ``extra`` is the one with it.
+
+    ``in_all``: whether the installation that ``resume-dl.pyz`` makes has it.
+    """
+    whole = installs_all()
+    what = f'"resume-dl[{extra}]"' if extra and not whole else name  # double quotes: every shell takes them
+    hint = whole if whole and in_all else f"install it: python -m pip install {what}"
     return ConfigurationError(f"{name}, {purpose}, is not installed", hint=hint)
 
 

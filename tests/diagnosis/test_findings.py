@@ -12,6 +12,7 @@ from resume_dl.diagnosis.folder_check import FolderFacts, check_folders
 from resume_dl.diagnosis.gpu_check import GpuFacts, check_gpu
 from resume_dl.diagnosis.issuer_name import issuer_name
 from resume_dl.diagnosis.network_check import Answer, NetworkFacts, check_network
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.shell_commands import Step, command_line
 
@@ -265,6 +266,8 @@ def test_settings_of_the_network():
     offline = network(answers=None, proxies={"https": ("http://u:secret@proxy:3128", "HTTPS_PROXY")}, verified=False)
     assert statuses(offline) == [("proxies", "ok"), ("tls", "problem"), ("network", "note")]
     assert "HTTPS_PROXY" in offline[0].text
+    ntlm = network(proxies={"https": ("http://proxy:3128", "HTTPS_PROXY")}, auth=ProxyAuth.NTLM)
+    assert ntlm[0].text == "https: http://proxy:3128 (HTTPS_PROXY); login by NTLM (proxy_auth)"
     assert "secret" not in offline[0].text
     assert statuses(network(trouble="https_proxy names a proxy with an unknown scheme")) == [("proxies", "problem")]
     assert statuses(network(trouble="ssl_verify names /x")) == [("proxies", "ok"), ("network", "problem")]

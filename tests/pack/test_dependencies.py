@@ -28,7 +28,7 @@ else:
 
 MOST = 28_000_000
 """Bytes that pip downloads for a plain installation, ours included; docs/install.md says it."""
-LARGE = {"uv", "zstandard", "pyyaml", "cyclonedx-python-lib", "conda", "cryptography", "numpy"}
+LARGE = {"uv", "zstandard", "pyyaml", "cyclonedx-python-lib", "conda", "cryptography", "pyspnego", "numpy"}
 """What is too large for everyone: found where it is, or an extra."""
 
 
@@ -55,7 +55,7 @@ def test_extras_are_those_that_messages_name():
     said = {}
     for path in (PROJECT / "src").rglob("*.py"):
         for name, extra in re.findall(
-            r"missing_library\(\s*\"([^\"]+)\".*?extra=\"(\w+)\"", path.read_text(encoding="utf-8"), re.DOTALL
+            r"missing_library\(\s*\"([^\"]+)\".*?extra=\"([\w-]+)\"", path.read_text(encoding="utf-8"), re.DOTALL
         ):
             said[extra] = {canonicalize_name(name)}
     assert extras.pop("rattler_solver") == {"conda-rattler-solver"}  # no library of ours: a range for pip to keep
@@ -85,7 +85,7 @@ def test_a_bundle_is_refused_before_the_download(monkeypatch, tmp_path):
 def test_the_documentation_says_it():
     text = (PROJECT / "docs" / "install.md").read_text(encoding="utf-8")
     assert f"{MOST // 10**6} MB" in text
-    named = set(re.findall(r"resume-dl\[(\w+)\]", text))
+    named = set(re.findall(r"resume-dl\[([\w-]+)\]", text))
     assert set(project()["optional-dependencies"]) <= named
 
 

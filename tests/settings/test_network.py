@@ -11,7 +11,9 @@ import pytest
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.settings.network import load_network
+from resume_dl.transfer.setup import TransferOptions, load_setup
 from settings.users_machine import Machine
 
 CONDA = CondaSettings()
@@ -84,6 +86,22 @@ def test_unknown_kind_of_proxy_is_told(machine: Machine) -> None:
     with pytest.raises(ConfigurationError, match="quic") as caught:
         load_network(machine.env, CONDA)
     assert "s3cret" not in caught.value.message
+
+
+def test_how_to_log_in_to_a_proxy(machine: Machine, tmp_path: Path) -> None:
+    """The variable before config.toml, for every command; neither is basic."""
+    machine.env["RESUME_DL_CONFIG_DIR"] = str(tmp_path)
+    assert load_network(machine.env, CONDA).proxy_auth is ProxyAuth.BASIC
+    (tmp_path / "config.toml").write_text('proxy-auth = "Negotiate"\n', encoding="utf-8")
+    assert load_network(machine.env, CONDA).proxy_auth is ProxyAuth.NEGOTIATE
+    machine.env["RESUME_DL_PROXY_AUTH"] = "ntlm"
+    setup = load_setup(TransferOptions(), machine.env, conda=CONDA)
+    assert setup.load_network().proxy_auth is ProxyAuth.NTLM
+    chosen = replace(setup, options=TransferOptions(proxy_auth=ProxyAuth.BASIC))
+    assert chosen.load_network().proxy_auth is ProxyAuth.BASIC
+    machine.env["RESUME_DL_PROXY_AUTH"] = "digest"
+    with pytest.raises(ConfigurationError, match="RESUME_DL_PROXY_AUTH: 'digest'"):
+        load_network(machine.env, CONDA)
 
 
 def test_certificates(machine: Machine) -> None:

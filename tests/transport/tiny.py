@@ -161,13 +161,17 @@ class TinyHttpProxy(TinyServer):
         if self._login is not None and request.headers.get("proxy-authorization") != self._login:
             conn.sendall(answer(b"", 407))
             return
+        self.pass_on(conn, request)
+        conn.close()
+
+    def pass_on(self, conn: socket.socket, request: Request) -> None:
+        """To the server, and its answer back; a tunnel until either side ends it."""
         method, target, _ = request.line.split(" ")
         if method == "CONNECT":
             host, _, port = target.rpartition(":")
             upstream = socket.create_connection((host, int(port)))
             conn.sendall(b"HTTP/1.1 200 ok\r\n\r\n")
             pump(conn, upstream)
-            conn.close()
             return
         host_port, _, path = target.removeprefix("http://").partition("/")
         host, _, port = host_port.partition(":")
@@ -177,7 +181,6 @@ class TinyHttpProxy(TinyServer):
             upstream.shutdown(socket.SHUT_WR)
             while data := upstream.recv(65536):
                 conn.sendall(data)
-        conn.close()
 
 
 class TinySocks(TinyServer):

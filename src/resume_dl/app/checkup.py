@@ -96,7 +96,7 @@ def _network(
         settings = load_network(env, conda)
     except ConfigurationError as error:
         return None, NetworkFacts(proxies, trouble=error.message, verified=conda.ssl_verify is not False)
-    facts = NetworkFacts(proxies, verified=settings.verify is not False)
+    facts = NetworkFacts(proxies, verified=settings.verify is not False, auth=settings.proxy_auth)
     return (None if offline else NetworkProbe(questions(table), settings)), facts
 
 

@@ -21,7 +21,6 @@ from resume_dl.ports import Reporter
 from resume_dl.settings.channels import expand_channels
 from resume_dl.settings.condarc import native_subdir
 from resume_dl.settings.mirror_speeds import Measured, read_speeds, speeds_file
-from resume_dl.settings.network import load_network
 from resume_dl.store.platform import make_folder, write_durably
 from resume_dl.transfer.destination import can_make, refuse_others_link
 from resume_dl.transfer.setup import Setup
@@ -55,7 +54,7 @@ def run_mirror_test(setup: Setup, test: MirrorTest, reporter: Reporter, cancelle
     from resume_dl.transport.client import HttpTransport
 
     places, blocked = _places(setup, test)
-    network = load_network(setup.env, setup.conda, setup.named)
+    network = setup.load_network()
     limits = ("connect_timeout", "first_byte_timeout", "read_timeout")
     network = replace(network, **{name: min(getattr(network, name), SILENCE) for name in limits})
     started, now = time.monotonic(), time.time()

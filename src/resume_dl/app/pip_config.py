@@ -21,7 +21,6 @@ from resume_dl.model.pip import FindLinks, PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
 from resume_dl.resolve.index_page import ACCEPT, PageError, parse_page
 from resume_dl.resolve.uv_program import find_uv
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import default_index, find_python
 from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
@@ -176,7 +175,7 @@ def _measured(
     """Time every source: the fastest first, then those that failed, in their order."""
     from resume_dl.transport.client import HttpTransport
 
-    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, settings.indexes)
+    network = pip_network(setup.load_network(), settings, settings.indexes)
     transport = HttpTransport(network)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

@@ -16,6 +16,7 @@ from resume_dl.cli.fetch import command as fetch
 from resume_dl.cli.options import Duration, Rate, Size, option
 from resume_dl.cli.run import guarded, say, say_json
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import duration_text
 
@@ -147,6 +148,7 @@ def _defaults() -> dict[str, Any]:
         "per_host": policy.per_host,
         "give_up_after": policy.give_up_after,
         "max_index_size": LARGEST,
+        "proxy_auth": ProxyAuth.BASIC.value,
         "wheel_dir": find_paths(os.environ).wheels,
     }
 

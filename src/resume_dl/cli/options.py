@@ -13,6 +13,7 @@ import click
 from resume_dl.cli.help_sections import HOW_FAST, OUTPUT, WHERE_FROM, SectionedOption
 from resume_dl.cli.option_values import mirror_names
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.units import parse_size
 
 if TYPE_CHECKING:
@@ -149,6 +150,13 @@ _TRANSFER = (
         "index_max_age",
         type=Duration(),
         help="Use a kept channel index up to this age.  [default: as its server says]",
+        section=WHERE_FROM,
+    ),
+    option(
+        "--proxy-auth",
+        "proxy_auth",
+        type=click.Choice([each.value for each in ProxyAuth], case_sensitive=False),
+        help="How to log in to an HTTP proxy.  [default: basic]",
         section=WHERE_FROM,
     ),
     option(

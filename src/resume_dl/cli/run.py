@@ -19,6 +19,7 @@ import click
 from resume_dl.cli.page import page_of
 from resume_dl.errors import InternalError, Interrupted, NoNetworkError, ResumeDLError, StoreError, missing_library
 from resume_dl.fs.system import reader_has_gone
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.units import show_bytes
 from resume_dl.progress.console import presentable
 from resume_dl.zip_application import zip_application
@@ -111,6 +112,7 @@ def transfer_of(options: Mapping[str, Any]) -> TransferOptions:
         max_index_size=options["max_index_size"],
         refresh=options["refresh"],
         index_max_age=options["index_max_age"],
+        proxy_auth=None if options["proxy_auth"] is None else ProxyAuth(options["proxy_auth"]),
         wait=not options["no_wait"],
         offline=options["offline"],
         debug_trace=options["debug_trace"],

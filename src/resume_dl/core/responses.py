@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from resume_dl.core.failures import Failure, FailureKind
 from resume_dl.model.http import CacheHeaders, RangeRequest, ResponseHead
+from resume_dl.model.proxy_auth import wanted_by_status
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
 _UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,18})", re.IGNORECASE)
@@ -200,6 +201,8 @@ def _check_status(request: RangeRequest, head: ResponseHead, size: int | None) -
         return Failure(FailureKind.BLOCKED, "refuses with a page of its own (status 403): it may have blocked us")
     if status >= 500 or status == 408:
         return Failure(FailureKind.SERVER_ERROR, f"server error (status {status})")
+    if status == 407:
+        return Failure(FailureKind.REFUSED, wanted_by_status(head.headers.get("proxy-authenticate", "")))
     return Failure(FailureKind.REFUSED, f"refuses (status {status})" + (f": {head.login}" if head.login else ""))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from resume_dl.diagnosis.finding import Finding, note, ok, problem
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.url import redact
 from resume_dl.progress.console import duration_text
 from resume_dl.shell_commands import Step, command_line
@@ -55,6 +56,7 @@ class NetworkFacts:
     """Why the settings cannot be used."""
     seconds: float = 0.0
     """The time that each server had."""
+    auth: ProxyAuth = ProxyAuth.BASIC
 
 
 def check_network(facts: NetworkFacts, python: str = "python") -> list[Finding]:
@@ -82,7 +84,8 @@ def check_network(facts: NetworkFacts, python: str = "python") -> list[Finding]:
 def _proxies(facts: NetworkFacts) -> Finding:
     shown = [f"{scheme}: {redact(proxy) or 'none'} ({where})" for scheme, (proxy, where) in facts.proxies.items()]
     if shown:
-        return ok("proxies", ", ".join(shown))
+        login = "" if facts.auth is ProxyAuth.BASIC else f"; login by {facts.auth.scheme} (proxy_auth)"
+        return ok("proxies", ", ".join(shown) + login)
     if facts.trouble.startswith(("http", "all_proxy", "proxy_servers", "the system")):
         return problem("proxies", facts.trouble)
     return ok("proxies", "none")

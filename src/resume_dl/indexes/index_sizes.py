@@ -18,7 +18,6 @@ from resume_dl.indexes.whole import FORMATS, Wanted, index_file, source_of
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import CacheHeaders
 from resume_dl.ports import Reporter
-from resume_dl.settings.network import load_network
 from resume_dl.transfer.setup import Setup
 
 
@@ -41,7 +40,7 @@ def index_sizes(
     from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
-    network = load_network(setup.env, setup.conda, setup.named)
+    network = setup.load_network()
     transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport shows the warnings
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:

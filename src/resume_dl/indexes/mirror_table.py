@@ -22,7 +22,6 @@ from resume_dl.model.mirror import Mirror, MirrorTable
 from resume_dl.model.network import is_loopback
 from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.mirrors import base_table, parse_mirrors, updated_file
-from resume_dl.settings.network import load_network
 from resume_dl.store.platform import make_folder, remove_durably, write_durably
 from resume_dl.threads import start_thread
 from resume_dl.transfer.setup import Setup
@@ -70,7 +69,7 @@ def fetch_table(
     """
     from resume_dl.transport.client import HttpTransport
 
-    transport = HttpTransport(load_network(setup.env, setup.conda, setup.named), warn=warn)
+    transport = HttpTransport(setup.load_network(), warn=warn)
     reader = Reader(transport, setup.options.policy(), setup.network)
     ended: queue.SimpleQueue[NewTable | BaseException] = queue.SimpleQueue()
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from resume_dl.model.proxy_auth import ProxyAuth
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
@@ -21,6 +23,8 @@ class NetworkSettings:
     proxies: Mapping[str, str] = field(default_factory=dict)
     no_proxy: tuple[str, ...] = ()
     """Hosts that are reached directly: ``host``, ``.domain``, ``host:port``, an address, a CIDR block, or ``*``."""
+    proxy_auth: ProxyAuth = ProxyAuth.BASIC
+    """How to log in to HTTP proxies."""
     verify: bool | Path = True
     """False: certificates are not checked; a path: a file or folder of trusted certificates."""
     trusted_hosts: tuple[str, ...] = ()
@@ -57,8 +61,8 @@ class NetworkSettings:
     def __repr__(self) -> str:
         shown = {key: _without_login(value) for key, value in self.proxies.items()}
         return (
-            f"NetworkSettings(proxies={shown!r}, no_proxy={self.no_proxy!r}, verify={self.verify!r}, "
-            f"trusted_hosts={self.trusted_hosts!r}, "
+            f"NetworkSettings(proxies={shown!r}, no_proxy={self.no_proxy!r}, "
+            f"proxy_auth={self.proxy_auth.value!r}, verify={self.verify!r}, trusted_hosts={self.trusted_hosts!r}, "
             f"system_store={self.system_store!r}, client_cert={self.client_cert!r}, netrc_path={self.netrc_path!r}, "
             f"connect_timeout={self.connect_timeout!r}, first_byte_timeout={self.first_byte_timeout!r}, "
             f"read_timeout={self.read_timeout!r}, shares={sorted(self.shares)!r}, user_agent={self.user_agent!r})"

@@ -8,7 +8,6 @@ from pathlib import Path
 from resume_dl.model.index_logins import IndexLogins
 from resume_dl.model.pip import PipIndexes, PipSettings
 from resume_dl.model.url import RedactedUrl
-from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import find_python
 from resume_dl.settings.pip_keyring import Keyring
 from resume_dl.settings.pip_network import pip_network
@@ -20,7 +19,7 @@ def pip_access(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> Engi
 
     Raises ConfigurationError for a missing certificate file.
     """
-    network = pip_network(load_network(setup.env, setup.conda, setup.named), settings, indexes)
+    network = pip_network(setup.load_network(), settings, indexes)
     return EngineAccess(network, _keyring_of(setup, settings, indexes))
 
 

@@ -24,7 +24,8 @@ OPTIONS: Mapping[str, str] = {
         ("limit_rate", "give_up_after", "max_index_size", "index_max_age", "cuda", "exclude_newer"), "text or number"
     ),
     **dict.fromkeys(
-        ("channel_priority", "name", "solver", "progress", "python", "index_url", "keyring_provider"), "text"
+        ("channel_priority", "name", "solver", "progress", "proxy_auth", "python", "index_url", "keyring_provider"),
+        "text",
     ),
     **dict.fromkeys(("pkgs_dir", "wheel_dir", "rattler_cache", "dest", "prefix", "mirrors", "debug_trace"), "path"),
     **dict.fromkeys(

@@ -10,9 +10,12 @@ from resume_dl import __version__
 from resume_dl.errors import ConfigurationError
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.url import share_hosts
-from resume_dl.settings.paths import expand, home
+from resume_dl.settings.config import load_config
+from resume_dl.settings.paths import expand, find_paths, home
 
+PROXY_AUTH = "RESUME_DL_PROXY_AUTH"
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _OPENSSL = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables whose missing paths are ignored, as OpenSSL does."""
@@ -24,16 +27,18 @@ def load_network(env: Mapping[str, str], conda: CondaSettings, named: Iterable[s
     """The settings of every connection of this run.
 
     Proxies: condarc's ``proxy_servers``, with ``http_proxy``, ``https_proxy`` and ``all_proxy`` over them, key by key
-    (as requests does, which conda uses), the operating system's if neither is set, and ``no_proxy`` for all of them.
+    (as requests does, which conda uses), the operating system's if neither is set, and ``no_proxy`` for all of them;
+    ``find_proxy_auth`` says how to log in to them.
     Certificates: ``ssl_verify`` (including ``CONDA_SSL_VERIFY``), and if that is true the first of
     ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``. Logins: ``NETRC``, else
     ``~/.netrc`` (``~/_netrc``). Shares: of condarc, ``CONDA_*``, ``PIP_*`` and ``named``.
-    Raises ConfigurationError for a missing certificate file.
+    Raises ConfigurationError for a missing certificate file, an unknown ``proxy_auth`` and an invalid config.toml.
     """
     verify, system_store = _trust(env, conda)
     return NetworkSettings(
         proxies={key: proxy for key, (proxy, _) in find_proxies(env, conda).items()},
         no_proxy=tuple(part.strip() for part in _either(env, "no_proxy").split(",") if part.strip()),
+        proxy_auth=find_proxy_auth(env),
         verify=verify,
         system_store=system_store,
         client_cert=_file(conda.client_ssl_cert, "client_ssl_cert", env),
@@ -53,6 +58,22 @@ def find_proxies(env: Mapping[str, str], conda: CondaSettings) -> dict[str, tupl
     proxies = {key.lower().rstrip("/"): (_proxy(value, "proxy_servers"), "proxy_servers") for key, value in servers}
     proxies.update(_environment_proxies(env))
     return proxies or _system_proxies()
+
+
+def find_proxy_auth(env: Mapping[str, str]) -> ProxyAuth:
+    """``RESUME_DL_PROXY_AUTH``, else ``proxy_auth`` of config.toml, for commands without ``--proxy-auth`` too.
+
+    Raises ConfigurationError.
+    """
+    value, where = env.get(PROXY_AUTH, "").strip(), PROXY_AUTH
+    if not value:
+        where = str(find_paths(env).config_file)
+        value = load_config(find_paths(env).config_file).get("proxy_auth", ProxyAuth.BASIC.value)
+    try:
+        return ProxyAuth(value.lower())
+    except ValueError:
+        known = ", ".join(each.value for each in ProxyAuth)
+        raise ConfigurationError(f"{where}: {value!r} is no way to log in to a proxy", hint=f"use {known}") from None
 
 
 def _named_places(env: Mapping[str, str], conda: CondaSettings) -> Iterator[str]:

@@ -20,6 +20,7 @@ from resume_dl.model.channel_rules import ChannelRules
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.network import NetworkSettings
+from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.url import RedactedUrl
 from resume_dl.ports import Keyring, Reporter
 from resume_dl.progress.trace import TraceWriter
@@ -59,6 +60,8 @@ class TransferOptions:
     """Revalidate channel indexes past all caches, however recent the kept ones are."""
     index_max_age: float | None = None
     """A kept channel index that is younger is used without a request; None: as its Cache-Control says, in limits."""
+    proxy_auth: ProxyAuth | None = None
+    """How to log in to proxies; None: as the settings say."""
     wait: bool = True
     offline: bool = False
     debug_trace: Path | None = None
@@ -111,6 +114,12 @@ class Setup:
         """Texts in which the user names places: the command line, and the mirrors' addresses."""
         bases = (base for mirror in self.table.mirrors for base in mirror.carries.values())
         return (*self.options.command, *bases, *self.table.origins.values())
+
+    def load_network(self) -> NetworkSettings:
+        """The settings of every connection. Raises ConfigurationError."""
+        found = load_network(self.env, self.conda, self.named)
+        auth = self.options.proxy_auth
+        return found if auth is None else changed(found, proxy_auth=auth)
 
     @property
     def index_from(self) -> tuple[str, ...]:
@@ -170,7 +179,7 @@ def engine_for(
     """
     from resume_dl.transport.client import HttpTransport
 
-    access = access or EngineAccess(load_network(setup.env, setup.conda, setup.named))
+    access = access or EngineAccess(setup.load_network())
     tracer: TraceWriter | None = None
     transport = HttpTransport(
         access.network, warn=lambda text: reporter.message(text, level="warning"), keyring=access.keyring

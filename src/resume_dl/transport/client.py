@@ -70,6 +70,7 @@ class HttpTransport:
                     tls=self._tls(skip_verify=skip_verify) if secure else None,
                     proxy_tls=self._tls,
                     patience=self.network.first_byte_timeout,
+                    auth=self.network.proxy_auth,
                 )
             return self._routes[key]
 

@@ -17,6 +17,7 @@ import httpx
 from resume_dl.errors import NetworkError, SourceError, StalledError
 from resume_dl.model.network import NetworkSettings
 from resume_dl.transport.abortable_stream import ENDED_IN_BODY
+from resume_dl.transport.proxy_login import LoginWantedError
 
 FOREIGN = (
     httpx.HTTPError,
@@ -101,6 +102,9 @@ def _meaning(error: Exception, network: NetworkSettings, proxy: str) -> _Meaning
             retryable=False,
             hint="Addresses begin with http://, https:// or file://.",
         )
+    if proxy and isinstance(error.__cause__, LoginWantedError):
+        wanted = error.__cause__
+        return _Meaning(f"the proxy {proxy} {wanted.what}: {wanted.hint}", retryable=False, reached=False)
     if proxy and isinstance(error, httpx.ProxyError):
         return _Meaning(
             f"refused by the proxy {proxy}", hint="Check the proxy's address, login and rules.", reached=False

@@ -12,7 +12,9 @@ from typing import cast
 import httpcore
 import httpx
 
+from resume_dl.errors import ResumeDLError
 from resume_dl.transport.abortable_stream import AbortableStream
+from resume_dl.transport.proxy_connection import ProxyConnection
 
 TRANSLATIONS: dict[type[Exception], type[httpx.TransportError]] = {
     httpcore.TimeoutException: httpx.TimeoutException,
@@ -48,7 +50,7 @@ class PooledTransport(httpx.BaseTransport):
         """Send ``request``. Returns its response with the body not read yet; ``close`` it, or read it to its end.
 
         ``request.extensions["timeout"]``: see httpx; its ``read`` may be changed before the body is read. Raises
-        httpx.TransportError, and OSError and ValueError unchanged.
+        httpx.TransportError, and OSError, ValueError and our own errors unchanged.
         """
         url = request.url
         with translated(proxied=self._proxied):
@@ -62,6 +64,8 @@ class PooledTransport(httpx.BaseTransport):
                 )
             )
         stream = response.extensions.get("network_stream")
+        if isinstance(stream, ProxyConnection):
+            stream = stream.stream
         headers = response.headers
         if not isinstance(stream, AbortableStream):
             stream = None
@@ -115,6 +119,6 @@ def translated(*, proxied: bool = False) -> Iterator[None]:
         kind = next((TRANSLATIONS[each] for each in type(error).__mro__ if each in TRANSLATIONS), None)
         if kind is not None:
             raise kind(str(error)) from error
-        if not proxied or isinstance(error, (OSError, ValueError)):
+        if not proxied or isinstance(error, (OSError, ValueError, ResumeDLError)):
             raise
         raise httpx.ProxyError("its answer cannot be read") from error
