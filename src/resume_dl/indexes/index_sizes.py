@@ -42,7 +42,9 @@ def index_sizes(
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
     network = load_network(setup.env, setup.conda, setup.named)
-    transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport shows the warnings
+    transport = HttpTransport(
+        network, warn=lambda _: None, logins=setup.logins
+    )  # the engine's own transport shows the warnings
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, Any
 
-from resume_dl.errors import required
 from resume_dl.model.conda_settings import CondaSettings
-from resume_dl.settings.conda_answer import parse_answer
+from resume_dl.settings.conda_answer import CondaAnswerError, parse_answer
+from resume_dl.settings.conda_child import CondaChild
 from resume_dl.settings.conda_find import CondaCommand
 
 MOST_BYTES = 4 << 20
 """Most of an answer that is read; a real one has some kilobytes."""
-
-
-class CondaAnswerError(Exception):
-    """A conda that gave no settings; the text says why. Never leaves the settings package."""
 
 
 def ask_conda(
@@ -36,8 +28,8 @@ def ask_conda(
     with tempfile.TemporaryFile() as shown, tempfile.TemporaryFile() as read_from:
         deadline = time.monotonic() + timeout
         with (
-            _Child([*command.line, "config", "--show", "--json"], env, shown) as show,
-            _Child([*command.line, "config", "--show-sources", "--json"], env, read_from) as sources,
+            CondaChild([*command.line, "config", "--show", "--json"], env, shown) as show,
+            CondaChild([*command.line, "config", "--show-sources", "--json"], env, read_from) as sources,
         ):
             code = show.wait(deadline)
             sources.wait(min(deadline, time.monotonic() + timeout / 6))
@@ -70,58 +62,3 @@ def _reason(answer: object, code: int) -> str:
         name = answer.get("exception_name") if isinstance(answer, dict) else None
         return f"`conda config` ended with exit code {code}" + (f" ({name})" if name else "")
     return "`conda config --show --json` gave no settings"
-
-
-@final
-class _Child:
-    """A child process that is ended, with its own children, when the block ends."""
-
-    def __init__(self, line: list[str], env: Mapping[str, str], out: IO[bytes]) -> None:
-        self.line, self.env, self.out = line, env, out
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> _Child:
-        # Output goes to a file: a grandchild that keeps a pipe open would block its reader.
-        try:
-            self.process = subprocess.Popen(
-                self.line,
-                env=dict(self.env),
-                stdin=subprocess.DEVNULL,
-                stdout=self.out,
-                stderr=subprocess.DEVNULL,
-                start_new_session=sys.platform != "win32",
-                creationflags=_no_window(),
-            )
-        except (OSError, ValueError) as error:
-            raise CondaAnswerError(f"could not be started ({type(error).__name__})") from error
-        return self
-
-    def wait(self, deadline: float) -> int | None:
-        """The exit code, or None after the deadline."""
-        process = required(self.process, "conda's process")
-        try:
-            return process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return None
-
-    def __exit__(self, *_: object) -> None:
-        if self.process is not None and self.process.poll() is None:
-            _kill(self.process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        return  # stuck in the kernel: do not wait
-
-
-def _no_window() -> int:
-    return int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
