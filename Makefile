@@ -61,7 +61,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --violations --no-tips --target=3.8- src/resume_dl/fs src/resume_dl/offline_tools \
-		src/resume_dl/byte_units.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/shell_commands.py src/resume_dl/text_encoding.py
+		src/resume_dl/byte_units.py src/resume_dl/conda_session.py src/resume_dl/file_names.py src/resume_dl/python_command.py src/resume_dl/shell_commands.py src/resume_dl/text_encoding.py
 
 release: $(READY)  ## dist/: wheel, sdist, resume-dl.pyz, lock, SBOM, SHA256SUMS (docs/install.md); SNAPSHOT=1 for any commit
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python release/make.py $(if $(SNAPSHOT),--snapshot)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from resume_dl.model.access import PluginLogin
 from resume_dl.model.artifact import Artifact
 from resume_dl.model.http import RangeRequest, ResponseHead
 from resume_dl.model.index_logins import KeyringAnswer
+from resume_dl.model.url import RedactedUrl
 
 
 class Response(Protocol):
@@ -80,6 +82,33 @@ class Keyring(Protocol):
 
     def stop(self) -> None:
         """End what is being asked. Never raises."""
+        ...
+
+
+class PluginLogins(Protocol):
+    """The logins that the plugins of a client add to its requests. Called from any thread."""
+
+    def login(
+        self, url: RedactedUrl, *, cancelled: Callable[[], bool], warn: Callable[[str], None]
+    ) -> PluginLogin | None:
+        """What the client would send for ``url``; None without a plugin for it, or if the plugin gives no answer.
+
+        Blocks for the time that the client needs, in limits; ``cancelled`` ends the wait. ``warn`` gets the cause.
+        """
+        ...
+
+    def renewed(
+        self, refused: PluginLogin, url: RedactedUrl, *, cancelled: Callable[[], bool], warn: Callable[[str], None]
+    ) -> PluginLogin | None:
+        """Another login for ``url`` after the server refused this one; None if there is no other."""
+        ...
+
+    def accepted(self, login: PluginLogin) -> None:
+        """The server accepted this login: it may be renewed once it has expired."""
+        ...
+
+    def close(self) -> None:
+        """End the client's process. Never raises."""
         ...
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from resume_dl.python_command import isolated_command, module_arguments, tolerant_output
 from resume_dl.resolve.worker import RattlerWorker
-from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda
+from resume_dl.settings.conda_answer import CondaAnswerError
+from resume_dl.settings.conda_ask import ask_conda
 from resume_dl.settings.conda_find import find_conda_commands
 from resume_dl.settings.pip_find import find_python
 

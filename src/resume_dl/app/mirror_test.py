@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -58,7 +59,8 @@ def run_mirror_test(setup: Setup, test: MirrorTest, reporter: Reporter, cancelle
     limits = ("connect_timeout", "first_byte_timeout", "read_timeout")
     network = replace(network, **{name: min(getattr(network, name), SILENCE) for name in limits})
     started, now = time.monotonic(), time.time()
-    transport = HttpTransport(network, warn=lambda text: reporter.message(text, level="warning"))
+    warn = functools.partial(reporter.message, level="warning")
+    transport = HttpTransport(network, warn=warn, logins=setup.logins)
     try:
         reader = Reader(transport, setup.options.policy(), setup.network)
         probe = MirrorProbe(reader, places, sample=test.sample, seconds=test.seconds)

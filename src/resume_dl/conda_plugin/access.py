@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable
 
 from resume_dl.conda_plugin import compat
-from resume_dl.model.access import Access
+from resume_dl.conda_session import session_request
+from resume_dl.model.access import Access, is_of_login
 from resume_dl.model.channel import has_credentials
 from resume_dl.model.url import RedactedUrl
 
-_OURS = frozenset({"accept", "accept-encoding", "connection", "host", "if-range", "range"})
-"""Headers that describe the transfer: our own requests set them."""
 _LOGIN = re.compile(r"(?i)auth|cookie|credential|key|password|secret|session|token")
 
 
@@ -27,10 +26,10 @@ def conda_access() -> Callable[[RedactedUrl], Access]:
     def access(url: RedactedUrl) -> Access:
         given = _with_login(url, logins)
         try:
-            sent = compat.session_request(given.reveal())
+            sent = session_request(given.reveal())
         except Exception:  # noqa: BLE001 - a plugin cannot log in: conda will call it again and report its error
             return Access(given, private=True)
-        headers = {name: value for name, value in sent.headers.items() if name.lower() not in _OURS}
+        headers = {name: value for name, value in sent.headers.items() if is_of_login(name)}
         private = has_credentials(given) or sent.by_handler or any(map(_LOGIN.search, sent.by_plugins))
         return Access(RedactedUrl(sent.url), headers, private)
 

@@ -3,8 +3,8 @@
 Used: ``context`` (documented), ``PackageCacheData`` with ``first_writable``, ``is_writable``, ``get`` and ``reload``,
 and the two record classes. One private name: ``_package_cache_records``, because the public ``insert`` ends the command
 if a cache cannot be written, and writes a record in place, which another process may be reading. Logins come from
-conda's session (``get_session``) and, because not every solver leaves them in its records, from the indexes that it has
-read (``SubdirData._cache_``). Nothing is patched.
+conda's session (``conda_session``) and, because not every solver leaves them in its records, from the indexes that it
+has read (``SubdirData._cache_``). Nothing is patched.
 
 ``solver`` and ``index_cache`` hold what is needed before every solve, because this module takes too long to load there.
 ``shard_database`` holds the private names of conda's database of shards.
@@ -15,12 +15,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from conda import misc
 from conda.base.context import context
@@ -313,40 +312,3 @@ def channels_with_login() -> dict[str, str]:
     named = (url for channel in context.channels for url in Channel(channel).urls(with_credentials=True))
     found = ((without_credentials(url), url) for url in (*named, *read))
     return {plain: url for plain, url in found if plain != url}
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRequest:
-    """A request as conda's own session prepares it."""
-
-    url: str = field(repr=False)
-    """Includes the token that conda adds, if any."""
-    headers: Mapping[str, str] = field(repr=False)
-    """Headers beyond the session's defaults."""
-    by_handler: bool
-    """Whether condarc's ``channel_settings`` assigns this channel to an authentication plugin."""
-    by_plugins: tuple[str, ...]
-    """Names of the headers that plugins add for this host (since 25)."""
-
-
-def session_request(url: str) -> SessionRequest:
-    """Prepare the request that conda would send for ``url``. conda's plugins are called and may raise anything."""
-    from conda.gateways.connection.session import CondaHttpAuth, get_session
-    from requests import Request
-
-    session = get_session(url)
-    prepared = session.prepare_request(Request("GET", url))
-    usual = {name.lower(): value for name, value in session.headers.items()}
-    headers = {
-        name: value.decode("latin-1") if isinstance(value, bytes) else value
-        for name, value in prepared.headers.items()
-        if usual.get(name.lower()) != value
-    }
-    parts = urlsplit(url)
-    manager, added = context.plugin_manager, dict[str, str]()
-    if hasattr(manager, "get_cached_request_headers"):
-        added |= manager.get_cached_session_headers(host=parts.netloc)
-        added |= manager.get_cached_request_headers(host=parts.netloc, path=parts.path)
-    return SessionRequest(
-        str(prepared.url), headers, by_handler=not isinstance(session.auth, CondaHttpAuth), by_plugins=tuple(added)
-    )

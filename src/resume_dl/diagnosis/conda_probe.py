@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from resume_dl.diagnosis.conda_check import CondaFacts, PluginAnswer
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.offline_tools.machine.programs import run_quietly
 from resume_dl.python_command import isolated_command, utf8_output
-from resume_dl.settings.conda_find import asks_none
+from resume_dl.settings.conda_find import asks_none, conda_python
 
 TIMEOUT = 30.0
 """Seconds for one start of conda; the first one after a boot is slow."""
@@ -48,9 +47,9 @@ def look_at_conda(conda: CondaSettings, env: Mapping[str, str], *, timeout: floa
     if conda.conda_executable is None:
         return CondaFacts()
     root = conda.root_prefix
-    python = None if root is None else root / ("python.exe" if sys.platform == "win32" else "bin/python")
+    python = conda_python(conda)
     facts = CondaFacts(str(conda.conda_executable), str(root or ""), conda.problem)
-    if python is None or not python.is_file():
+    if python is None:
         return facts
     answer = _ask(python, env, timeout)
     return CondaFacts(facts.executable, facts.root, facts.trouble, python=str(python), answer=answer)

@@ -40,8 +40,8 @@ def index_sizes(
     from resume_dl.transport.client import HttpTransport
 
     asked = {each: _to_ask(each, setup, copies, freshness) for each in wanted}
-    network = setup.load_network()
-    transport = HttpTransport(network, warn=lambda _: None)  # the engine's own transport shows the warnings
+    # the engine's own transport shows the warnings
+    transport = HttpTransport(setup.load_network(), warn=lambda _: None, logins=setup.logins)
     reader = Reader(transport, setup.options.policy(), setup.network)
     try:
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:

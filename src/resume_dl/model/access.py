@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 
 from resume_dl.model.url import RedactedUrl
 
+_OF_TRANSFER = frozenset({"accept", "accept-encoding", "connection", "host", "if-range", "range"})
+
+
+def is_of_login(name: str) -> bool:
+    """Whether this header of a client's request is sent with ours, which set those of the transfer themselves."""
+    return name.lower() not in _OF_TRANSFER
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -19,3 +26,12 @@ class Access:
     url: RedactedUrl
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLogin:
+    """What a client's plugin sends for one URL; ``process`` numbers the client's processes that were asked."""
+
+    url: RedactedUrl
+    headers: Mapping[str, str] = field(repr=False)
+    process: int

@@ -57,6 +57,7 @@ class Resolver:
         self._setup = setup
         self._reporter = reporter
         self._worker = worker
+        self._cancelled = cancelled
         worker.waits = SolverWait(reporter, cancelled)
         self._reported: set[str] = set()
         self.has_locks = False
@@ -133,7 +134,7 @@ class Resolver:
         """Return the channels of these names for a platform. Raises ConfigurationError for one that is not allowed."""
         expanded = expand_channels(names, self._setup.conda, self._setup.table, subdirs=(platform,))
         self._check_allowed(expanded)
-        expanded = tuple(map(self._without_mirrors_if_private, expanded))
+        expanded = tuple(self._without_mirrors_if_private(channel, platform) for channel in expanded)
         self._warn_retired(expanded)
         return expanded
 
@@ -156,20 +157,20 @@ class Resolver:
             if not self._setup.rules.permit_channel(channel.client_base):
                 raise _not_allowed(f"the channel {channel.name} ({channel.client_base})")
 
-    def _without_mirrors_if_private(self, channel: Channel) -> Channel:
+    def _warn(self, text: str) -> None:
+        self._reporter.message(text, level="warning")
+
+    def _without_mirrors_if_private(self, channel: Channel, platform: str) -> Channel:
         """Return the channel; if a conda plugin provides its login, it is marked as having no mirrors.
 
-        conda's plugins do not run here, so a warning, once per channel, says that the server may refuse access.
+        The plugin is asked already: conda's start is too slow for a request that waits for it.
         """
         access = self._setup.access
         if not isinstance(access, ChannelAccess) or not access.wants_plugin(channel.client_base):
             return channel
-        if channel.name not in self._reported:
-            self._reported.add(channel.name)
-            text = (
-                f"the login of {channel.name} is provided by a conda plugin (channel_settings) and not available here"
-            )
-            self._reporter.message(f"{text}; if the server refuses access, install with conda itself", level="warning")
+        if self._setup.logins is not None and not self.offline:
+            url = channel.file_url(platform, "repodata.json")
+            self._setup.logins.login(url, cancelled=self._cancelled, warn=self._warn)
         return changed(channel, origin=None, canonical_base=channel.client_base)
 
     def _report_missing_environment(self) -> None:

@@ -35,7 +35,7 @@ def _keys(names: Sequence[str], conda: CondaSettings, table: MirrorTable) -> fro
 
 @dataclass(frozen=True, slots=True)
 class ChannelAccess:
-    """Access by logins that conda keeps in files; conda's login plugins cannot be called from here."""
+    """Access by logins that conda keeps in files; each request adds those of its plugins (``plugin_logins``)."""
 
     tokens: Mapping[str, str] = field(repr=False)
     """Address -> the token for all below it (``read_anaconda_tokens``)."""
@@ -46,17 +46,28 @@ class ChannelAccess:
 
     def __call__(self, url: RedactedUrl) -> Access:
         """The access to ``url``."""
-        asked = with_token(url, self.tokens)
-        return Access(asked, private=has_credentials(url) or self.wants_plugin(url))
+        if self.wants_plugin(url):
+            return Access(url, private=True)  # conda adds no token of its own there
+        return Access(with_token(url, self.tokens), private=has_credentials(url))
+
+    @property
+    def has_plugins(self) -> bool:
+        """Whether condarc names a plugin for any channel."""
+        return bool(self.bases or self.patterns)
 
     def wants_plugin(self, url: RedactedUrl) -> bool:
         """Whether condarc's ``channel_settings`` names a plugin for the login of this channel or file."""
+        return self.plugin_channel(url) is not None
+
+    def plugin_channel(self, url: RedactedUrl) -> str | None:
+        """The channel in ``channel_settings`` that has this file; empty for one that a pattern names, None for none."""
         key = channel_key(url)
-        if any(key == base or key.startswith(base + "/") for base in self.bases):
-            return True
+        for base in self.bases:
+            if key == base or key.startswith(base + "/"):
+                return base
         scheme, _, rest = key.partition("://")
         wanted = (pattern.partition("://") for pattern in self.patterns)
-        return any(scheme == kind and fnmatchcase(rest, pattern) for kind, _, pattern in wanted)
+        return "" if any(scheme == kind and fnmatchcase(rest, pattern) for kind, _, pattern in wanted) else None
 
 
 def channel_access(conda: CondaSettings, table: MirrorTable, env: Mapping[str, str]) -> ChannelAccess:

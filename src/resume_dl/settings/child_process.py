@@ -1,4 +1,4 @@
-"""A child process that answers one question: no input, an output of its own, ended with its own children."""
+"""A child process that answers questions: without a terminal, with an output of its own, ended with its children."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, final
 
@@ -23,13 +24,19 @@ class ChildProcess:
     """A child process that is ended, with its own children, when the block ends.
 
     ``out``: a file, or ``subprocess.PIPE``. A grandchild that keeps a pipe open blocks its reader; what is secret goes
-    through a pipe nevertheless, because a file would keep it.
+    through a pipe nevertheless, because a file would keep it. ``asked``: stdin is a pipe; else it is empty.
     """
 
     def __init__(
-        self, line: Sequence[str], env: Mapping[str, str], out: IO[bytes] | int, *, folder: Path | None = None
+        self,
+        line: Sequence[str],
+        env: Mapping[str, str],
+        out: IO[bytes] | int,
+        *,
+        folder: Path | None = None,
+        asked: bool = False,
     ) -> None:
-        self.line, self.env, self.out, self.folder = line, env, out, folder
+        self.line, self.env, self.out, self.folder, self.asked = line, env, out, folder, asked
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> ChildProcess:
@@ -38,7 +45,7 @@ class ChildProcess:
                 self.line,
                 env=dict(self.env),
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self.asked else subprocess.DEVNULL,
                 stdout=self.out,
                 stderr=subprocess.DEVNULL,
                 start_new_session=sys.platform != "win32",
@@ -57,8 +64,17 @@ class ChildProcess:
             return None
 
     def __exit__(self, *_: object) -> None:
-        if self.process is not None and self.process.poll() is None:
+        self.end()
+
+    def end(self) -> None:
+        """Kill the process if it runs. Never raises."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
             _kill(self.process)
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,10 @@ from resume_dl.model.url import RedactedUrl
 from resume_dl.settings.conda_find import CondaCommand
 
 
+class CondaAnswerError(Exception):
+    """A conda that gave no answer; the text says why. Never leaves the settings package."""
+
+
 def parse_answer(answer: Mapping[str, Any], command: CondaCommand) -> CondaSettings:
     """Settings from the parsed output of ``conda config --show --json`` (24.7 and 26.7 give the same form).
 

@@ -11,15 +11,11 @@ from typing import IO, Any
 
 from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.settings.child_process import ChildNotStartedError, ChildProcess
-from resume_dl.settings.conda_answer import parse_answer
+from resume_dl.settings.conda_answer import CondaAnswerError, parse_answer
 from resume_dl.settings.conda_find import CondaCommand
 
 MOST_BYTES = 4 << 20
 """Most of an answer that is read; a real one has some kilobytes."""
-
-
-class CondaAnswerError(Exception):
-    """A conda that gave no settings; the text says why. Never leaves the settings package."""
 
 
 def ask_conda(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from resume_dl.model.conda_settings import CondaSettings
+from resume_dl.settings.conda_answer import CondaAnswerError
 from resume_dl.settings.conda_cache import CondaCache
 from resume_dl.settings.conda_find import CondaCommand, find_conda_commands
 from resume_dl.settings.condarc import read_settings, search_path
@@ -33,9 +34,7 @@ def load_conda_settings(
     or does not answer within ``timeout`` seconds in all, the files are read instead (``condarc``), and ``problem`` says
     why. Raises ConfigurationError only for a missing ``RESUME_DL_CONDA``.
     """
-    if prefix is not None:
-        # conda reads a condarc in the target environment.
-        env = {**env, "CONDA_PREFIX": str(prefix)}
+    env = environment(env, prefix)
     deadline = time.monotonic() + timeout
     problems: list[str] = []
     root: Path | None = None
@@ -56,6 +55,11 @@ def load_conda_settings(
     )
 
 
+def environment(env: Mapping[str, str], prefix: Path | None) -> Mapping[str, str]:
+    """``env`` for a conda that works on the environment ``prefix``, whose condarc it reads."""
+    return env if prefix is None else {**env, "CONDA_PREFIX": str(prefix)}
+
+
 def _ask_or_recall(
     command: CondaCommand, paths: Paths, env: Mapping[str, str], prefix: Path | None, timeout: float
 ) -> CondaSettings | str:
@@ -63,7 +67,7 @@ def _ask_or_recall(
     kept = cache.get(env, time.time())
     if kept is not None:
         return kept
-    from resume_dl.settings.conda_ask import CondaAnswerError, ask_conda
+    from resume_dl.settings.conda_ask import ask_conda
 
     try:
         settings, read_from = ask_conda(command, env, timeout=timeout)

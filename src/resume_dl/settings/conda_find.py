@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resume_dl.errors import ConfigurationError
+from resume_dl.model.conda_settings import CondaSettings
 from resume_dl.python_command import module_arguments
 from resume_dl.settings.paths import home
 from resume_dl.text_encoding import read_text
@@ -38,6 +39,15 @@ class CondaCommand:
             if (parent / "conda-meta").is_dir():
                 return parent
         return None
+
+
+def conda_python(conda: CondaSettings) -> Path | None:
+    """The Python that the conda of these settings runs in; None if it is not found."""
+    if conda.conda_command[1:]:
+        return Path(conda.conda_command[0])
+    root = conda.root_prefix
+    python = None if root is None else root / ("python.exe" if _WINDOWS else "bin/python")
+    return python if python is not None and python.is_file() else None
 
 
 def asks_none(env: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,10 +23,10 @@ from resume_dl.model.mirror import MirrorTable
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.proxy_auth import ProxyAuth
 from resume_dl.model.url import RedactedUrl
-from resume_dl.ports import Keyring, Reporter
+from resume_dl.ports import Keyring, PluginLogins, Reporter
 from resume_dl.progress.trace import TraceWriter
 from resume_dl.settings.channel_access import channel_access, channel_rules
-from resume_dl.settings.conda_config import load_conda_settings
+from resume_dl.settings.conda_config import environment, load_conda_settings
 from resume_dl.settings.mirror_speeds import MirrorSpeeds, read_speeds, speeds_file
 from resume_dl.settings.mirrors import load_mirrors
 from resume_dl.settings.network import load_network
@@ -97,6 +98,8 @@ class Setup:
     access: Callable[[RedactedUrl], Access]
     speeds: MirrorSpeeds = field(default_factory=MirrorSpeeds)
     """What ``mirrors test`` has measured."""
+    logins: PluginLogins | None = None
+    """The logins of conda's plugins; None where ``access`` has them already."""
     network: Reachability = field(default_factory=Reachability)
     """What this command has found out about the network; shared by all its engines and small requests."""
     keyring: KeyringMemory = field(default_factory=KeyringMemory)
@@ -153,9 +156,15 @@ def load_setup(
     if conda is None:
         conda = load_conda_settings(paths, env, prefix=prefix)
     rules = channel_rules(conda, table)
-    access = access or channel_access(conda, table, env)
+    logins: PluginLogins | None = None
+    if access is None:
+        access = found = channel_access(conda, table, env)
+        if found.has_plugins:
+            from resume_dl.settings.plugin_logins import CondaLogins
+
+            logins = CondaLogins(conda, found.plugin_channel, environment(env, prefix))
     speeds = read_speeds(speeds_file(paths.state), now=time.time())
-    return Setup(paths, conda, table, options, env, blocks, rules, access, speeds)
+    return Setup(paths, conda, table, options, env, blocks, rules, access, speeds, logins)
 
 
 class EngineAccess(NamedTuple):
@@ -179,11 +188,11 @@ def engine_for(
     """
     from resume_dl.transport.client import HttpTransport
 
+    logins = setup.logins if access is None else None
     access = access or EngineAccess(setup.load_network())
     tracer: TraceWriter | None = None
-    transport = HttpTransport(
-        access.network, warn=lambda text: reporter.message(text, level="warning"), keyring=access.keyring
-    )
+    warn = functools.partial(reporter.message, level="warning")
+    transport = HttpTransport(access.network, warn=warn, keyring=access.keyring, logins=logins)
     try:
         if trace := setup.options.debug_trace:
             refuse_others_link(trace, "choose another file with --debug-trace")

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
-from resume_dl.ports import Exchange, Keyring
+from resume_dl.ports import Exchange, Keyring, PluginLogins
 from resume_dl.transport.connection_pools import Route, open_route
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.exchange import HttpExchange
 from resume_dl.transport.file_transport import FileExchange
+from resume_dl.transport.request_login import RequestLogin
 from resume_dl.transport.tls_contexts import tls_context, unverified_context
 
 
@@ -25,8 +26,8 @@ class HttpTransport:
     It uses httpx's transport interface and not its Client, which would log whole URLs with their tokens, keep cookies
     and follow redirects by its own rules. The environment is not read: all settings are in ``network``. ``warn`` gets a
     line for each invalid setting that does not stop a run; default: this module's logger. ``keyring``: for pip's
-    packages. Raises ConfigurationError (at the first https request or proxy) for certificates or proxies that cannot be
-    used.
+    packages. ``logins``: those of conda's plugins, whose process ends with the transport. Raises ConfigurationError (at
+    the first https request or proxy) for certificates or proxies that cannot be used.
     """
 
     def __init__(
@@ -35,11 +36,14 @@ class HttpTransport:
         *,
         warn: Callable[[str], None] | None = None,
         keyring: Keyring | None = None,
+        logins: PluginLogins | None = None,
     ) -> None:
         # Its debug lines contain whole response heads, and so the signed URLs of redirects.
         logging.getLogger("httpcore").setLevel(logging.INFO)
         self.network = network
-        self.logins = Logins(network.netrc_path, warn or logging.getLogger(__name__).warning, keyring)
+        self._warn = warn or logging.getLogger(__name__).warning
+        self.logins = Logins(network.netrc_path, self._warn, keyring)
+        self.plugin_logins = logins
         self._lock = threading.Lock()
         self._routes: dict[tuple[str | None, bool, bool], Route] = {}
         self._contexts: dict[bool, ssl.SSLContext] = {}
@@ -50,7 +54,8 @@ class HttpTransport:
         """Prepare a request; ``open()`` sends it."""
         if request.url.reveal()[:5].lower() == "file:":
             return FileExchange(request, self.network.shares)
-        exchange = HttpExchange(request, network=self.network, logins=self.logins, route=self.route)
+        plugins = None if self.plugin_logins is None else RequestLogin(self.plugin_logins, request.url, self._warn)
+        exchange = HttpExchange(request, network=self.network, logins=self.logins, route=self.route, plugins=plugins)
         with self._lock:
             self._exchanges.add(exchange)
         if self._closed:
@@ -82,6 +87,8 @@ class HttpTransport:
         for exchange in exchanges:
             exchange.abort()
         self.logins.close()
+        if self.plugin_logins is not None:
+            self.plugin_logins.close()
         for route in routes:
             with contextlib.suppress(Exception):  # it raises for open responses, which are stopped already
                 route.transport.close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
 
 from resume_dl.errors import NetworkError, SourceError
+from resume_dl.model.access import PluginLogin
 from resume_dl.model.http import RangeRequest
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.private_address import is_private_host
@@ -20,6 +21,7 @@ from resume_dl.transport.connection_pools import Route
 from resume_dl.transport.credentials import Logins
 from resume_dl.transport.failures import FOREIGN, to_ours
 from resume_dl.transport.request_address import address_of, request_to
+from resume_dl.transport.request_login import RequestLogin
 from resume_dl.transport.response import HttpResponse
 
 _UNAUTHORIZED = 401
@@ -31,11 +33,20 @@ class HttpExchange:
     """``ports.Exchange``; ``open`` is called by one thread, ``abort`` by any."""
 
     def __init__(
-        self, request: RangeRequest, *, network: NetworkSettings, logins: Logins, route: Callable[[str], Route]
+        self,
+        request: RangeRequest,
+        *,
+        network: NetworkSettings,
+        logins: Logins,
+        route: Callable[[str], Route],
+        plugins: RequestLogin | None = None,
     ) -> None:
         self._request = request
         self._network = network if request.patience is None else _hurried(network, request.patience)
         self._logins = logins
+        self._plugins = plugins
+        self._asked = request.url.reveal().partition("#")[0]
+        """The URL of the first request; a plugin may have added its login to it."""
         self._route = route
         self._handle = CancelHandle()
         self._proxied = False
@@ -51,8 +62,24 @@ class HttpExchange:
         Raises NetworkError or StalledError; NetworkError also after ``abort``; ConfigurationError for certificates and
         proxies in the settings that cannot be used.
         """
-        url = self._request.url.reveal().partition("#")[0]
-        headers = self._headers()
+        if self._plugins is None:
+            return self._follow(None)[0]
+        login = self._plugins.first(self._is_cancelled)
+        while True:
+            response, url = self._follow(login)
+            again = None if login is None else self._plugins.after(login, url, response.head, self._is_cancelled)
+            if again is None:
+                return response
+            response.drain(_DRAINED)
+            login = again
+
+    def _follow(self, login: PluginLogin | None) -> tuple[HttpResponse, str]:
+        """Send the request with this login, and follow redirects. Returns the answer, and the URL that gave it."""
+        if login is not None:
+            self._asked = login.url.reveal()
+        url = self._asked
+        headers = self._headers({} if login is None else login.headers)
+        self._led_by = ""
         seen = {url}
         authorization = self._authorization(url)
         while True:
@@ -61,13 +88,13 @@ class HttpExchange:
             if attempt.head.status == _UNAUTHORIZED and self._logins.has_keyring:
                 another = self._another_login(attempt, url, authorization)
                 if another is None:
-                    return attempt
+                    return attempt, url
                 authorization = another  # terminates: the same login is no other one
                 continue
             public = not self._is_private(url)
             location = attempt.head.headers.get("location")
             if attempt.head.status not in redirects.REDIRECTS or not location:
-                return attempt
+                return attempt, url
             try:
                 target = redirects.target_of(url, location, seen, public=public)
             except redirects.RedirectRefusedError as refusal:
@@ -101,6 +128,9 @@ class HttpExchange:
         """Wake the thread that waits in this exchange, and end the body. Never raises."""
         self._handle.cancel()
 
+    def _is_cancelled(self) -> bool:
+        return self._handle.cancelled
+
     def _is_private(self, url: str) -> bool:
         """Whether the server that has just answered for ``url`` is in a private network.
 
@@ -117,9 +147,9 @@ class HttpExchange:
             hint="Use another mirror, or the address to which it should redirect.",
         )
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, login: Mapping[str, str]) -> dict[str, str]:
         request = self._request
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers = {name.lower(): value for name, value in (*login.items(), *request.headers.items())}
         headers.setdefault("user-agent", self._network.user_agent)
         headers.setdefault("accept", "*/*")
         headers["accept-encoding"] = "gzip" if request.packed else "identity"
@@ -159,7 +189,7 @@ class HttpExchange:
             except FOREIGN as error:
                 if self._handle.stream is not None:
                     self._handle.stream.close()  # httpcore leaves it open if a SOCKS handshake fails
-                asked = url == self._request.url.reveal().partition("#")[0]
+                asked = url == self._asked
                 ours = to_ours(
                     error, host=_host(url), source=str(self._request.url), network=network, proxy=proxy, asked=asked
                 )
@@ -178,7 +208,7 @@ class HttpExchange:
                 self._handle,
                 timeouts,
                 url=url,
-                asked=self._request.url.reveal().partition("#")[0],
+                asked=self._asked,
                 source=str(self._request.url),
                 network=network,
             )
