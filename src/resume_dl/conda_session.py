@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 from dataclasses import dataclass, field
-from typing import IO, Any, Mapping
+from typing import IO, Mapping
 from urllib.parse import urlsplit
 
 
@@ -70,40 +70,37 @@ def serve() -> None:
         os.dup2(nothing, stream)
     coming: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_receive, args=(questions, coming), daemon=True).start()
-    failure = _begin()
+    begun = False
     while True:
         asked = json.loads(coming.get())
-        said = {"error": failure} if failure else _answer(asked["url"], asked["channel"])
+        try:
+            if not begun:
+                _begin()
+                begun = True
+            request = session_request(asked["url"], channel=asked["channel"])
+            headers = {str(name): str(value) for name, value in request.headers.items()}
+            said = {"url": request.url, "headers": headers, "by_handler": request.by_handler}
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise SystemExit too
+            said = {"error": type(error).__name__}
         answers.write(json.dumps({"id": asked["id"], **said}).encode("ascii") + b"\n")
         answers.flush()
 
 
 def _receive(questions: IO[bytes], coming: queue.Queue[bytes]) -> None:
-    for line in questions:
-        coming.put(line)
-    os._exit(0)  # a plugin may be waiting for something in the main thread
-
-
-def _begin() -> str | None:
-    """Read conda's settings. Returns the name of the error that prevents it."""
     try:
-        from conda.base.context import context, reset_context
-
-        reset_context()
-        if getattr(context, "no_plugins", False):
-            context.plugin_manager.disable_external_plugins()
-    except BaseException as error:  # noqa: BLE001 - a plugin that is loaded may raise SystemExit too
-        return type(error).__name__
-    return None
+        for line in questions:
+            coming.put(line)
+    finally:
+        os._exit(0)  # a plugin may be waiting for something in the main thread
 
 
-def _answer(url: str, channel: str) -> Mapping[str, Any]:
-    try:
-        request = session_request(url, channel=channel)
-    except BaseException as error:  # noqa: BLE001 - the same for a plugin that is called
-        return {"error": type(error).__name__}
-    headers = {str(name): str(value) for name, value in request.headers.items()}
-    return {"url": request.url, "headers": headers, "by_handler": request.by_handler}
+def _begin() -> None:
+    """Read conda's settings, as each of its commands does."""
+    from conda.base.context import context, reset_context
+
+    reset_context()
+    if getattr(context, "no_plugins", False):
+        context.plugin_manager.disable_external_plugins()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,6 @@ class Access:
 class PluginLogin:
     """What a client's plugin sends for one URL; ``process`` numbers the client's processes that were asked."""
 
-    url: RedactedUrl
+    url: RedactedUrl = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     process: int

@@ -34,6 +34,7 @@ MOST_TEXT = 16 << 10
 """Most bytes of one header's value; servers take 8 to 16 KiB in all."""
 _MOST_STRAY = 100
 """Most lines that are no answers: a site customization may print before the script starts."""
+_UNREADABLE = "the answer of conda's process is unreadable"
 _TICK = 0.1
 """Seconds between two looks at ``cancelled``."""
 _START = (
@@ -177,6 +178,7 @@ class _Session:
         """Number -> URL of the questions without an answer: a cancelled one is answered later."""
         self._number = 0
         self._stray = 0
+        self._flooded = False
         self._since = 0.0
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         try:
@@ -219,7 +221,7 @@ class _Session:
             if not line and cancelled():
                 return None
             if not line:
-                raise CondaAnswerError("conda's process ended")
+                raise CondaAnswerError(_UNREADABLE if self._flooded else "conda's process ended")
             if len(line) > MOST_LINE:
                 raise CondaAnswerError("the answer of conda's process is too long")
             said = _object(line)
@@ -229,7 +231,7 @@ class _Session:
                 return self._asked.pop(number), said
             self._stray += 1
             if self._stray > _MOST_STRAY:
-                raise CondaAnswerError("the answer of conda's process is unreadable")
+                raise CondaAnswerError(_UNREADABLE)
         return None
 
     def end(self) -> None:
@@ -239,7 +241,8 @@ class _Session:
         with pipe:
             while line := pipe.readline(MOST_LINE + 1):
                 self._answers.put(line)
-                if len(line) > MOST_LINE or self._answers.qsize() > _MOST_STRAY:
+                self._flooded = self._answers.qsize() > _MOST_STRAY
+                if self._flooded or len(line) > MOST_LINE:
                     break
         self._answers.put(b"")
 
