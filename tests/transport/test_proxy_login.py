@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import socket
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,10 +13,11 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there pyspnego uses Windows' own logins, which know no user of a test", allow_module_level=True)
 
+from resume_dl import errors
 from resume_dl.core.failures import FailureKind
 from resume_dl.core.responses import check_head
 from resume_dl.engine.worker import failure_of
-from resume_dl.errors import ConfigurationError, NetworkError
+from resume_dl.errors import ConfigurationError, NetworkError, StalledError
 from resume_dl.model.http import ResponseHead
 from resume_dl.model.proxy_auth import ProxyAuth, challenge_of, offered_schemes
 from resume_dl.transport import proxy_login
@@ -23,7 +25,7 @@ from resume_dl.transport.proxy_connection import MAX_MESSAGES
 from transport.asking import ask, body_of
 from transport.login_proxy import LOGIN, LoginProxy, keep_users, wanted
 from transport.test_abort import LONG, Reader
-from transport.tiny import SilentListener, TinyHttpProxy, TinyServer, answer
+from transport.tiny import Request, SilentListener, TinyHttpProxy, TinyServer, answer
 
 FILE = bytes(range(251)) * 2000
 BOTH = [ProxyAuth.NTLM, ProxyAuth.NEGOTIATE]
@@ -110,17 +112,42 @@ def test_a_wrong_password_is_tried_once(run, through, file, safe_file, auth, sec
 
 def test_connections_do_not_wait_once_the_login_was_accepted(run, through, safe_file):
     """Nor for a proxy that is still connecting to a dead server."""
-    proxy = run(LoginProxy())
+    reached = threading.Event()
+
+    class Waiting(LoginProxy):
+        def _forwarded(self, conn: socket.socket, request: Request) -> None:
+            if "dead.invalid" in request.line:
+                reached.set()
+                conn.recv(1)
+            else:
+                super()._forwarded(conn, request)
+
+    proxy = run(Waiting())
     shared = through(proxy)
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda _: body_of(shared, f"{safe_file.base}/f"), range(8))) == {FILE}
-    assert proxy.proofs == proxy.connections
+    assert body_of(shared, f"{safe_file.base}/f") == FILE
+    dead = Reader(shared.exchange(ask("https://dead.invalid/f")))
+    dead.start()
+    assert reached.wait(60)
+    other = Reader(shared.exchange(ask("https://localhost:9/f")))  # one that has a connection of its own
+    other.start()
+    other.join(60)
+    assert not other.is_alive()
+    assert proxy.proofs == 3
+    dead.wake()
 
 
 @pytest.mark.parametrize("goes", [False, True])
-def test_a_connection_that_ends_within_the_login_is_replaced_once(run, through, safe_file, goes):
-    """The challenge of the old one is worthless then."""
-    proxy = run(LoginProxy(reply=lambda number, said: wanted(said, close=True) if number == 1 or not goes else None))
+@pytest.mark.parametrize("ends", ["it says so", "no answer", "two answers"])
+def test_a_connection_that_ends_within_the_login_is_replaced_once(run, through, safe_file, goes, ends):
+    """The challenge of the old one is worthless then; a second answer, to what was not asked yet, ends it too."""
+
+    def reply(number: int, said: str) -> bytes | None:
+        if number > 1 and goes:
+            return None
+        early = b"HTTP/1.1 200 ok\r\n\r\n"
+        return {"it says so": wanted(said, close=True), "no answer": b"", "two answers": wanted(said) + early}[ends]
+
+    proxy = run(LoginProxy(reply=reply))
     if goes:
         assert body_of(through(proxy), f"{safe_file.base}/f") == FILE
         assert (proxy.connections, proxy.proofs) == (2, 1)
@@ -178,25 +205,26 @@ def test_another_challenge_than_that_of_a_login_is_an_error(run, through, safe_f
 
 
 ODD = {
-    "a page without an end": wanted("NTLM AAAA").replace(b"Length: ", b"Length: 9999") + b"x" * 2**20,
-    "heads without an end": b"HTTP/1.1 100 go on\r\n\r\n" * 20_000,
-    "a head without an end": b"HTTP/1.1 407 x\r\nA: " + b"x" * 2**20,
-    "not HTTP": b"\x05\x00garbage\r\n\r\n",
-    "two answers in one": wanted("NTLM AAAA") + b"HTTP/1.1 200 ok\r\n\r\n",
+    "a page": (wanted("NTLM AAAA").replace(b"Length: ", b"Length: 9999999"), b"x" * 2**16),
+    "heads": (b"", b"HTTP/1.1 100 go on\r\n\r\n" * 1000),
+    "a head": (b"HTTP/1.1 407 x\r\nA: ", b"x" * 2**16),
+    "not HTTP": (b"\x05\x00garbage\r\n\r\n", b"\x00"),
 }
 
 
-@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
-def test_odd_answers_end_the_exchange(run, through, safe_file, said):
-    """Within bounds, whatever the proxy sends; nothing that it sent early is taken for an answer."""
+@pytest.mark.parametrize(("first", "then"), ODD.values(), ids=ODD)
+def test_an_answer_without_an_end_is_left(run, through, safe_file, first, then):
+    """At a number of bytes, not by a time-out."""
 
     def odd(conn: socket.socket, _: object) -> None:
-        conn.sendall(said)
-        conn.close()
+        conn.sendall(first)
+        while True:
+            conn.sendall(then)
 
     proxy = run(TinyServer(odd))
-    with pytest.raises((NetworkError, ConfigurationError)):
-        body_of(through(proxy), f"{safe_file.base}/f")
+    with pytest.raises((NetworkError, ConfigurationError)) as caught:
+        body_of(through(proxy, first_byte_timeout=60.0), f"{safe_file.base}/f")
+    assert not isinstance(caught.value, StalledError)
     assert len(proxy.requests) <= 2
 
 
@@ -217,7 +245,7 @@ def test_a_challenge_after_the_proof_is_no_second_attempt(run, through, safe_fil
     with pytest.raises(ConfigurationError):
         body_of(through(proxy, auth=auth), f"{safe_file.base}/f")
     assert proxy.proofs == 1
-    assert len(proxy.requests) <= MAX_MESSAGES
+    assert len(proxy.requests) <= (2 if auth is ProxyAuth.NTLM else MAX_MESSAGES)
 
 
 @pytest.mark.usefixtures("either_system")
@@ -254,6 +282,10 @@ def test_without_the_library_the_hint_installs_it(run, through, monkeypatch, fil
     with pytest.raises(ConfigurationError, match="pyspnego, which logs in to the proxy") as caught:
         body_of(through(proxy), f"{file.base}/f")
     assert caught.value.hint == 'install it: python -m pip install "resume-dl[proxy-login]"'
+    monkeypatch.setattr(errors, "installs_all", lambda: "resume-dl.pyz self install")  # which does not bring it
+    with pytest.raises(ConfigurationError) as caught:
+        body_of(through(proxy), f"{file.base}/f")
+    assert caught.value.hint == "install it: python -m pip install pyspnego"
     assert body_of(through(proxy, no_proxy=("localhost",)), f"{file.base}/f") == FILE
 
 

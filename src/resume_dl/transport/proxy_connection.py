@@ -220,6 +220,8 @@ class ProxyConnection(httpcore.NetworkStream):
                 data = self.stream.read(_READ, _left(ends))
                 received += data
                 if len(received) > MAX_ANSWER:
+                    if head is None:  # httpcore would read on, for as long as interim heads (1xx) come
+                        raise httpcore.RemoteProtocolError("the head is too long")
                     event = h11.ConnectionClosed()
                 else:
                     parser.receive_data(data)
