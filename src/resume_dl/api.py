@@ -152,9 +152,8 @@ def fetch(
     conda packages come into conda's package cache and wheels into our cache, or both into the folder ``dest``.
     ``channels`` precede those of condarc. ``platform``: conda's subdir (``win-64``); default: this machine's.
     """
-    from resume_dl.app.fetch import FetchRequest  # noqa: PLC0415 - loaded when used
-    from resume_dl.app.fetch import fetch as run_fetch  # noqa: PLC0415 - as above
-    from resume_dl.resolution.fetch_request import PipOptions  # noqa: PLC0415 - as above
+    from resume_dl.app import fetch as use_case  # noqa: PLC0415 - loaded when used
+    from resume_dl.resolution.fetch_request import FetchRequest, PipOptions  # noqa: PLC0415 - as above
 
     request = FetchRequest(
         specs=specs,
@@ -164,7 +163,7 @@ def fetch(
         dry_run=dry_run,
         pip=PipOptions(requirements=tuple(pip)),
     )
-    return _run(TransferOptions(), progress, lambda *call: run_fetch(request, call[0], call[1], cancelled=call[2]))
+    return _run(TransferOptions(), progress, lambda *call: use_case.fetch(request, call[0], call[1], cancelled=call[2]))
 
 
 _Call = Callable[[Setup, "_Reporter", Callable[[], bool]], RunResult]
