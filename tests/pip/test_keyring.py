@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from resume_dl.core.policy import DEFAULTS
 from resume_dl.errors import ChannelUnavailableError
 from resume_dl.model.index_logins import IndexLogins
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
+from resume_dl.settings import pip_keyring
 from resume_dl.settings.pip_keyring import Keyring, KeyringMemory
 from resume_dl.transport.client import HttpTransport
 from support.fetching import User, finish
@@ -27,7 +29,7 @@ from support.logins import BASIC, SECRET, files_with_a_secret
 from support.pip_index import build_wheel, write_index
 from support.pip_resolving import Resolving
 from support.processes import has_ended
-from transport.asking import body_of
+from transport.asking import ask, body_of
 from transport.tiny import TinyServer, answer
 
 LOGIN = f"me:{SECRET}"
@@ -360,6 +362,15 @@ def test_the_login_stays_at_its_origin(stored, keyring_for, opened, tiny):
     ]
 
 
+def test_a_refusal_has_its_reason(stored, keyring_for, opened, tiny):
+    """The body of a 401 is read before the keyring is asked; a caller that reads it again waits for nothing."""
+    server = tiny(wants_login)
+    response = opened(keyring_for(f"{server.base}/simple")).exchange(ask(f"{server.base}/simple/")).open()
+    assert response.head.status == 401
+    assert response.head.login.endswith("has no login for it")
+    assert b"".join(response.chunks()) == b""
+
+
 def test_netrc_before_the_keyring(tmp_path, stored, keyring_for, opened, tiny):
     """As in pip: netrc's login completes a user name and is tried first; the keyring is asked if it is refused."""
     server = tiny(wants_login)
@@ -392,6 +403,7 @@ def test_a_keyring_that_hangs(stored, keyring_for, provider):
     assert found.login is None
     assert f"did not answer within {keyring._patience:g} s" in found.why
     assert all(has_ended(pid) for pid in stored.pids)
+    assert DEFAULTS.unreached_give_up > pip_keyring.PATIENCE  # else a silent host would be named as the reason
     stored.reset()
     stored.does("answer")
     assert keyring.ask("https://i.example/x", "https://i.example/x", lambda: False) == found

@@ -24,11 +24,12 @@ from resume_dl.fs.removal import remove
 from resume_dl.model.pip import PipIndexes
 from resume_dl.ports import Reporter
 from resume_dl.python_command import isolated_command, utf8_output
-from resume_dl.resolution.pip_access import pip_access
 from resume_dl.resolve.pylock import read_lock
 from resume_dl.resolve.target import tags_of
 from resume_dl.settings.condarc import native_subdir
+from resume_dl.settings.network import load_network
 from resume_dl.settings.pip_find import own_python
+from resume_dl.settings.pip_network import pip_network
 from resume_dl.settings.pip_settings import load_pip_settings
 from resume_dl.shell_commands import Step
 from resume_dl.store.pins import Pins
@@ -83,7 +84,8 @@ class Wheels(Batch):
     @property
     def access(self) -> EngineAccess:
         """Pip's settings (its proxy and certificates), merged over the general ones."""
-        return pip_access(self.setup, self._pip, PipIndexes())
+        network = load_network(self.setup.env, self.setup.conda, self.setup.named)
+        return EngineAccess(pip_network(network, self._pip, PipIndexes()))
 
     def resolve(self) -> Wanted:
         """Select the files of the lock. Raises what ``read_lock`` does."""

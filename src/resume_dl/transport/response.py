@@ -36,6 +36,7 @@ class HttpResponse:
         self._timeouts = timeouts
         self._source = source
         self._network = network
+        self._closed = False
         headers = dict(response.headers.items())  # by lower-case name, joined where a name has several (RFC 9110 5.3)
         moved = None if url == asked else RedactedUrl(url)
         self._head = ResponseHead(response.status_code, headers, RedactedUrl(url).host, moved)
@@ -53,6 +54,8 @@ class HttpResponse:
 
     def _read(self) -> Iterator[bytes]:
         handle = self._handle
+        if self._closed:  # a 401's body is read before the caller has it; another read would wait for more
+            return
         try:
             for chunk in cast("httpx.SyncByteStream", self._response.stream):
                 if handle.cancelled:
@@ -79,6 +82,7 @@ class HttpResponse:
 
     def close(self) -> None:
         """Release the connection, or close it if the body was not read to its end. Never raises."""
+        self._closed = True
         with contextlib.suppress(Exception):  # an error of closing does not affect the received bytes
             self._response.close()
         self._handle.detach()
