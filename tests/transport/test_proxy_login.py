@@ -144,8 +144,8 @@ def test_a_connection_that_ends_within_the_login_is_replaced_once(run, through, 
     def reply(number: int, said: str) -> bytes | None:
         if number > 1 and goes:
             return None
-        early = b"HTTP/1.1 200 ok\r\n\r\n"
-        return {"it says so": wanted(said, close=True), "no answer": b"", "two answers": wanted(said) + early}[ends]
+        two = wanted(said, body=b"") + b"HTTP/1.1 200 ok\r\n\r\n"
+        return {"it says so": wanted(said, close=True), "no answer": b"", "two answers": two}[ends]
 
     proxy = run(LoginProxy(reply=reply))
     if goes:
