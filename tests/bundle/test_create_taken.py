@@ -86,7 +86,7 @@ def test_links_are_followed(has_all):
 
 def test_another_file_system(has_all):
     """Copies, and no download."""
-    memory = Path("/dev/shm")
+    memory = Path("/dev/shm").absolute()  # of the drive of these tests, not of the folder that the command runs in
     if not os.access(memory, os.W_OK) or memory.stat().st_dev == has_all.folder.stat().st_dev:
         pytest.skip("there is no second file system that can be written")
     place = Path(tempfile.mkdtemp(dir=memory))

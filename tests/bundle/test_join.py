@@ -513,7 +513,8 @@ def test_a_joined_bundle_is_unpacked_by_the_printed_command(tmp_path: Path) -> N
     ran = run(folder)
     assert ran.returncode == 0, ran
     advice = ran.stdout.partition("next, ")[2].splitlines()[1:]
-    assert [line.split()[0] for line in advice] == ["mkdir", "tar", "python3", "python3"]
+    python = "python" if os.name == "nt" else "python3"
+    assert [line.split()[0] for line in advice] == ["mkdir", "tar", python, python]
     for line in advice[:2]:
         subprocess.run(line, shell=True, check=True, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8"})
     assert (folder / "X" / NAMES[-2]).read_bytes() == (tmp_path / "files" / NAMES[-2]).read_bytes()

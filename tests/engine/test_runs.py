@@ -145,7 +145,7 @@ def test_stopped_and_resumed(fault_server, place):
     (outcome,) = place.run(second)
     assert (outcome.status, outcome.resumed, outcome.downloaded) == ("resumed", kept, len(DATA) - kept)
     assert place.content() == DATA
-    assert server.body_bytes(1) == len(DATA) - kept
+    assert 0 <= server.body_bytes(1) - (len(DATA) - kept) <= IN_FLIGHT  # of a lease that a faster connection helped
     assert sent - kept <= MIB
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 
 import pytest
@@ -44,7 +43,7 @@ def version_by_uv(user, index, *options, env):
     done = subprocess.run(
         [*map(str, words)],
         input="aged",
-        env={"PATH": os.environ["PATH"], "HOME": str(user.home), "TZ": "UTC", "UV_NO_CACHE": "1", **env},
+        env=user.environment({"TZ": "UTC", "UV_NO_CACHE": "1", **env}),
         cwd=user.folder,
         check=True,
         capture_output=True,

@@ -68,6 +68,11 @@ def names(solution) -> set[str]:
     return {artifact.name for artifact in solution.artifacts}
 
 
+def notes(solution) -> tuple[str, ...]:
+    """What is said of the index; on another system than Linux, the assumed virtual packages are named too."""
+    return tuple(note for note in solution.notes if "is not this machine" not in note)
+
+
 def test_a_condition_decides_what_is_needed(solved):
     """The names of v3 have no extension, the files have; the original record is kept with all its members."""
     solution = solved(V3, "a", "tarred")
@@ -79,7 +84,7 @@ def test_a_condition_decides_what_is_needed(solved):
     assert by_name["tarred"].filename == "tarred-1-0.tar.bz2"
     assert by_name["tarred"].record == V3["v3"]["tar.bz2"]["tarred-1-0"]
     note = "one/linux-64 has 8 packages of repodata revision v3, whose extras and flags need a newer py-rattler"
-    assert solution.notes == ((note,) if OLDEST else ())
+    assert notes(solution) == ((note,) if OLDEST else ())
     assert names(solved(V3, "a", platform="win-64", env={"CONDA_OVERRIDE_CUDA": ""})) == {"a", "off", "old"}
 
 
@@ -161,7 +166,7 @@ def test_a_later_revision_is_left_out_and_named(solved, later):
     solution = solved({"info": info, "v4": later, "packages.conda": dict([new("a")])}, "a")
     (artifact,) = solution.artifacts
     assert artifact.version == "1"
-    assert solution.notes == (
+    assert notes(solution) == (
         "one/linux-64 has 3 packages of repodata revision v4, which is not known: left out",
         "one/linux-64 has packages of repodata revision v5, which is not known: left out",
     )

@@ -61,10 +61,10 @@ def venv_with_pip(folder: Path) -> Path:
     """What ``python -m venv`` makes, in a fiftieth of its time; returns its ``python``."""
     venv.create(folder, symlinks=True)
     for name, data in _pip()[1].items():
-        path = folder / name
+        path = folder / (name.replace(SITE, "Lib/site-packages") if os.name == "nt" else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    return folder / "bin" / "python"
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 @functools.cache

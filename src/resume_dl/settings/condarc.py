@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
 from resume_dl.model.mirror import CHANNEL_ALIAS
 from resume_dl.model.url import RedactedUrl
+from resume_dl.offline_tools.machine.virtual_packages import current_platform
 from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import expand, expand_variables
 from resume_dl.yaml_text import YamlError, load_yaml
@@ -361,9 +362,9 @@ def _envs(root: Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
 
 def native_subdir() -> str:
     """This machine's conda platform: ``linux-64``, ``osx-arm64``, ``win-64``."""
-    system = {"darwin": "osx", "win32": "win"}.get(
-        sys.platform, "linux" if sys.platform.startswith("linux") else "unknown"
-    )
+    if sys.platform == "win32":
+        return current_platform()  # platform.machine() is empty without PROCESSOR_ARCHITECTURE
+    system = {"darwin": "osx"}.get(sys.platform, "linux" if sys.platform.startswith("linux") else "unknown")
     machine = platform.machine().lower()
     if machine in _MACHINES:
         # A 32-bit Python on a 64-bit system installs 32-bit packages.
