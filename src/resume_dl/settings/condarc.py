@@ -13,6 +13,7 @@ import platform
 import re
 import struct
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from urllib.parse import urlsplit
 from resume_dl.model.conda_settings import MSYS2, UNIX_DEFAULTS, CondaSettings
 from resume_dl.model.mirror import CHANNEL_ALIAS
 from resume_dl.model.url import RedactedUrl
-from resume_dl.offline_tools.machine.virtual_packages import current_platform
 from resume_dl.settings.own_file import read_own
 from resume_dl.settings.paths import expand, expand_variables
 from resume_dl.yaml_text import YamlError, load_yaml
@@ -363,7 +363,8 @@ def _envs(root: Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
 def native_subdir() -> str:
     """This machine's conda platform: ``linux-64``, ``osx-arm64``, ``win-64``."""
     if sys.platform == "win32":
-        return current_platform()  # platform.machine() is empty without PROCESSOR_ARCHITECTURE
+        # as offline_tools.machine.virtual_packages; platform.machine() is empty without PROCESSOR_ARCHITECTURE
+        return {"win32": "win-32", "win-arm64": "win-arm64"}.get(sysconfig.get_platform(), "win-64")
     system = {"darwin": "osx"}.get(sys.platform, "linux" if sys.platform.startswith("linux") else "unknown")
     machine = platform.machine().lower()
     if machine in _MACHINES:
