@@ -19,6 +19,7 @@ from resume_dl.errors import ChannelUnavailableError
 from resume_dl.model.index_logins import IndexLogins
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolution.pip_access import host_name
 from resume_dl.settings import pip_keyring
 from resume_dl.settings.pip_keyring import Keyring, KeyringMemory
 from resume_dl.transport.client import HttpTransport
@@ -238,6 +239,13 @@ def test_keyrings_that_bring_nothing(tmp_path, private, stored, resolving):
 
 @pytest.mark.nginx
 @pytest.mark.skipif(os.name == "nt", reason="a program that is a script")
+def test_an_ipv6_mirror_gets_no_login():
+    """Brackets and port are no part of the host that is compared."""
+    base = "https://[2001:db8::1]:8443/simple"
+    logins = IndexLogins(excluded=frozenset({host_name(RedactedUrl(base))}))
+    assert logins.question(f"{base}/demo/", f"{base}/demo/") is None
+
+
 def test_an_older_program(tmp_path, private, resolving, wheels):
     """One that knows no ``--mode`` (exit code 2) is asked for the password of the user in the URL."""
     program = tmp_path / "bin" / "keyring"
