@@ -213,6 +213,19 @@ def test_a_keyring_that_is_not_asked(private, stored, resolving, env):
 
 
 @pytest.mark.nginx
+def test_a_token_as_user_name_is_no_argument(private, stored, resolving, tmp_path):
+    """``https://TOKEN@host/``: the library's process gets it by its stdin."""
+    seen = tmp_path / "arguments"
+    (stored.folder / "sitecustomize.py").write_text(
+        f"import sys\nwith open({str(seen)!r}, 'a') as file:\n    print(sys.orig_argv, file=file)\n", encoding="utf-8"
+    )
+    refused(resolving, f"{private.base()}/simple".replace("://", f"://{SECRET}@"))
+    assert stored.questions[0][1] == SECRET
+    assert "import keyring" in seen.read_text(encoding="utf-8")
+    assert SECRET not in seen.read_text(encoding="utf-8")
+
+
+@pytest.mark.nginx
 def test_keyrings_that_bring_nothing(tmp_path, private, stored, resolving):
     """The reason is named, and nothing that the keyring said."""
     host, index = private.base().partition("://")[2], f"{private.base()}/simple"
