@@ -19,6 +19,7 @@ from resume_dl.errors import ChannelUnavailableError
 from resume_dl.model.index_logins import IndexLogins
 from resume_dl.model.network import NetworkSettings
 from resume_dl.model.url import RedactedUrl
+from resume_dl.resolution.pip_access import host_name
 from resume_dl.settings import pip_keyring
 from resume_dl.settings.pip_keyring import Keyring, KeyringMemory
 from resume_dl.transport.client import HttpTransport
@@ -212,6 +213,19 @@ def test_a_keyring_that_is_not_asked(private, stored, resolving, env):
 
 
 @pytest.mark.nginx
+def test_a_token_as_user_name_is_no_argument(private, stored, resolving, tmp_path):
+    """``https://TOKEN@host/``: the library's process gets it by its stdin."""
+    seen = tmp_path / "arguments"
+    (stored.folder / "sitecustomize.py").write_text(
+        f"import sys\nwith open({str(seen)!r}, 'a') as file:\n    print(sys.orig_argv, file=file)\n", encoding="utf-8"
+    )
+    refused(resolving, f"{private.base()}/simple".replace("://", f"://{SECRET}@"))
+    assert stored.questions[0][1] == SECRET
+    assert "import keyring" in seen.read_text(encoding="utf-8")
+    assert SECRET not in seen.read_text(encoding="utf-8")
+
+
+@pytest.mark.nginx
 def test_keyrings_that_bring_nothing(tmp_path, private, stored, resolving):
     """The reason is named, and nothing that the keyring said."""
     host, index = private.base().partition("://")[2], f"{private.base()}/simple"
@@ -238,6 +252,13 @@ def test_keyrings_that_bring_nothing(tmp_path, private, stored, resolving):
 
 @pytest.mark.nginx
 @pytest.mark.skipif(os.name == "nt", reason="a program that is a script")
+def test_an_ipv6_mirror_gets_no_login():
+    """Brackets and port are no part of the host that is compared."""
+    base = "https://[2001:db8::1]:8443/simple"
+    logins = IndexLogins(excluded=frozenset({host_name(RedactedUrl(base))}))
+    assert logins.question(f"{base}/demo/", f"{base}/demo/") is None
+
+
 def test_an_older_program(tmp_path, private, resolving, wheels):
     """One that knows no ``--mode`` (exit code 2) is asked for the password of the user in the URL."""
     program = tmp_path / "bin" / "keyring"

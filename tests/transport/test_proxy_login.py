@@ -329,3 +329,12 @@ def test_the_lists_of_schemes():
     assert challenge_of(["NTLM"], ProxyAuth.NTLM) == b""
     head = ResponseHead(407, {"proxy-authenticate": "Basic"})
     assert check_head(ask("http://h/f"), head, None).message == "the proxy wants a login (status 407)"
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 100\r\n", "Transfer-Encoding: chunked\r\n", ""])
+def test_a_refusal_without_its_page_is_reported_at_once(run, through, head):
+    """A proxy without a login setting that announces a page for its 407, sends none and keeps the connection."""
+    said = f'HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm="x"\r\n{head}\r\n'.encode()
+    proxy = run(TinyServer(lambda conn, _: conn.sendall(said)))
+    with pytest.raises(NetworkError, match="refuses the login in its address"):
+        body_of(through(proxy, auth=ProxyAuth.BASIC), "https://example.invalid/f")

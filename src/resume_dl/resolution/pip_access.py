@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from resume_dl.model.index_logins import IndexLogins
 from resume_dl.model.pip import PipIndexes, PipSettings
@@ -27,7 +28,7 @@ def _keyring_of(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> Key
     """The keyring; it is asked for no mirror of the table, unless the user's settings or request name its host."""
     links = (place for place in indexes.find_links if isinstance(place, RedactedUrl))
     urls = (*((indexes.index_url,) if indexes.index_url else ()), *indexes.extra)
-    named = {_host(url) for url in (*urls, *links)}
+    named = {host_name(url) for url in (*urls, *links)}
     table = setup.table
     bases = [*table.origins.values(), *(base for mirror in table.mirrors for base in mirror.carries.values())]
     python = find_python(setup.env)
@@ -35,7 +36,7 @@ def _keyring_of(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> Key
         settings.keyring_in_use,
         IndexLogins(
             indexes=urls,
-            excluded=frozenset(_host(RedactedUrl(base)) for base in bases) - named,
+            excluded=frozenset(host_name(RedactedUrl(base)) for base in bases) - named,
             trusted_hosts=indexes.trusted_hosts,
         ),
         setup.keyring,
@@ -44,6 +45,9 @@ def _keyring_of(setup: Setup, settings: PipSettings, indexes: PipIndexes) -> Key
     )
 
 
-def _host(url: RedactedUrl) -> str:
-    """The host without its port."""
-    return url.host.rpartition(":")[0] if url.host.rpartition(":")[2].isdigit() else url.host
+def host_name(url: RedactedUrl) -> str:
+    """The host without port and brackets, as ``IndexLogins.excluded`` has it; empty if the URL is malformed."""
+    try:
+        return urlsplit(url.reveal()).hostname or ""
+    except ValueError:
+        return ""

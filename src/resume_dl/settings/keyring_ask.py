@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +40,7 @@ _LIBRARY = """
 import json, os, sys
 out = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)  # what a backend prints is no answer
-asked, said = json.loads(sys.argv[1]), {}
+asked, said = json.loads(sys.stdin.buffer.read()), {}
 try:
     import keyring
 except Exception:
@@ -105,8 +106,9 @@ def _ask_library(
 ) -> KeyringAnswer | None:
     """The answer of the module ``keyring``; None if it cannot be imported and is not ``alone``."""
     whose = f"the keyring of {python}"
-    asked = json.dumps({"services": question.services, "username": question.username})
-    code, output = _output(users_command(str(python), "-c", _LIBRARY, asked), env, until, whose)
+    # Not an argument, which other users can see: a token may stand in place of the user name.
+    asked = json.dumps({"services": question.services, "username": question.username}).encode("ascii")
+    code, output = _output(users_command(str(python), "-c", _LIBRARY), env, until, whose, asked=asked)
     said = _parsed(output)
     if code != 0 or said is None:
         raise KeyringFailedError(f"{whose} gave no answer (exit code {code})")
@@ -156,13 +158,24 @@ def _parsed(output: bytes) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _output(line: Sequence[str], env: Mapping[str, str], until: _Until, whose: str) -> tuple[int, bytes]:
-    """Exit code and output of a child process. Raises KeyringFailedError if it does not end, or prints too much."""
+def _output(
+    line: Sequence[str], env: Mapping[str, str], until: _Until, whose: str, *, asked: bytes = b""
+) -> tuple[int, bytes]:
+    """Exit code and output of a child process that reads ``asked`` from its stdin.
+
+    Raises KeyringFailedError if it does not end, or prints too much.
+    """
     read: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     try:
         # not the current folder: -c imports from it
-        with ChildProcess(line, utf8_output(env), subprocess.PIPE, folder=Path(line[0]).parent) as child:
-            pipe = required(required(child.process, "the process").stdout, "its output")
+        with ChildProcess(
+            line, utf8_output(env), subprocess.PIPE, folder=Path(line[0]).parent, asked=bool(asked)
+        ) as child:
+            process = required(child.process, "the process")
+            if asked:
+                with suppress(OSError), required(process.stdin, "its input") as stdin:  # it may have ended
+                    stdin.write(asked)
+            pipe = required(process.stdout, "its output")
             start_thread(lambda: read.put(_read(pipe)), lambda _: read.put(None), name="keyring-answer")
             code = None
             while code is None and time.monotonic() < until.deadline and not until.stop.is_set() and read.empty():

@@ -204,7 +204,7 @@ class ProxyConnection(httpcore.NetworkStream):
         return answer
 
     def _receive(self, request: bytes, ends: float) -> _Answer:
-        """The head of the answer and what came with it; of a 407 the body too."""
+        """The head of the answer and what came with it; of a 407 in a login the body too."""
         method, target, _ = request.split(b" ", 2)
         parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         parser.send(h11.Request(method=method, target=target, headers=[("Host", "proxy")]))
@@ -230,6 +230,8 @@ class ProxyConnection(httpcore.NetworkStream):
                 head = event
                 if head.status_code != 407:
                     return _Answer(bytes(received), head.status_code)
+                if self._login.auth is ProxyAuth.BASIC:  # ends the connection; its page may never come
+                    return _Answer(bytes(received), 407, _values(head, b"proxy-authenticate"), goes_on=False)
             elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)) or event is h11.PAUSED:
                 if head is None:
                     return _Answer(bytes(received))
