@@ -185,6 +185,14 @@ def test_a_proxys_refusal_is_not_the_mirrors(header: str) -> None:
     assert verdict.kind is FailureKind.REFUSED
 
 
+def test_a_proxy_that_wants_a_login_is_named() -> None:
+    """With the setting for it, where the proxy asks for more than a password."""
+    verdict = check_head(request(), ResponseHead(407, {"proxy-authenticate": "Negotiate, NTLM"}), SIZE)
+    assert isinstance(verdict, Failure)
+    assert verdict.kind is FailureKind.REFUSED
+    assert "--proxy-auth ntlm or negotiate" in verdict.message
+
+
 @pytest.mark.parametrize("page", [b"<html><body>", b"\n <!DOCTYPE html>", b"\xef\xbb\xbf<HTML lang=en>"])
 def test_a_page_of_another_type_is_seen(page: bytes) -> None:
     """A page that is sent as a package's type is known by its first bytes, and told as what it is."""

@@ -77,14 +77,14 @@ class World:
     server: FaultServer
     transport: HttpTransport
     kept: Path
-    last_chance: float = 0.5
+    last_chance: float = 0.05
     """Seconds for an authority that is asked once more."""
     silent_requests: float = 0
     """How many requests the authority leaves without an answer."""
 
     def now(self) -> float:
-        """Seconds; a single request takes less than a machine that sleeps."""
-        return 1.5 * min(len(self.server.requests(0)), self.silent_requests)
+        """Seconds; even ten requests at once take less than a machine that sleeps (``Policy.longest_step``)."""
+        return 0.15 * min(len(self.server.requests(0)), self.silent_requests)
 
     def silence(self, until: SilentUntil | None = None, *, requests: float = math.inf) -> None:
         """Let the authority answer nothing, or these first requests not."""
@@ -103,7 +103,7 @@ class World:
     def catalogue(
         self, position: str, *, unreachable: bool = False, named: tuple[str, ...] = (), notes: IndexNotes | None = None
     ) -> Catalogue:
-        reader = self.reader(Policy(authority_give_up=1.0, unreached_give_up=self.last_chance))
+        reader = self.reader(Policy(authority_give_up=0.1, unreached_give_up=self.last_chance))
         if unreachable:  # as an earlier page of the run has found
             self.silence()
             reader.network.give_up([RedactedUrl(self.server.base(0)).host])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,32 @@ for line in sys.stdin:
         assert sent("https://other.example/4") is None
     finally:
         logins.close()
+
+
+def test_a_renewal_in_vain_is_not_repeated_for_ever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server that answers 403 for each missing file costs three processes, not one a file."""
+    script = f"""
+import json, os, sys
+open({str(tmp_path)!r} + "/" + str(os.getpid()), "w").close()
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {{"url": asked["url"], "headers": {{"x": "1"}}, "by_handler": True}}
+    print(json.dumps({{"id": asked["id"], **said}}), flush=True)
+"""
+    monkeypatch.setattr(plugin_logins.pkgutil, "get_data", lambda *_: script.encode())
+    conda = CondaSettings(conda_command=(sys.executable, "-m", "conda"))
+    logins = CondaLogins(conda, lambda _: "ch", {})
+    how = {"cancelled": lambda: False, "warn": pytest.fail}
+    try:
+        for number in range(6):
+            url = RedactedUrl(f"https://x.example/{number}")
+            login = logins.login(url, **how)
+            assert login is not None
+            logins.accepted(login)
+            assert logins.renewed(login, url, **how) is None
+    finally:
+        logins.close()
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_no_conda(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
+import httpcore
 import pytest
 
 if sys.platform == "win32":
@@ -22,6 +24,7 @@ from resume_dl.model.http import ResponseHead
 from resume_dl.model.proxy_auth import ProxyAuth, challenge_of, offered_schemes
 from resume_dl.transport import proxy_login
 from resume_dl.transport.proxy_connection import MAX_MESSAGES
+from resume_dl.transport.proxy_login import ProxyLogin
 from transport.asking import ask, body_of
 from transport.login_proxy import LOGIN, LoginProxy, keep_users, wanted
 from transport.test_abort import LONG, Reader
@@ -171,9 +174,27 @@ def test_a_proxy_that_closes_at_each_proof_is_asked_three_times(run, through, fi
         with pytest.raises(NetworkError, match="without an answer"):
             body_of(shared, f"{file.base}/f")
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="closes the connection at each login"):
+        with pytest.raises(ConfigurationError, match="does not answer the login"):
             body_of(shared, f"{file.base}/f")
     assert (proxy.proofs, proxy.connections) == (3, 3)
+
+
+def test_a_proxy_that_says_nothing_gets_three_proofs(monkeypatch):
+    """Not one from each connection, however long they wait."""
+
+    class Cancelled:
+        cancelled = True
+
+    monkeypatch.setattr(proxy_login, "TURN", 0.0)
+    monkeypatch.setattr(proxy_login, "current_handle", Cancelled)
+    login = ProxyLogin(ProxyAuth.NTLM, shown="http://proxy", host="proxy")
+    with ExitStack() as waiting:
+        for _ in range(3):
+            waiting.enter_context(login.turn())
+        with pytest.raises(httpcore.ReadError, match="stopped"):
+            waiting.enter_context(login.turn())
+    with login.turn():
+        pass
 
 
 OTHER = {

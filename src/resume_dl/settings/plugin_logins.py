@@ -35,6 +35,8 @@ MOST_TEXT = 16 << 10
 _MOST_STRAY = 100
 """Most lines that are no answers: a site customization may print before the script starts."""
 _UNREADABLE = "the answer of conda's process is unreadable"
+_IN_VAIN = 3
+"""Renewals that brought the same login, after which there is none: some servers answer 403 for a missing file."""
 _TICK = 0.1
 """Seconds between two looks at ``cancelled``."""
 _START = (
@@ -73,6 +75,7 @@ class CondaLogins:
         self._session: _Session | None = None
         self._process = 1
         self._accepted = False
+        self._in_vain = 0
         self._known: dict[str, PluginLogin | str] = {}
         """URL -> the answer, or why there is none."""
         self._broken = ""
@@ -92,10 +95,10 @@ class CondaLogins:
         """See ``ports.PluginLogins``.
 
         A new process is asked, for plugins keep their tokens in memory: once, and again after a server has accepted
-        what it said.
+        what it said, but for ``_IN_VAIN``.
         """
         with self._my_turn(cancelled) as mine:
-            if not mine:
+            if not mine or self._in_vain >= _IN_VAIN:
                 return None
             if refused.process == self._process:
                 if self._process > 1 and not self._accepted:
@@ -105,7 +108,8 @@ class CondaLogins:
                 self._accepted = False
                 self._known.clear()
             found = self._find(url, cancelled, warn)
-        same = found is not None and (found.url, found.headers) == (refused.url, refused.headers)
+            same = found is not None and (found.url, found.headers) == (refused.url, refused.headers)
+            self._in_vain += same
         return None if same else found
 
     def accepted(self, login: PluginLogin) -> None:

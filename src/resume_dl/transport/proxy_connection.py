@@ -172,6 +172,10 @@ class ProxyConnection(httpcore.NetworkStream):
                     raise
                 login.unanswered()
                 raise httpcore.RemoteProtocolError("Server disconnected without sending a response.") from None
+            except httpcore.TimeoutException:
+                if number >= _PROVES:
+                    login.unanswered()
+                raise
             if answer.status != 407:
                 if answer.status:
                     login.accepted()

@@ -31,7 +31,7 @@ TURN = 5.0
 _LOOK = 0.2
 """Seconds between two looks at whether the exchange was cancelled."""
 _UNANSWERED = 3
-"""Logins without an answer, before the login counts as refused: a proxy may refuse by closing the connection."""
+"""Logins without an answer, before the login counts as refused: a proxy may refuse by closing, or by saying nothing."""
 
 
 class LoginWantedError(httpcore.ProxyError):
@@ -80,7 +80,8 @@ class ProxyLogin:
         with self._changed:
             while True:
                 self.check()
-                late = time.monotonic() - self._began >= TURN
+                few = self._trying + self._unanswered < _UNANSWERED  # proofs that were not answered, or not yet
+                late = few and time.monotonic() - self._began >= TURN
                 if self.auth is ProxyAuth.BASIC or self._accepted or not self._trying or late:
                     break
                 handle = current_handle()
@@ -131,13 +132,13 @@ class ProxyLogin:
         return self._refused(f"sent a malformed {self.auth.scheme} challenge", hint)
 
     def unanswered(self) -> None:
-        """Note that the connection ended after a message with a proof of the password. Raises ConfigurationError."""
+        """Note that a message with a proof of the password got no answer. Raises ConfigurationError."""
         with self._changed:
             self._unanswered += 0 if self._accepted else 1
             if self._unanswered < _UNANSWERED:
                 return
         hint = wanted_login((), self.auth, has_login=self._has_login)[1]
-        raise self._refused("closes the connection at each login", hint)
+        raise self._refused("does not answer the login", hint)
 
     def _refused(self, what: str, hint: str) -> ConfigurationError:
         with self._changed:
