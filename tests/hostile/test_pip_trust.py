@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -69,30 +68,13 @@ POSITIONS = ("first", "last", "alone")
 
 @dataclass
 class World:
-    """An index at port 0, an honest mirror of it at 1, a hostile one at 2; and the clock of who asks them.
-
-    Nothing takes time by it but requests to an authority that is silent, and each takes longer than it may.
-    """
+    """An index at port 0, an honest mirror of it at 1, a hostile one at 2."""
 
     server: FaultServer
     transport: HttpTransport
     kept: Path
-    last_chance: float = 0.05
+    last_chance: float = 0.5
     """Seconds for an authority that is asked once more."""
-    silent_requests: float = 0
-    """How many requests the authority leaves without an answer."""
-
-    def now(self) -> float:
-        """Seconds; even ten requests at once take less than a machine that sleeps (``Policy.longest_step``)."""
-        return 0.15 * min(len(self.server.requests(0)), self.silent_requests)
-
-    def silence(self, until: SilentUntil | None = None, *, requests: float = math.inf) -> None:
-        """Let the authority answer nothing, or these first requests not."""
-        self.silent_requests = requests
-        self.server.always(0, until or NeverAnswer())
-
-    def reader(self, policy: Policy) -> Reader:
-        return Reader(self.transport, policy, clock=self)
 
     def table(self, position: str) -> MirrorTable:
         good = Mirror("good", carries={"pypi:simple": f"{self.server.base(1)}/good"}, operator="one")
@@ -103,9 +85,9 @@ class World:
     def catalogue(
         self, position: str, *, unreachable: bool = False, named: tuple[str, ...] = (), notes: IndexNotes | None = None
     ) -> Catalogue:
-        reader = self.reader(Policy(authority_give_up=0.1, unreached_give_up=self.last_chance))
+        reader = Reader(self.transport, Policy(authority_give_up=1.0, unreached_give_up=self.last_chance))
         if unreachable:  # as an earlier page of the run has found
-            self.silence()
+            self.server.always(0, NeverAnswer())
             reader.network.give_up([RedactedUrl(self.server.base(0)).host])
         pages = Pages(reader, Places(self.table(position)), named=named, notes=notes)
         return Catalogue(pages, indexes=(RedactedUrl(f"{self.server.base(0)}/simple"),), wanted=Wanted({}, {}))
@@ -216,7 +198,7 @@ def test_a_silent_authority_is_waited_for_once(world: World) -> None:
     for number in range(6):
         for place in ("good", "evil"):
             world.server.put(f"/{place}/p{number}/", page((f"p{number}-1.0-py3-none-any.whl", digest("p"))))
-    world.silence()
+    world.server.always(0, NeverAnswer())
     catalogue = world.catalogue("first")
     for number in range(6):
         assert catalogue.project(0, f"p{number}")
@@ -228,7 +210,7 @@ def test_a_silent_authority_that_comes_back_decides_after_all(world: World) -> N
     lie(world, "newer version")
     world.last_chance = 60.0
     world.server.put("/simple/next/", page(("next-1.0-py3-none-any.whl", digest("next"))))
-    world.silence(SilentUntil(lambda: bool(world.server.requests(2))), requests=1)
+    world.server.always(0, SilentUntil(lambda: bool(world.server.requests(2))))
     catalogue = world.catalogue("alone")
     found = world.listed(catalogue)
     assert found is not None
@@ -316,8 +298,8 @@ def test_two_mirrors_of_one_operator_are_one_witness(world: World) -> None:
     lie(world, "newer version")
     table = world.table("first")
     mirrors = tuple(Mirror(each.name, carries=each.carries, operator="one") for each in table.mirrors)
-    world.silence()
-    reader = world.reader(Policy(unreached_give_up=world.last_chance))
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     pages = Pages(reader, Places(MirrorTable(table.origins, mirrors)))
     with pytest.raises(ResumeDLError, match="only one mirror"):
@@ -336,8 +318,8 @@ def twins(world: World) -> PageSources:
 def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -> None:
     lie(world, "newer version")
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/demo/"), path="/twin/demo/")
-    world.silence()
-    reader = world.reader(Policy(unreached_give_up=world.last_chance))
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/demo/"))
@@ -347,8 +329,8 @@ def test_a_mirror_that_redirects_to_another_is_no_second_witness(world: World) -
 
 def test_a_redirecting_mirror_is_no_second_witness_for_a_missing_page(world: World) -> None:
     world.server.always(1, Redirect(f"{world.server.base(2)}/evil/other/"), path="/twin/other/")
-    world.silence()
-    reader = world.reader(Policy(unreached_give_up=world.last_chance))
+    world.server.always(0, NeverAnswer())
+    reader = Reader(world.transport, Policy(unreached_give_up=world.last_chance))
     reader.network.give_up([RedactedUrl(world.server.base(0)).host])
     with pytest.raises(ChannelUnavailableError) as caught:
         Pages(reader, twins(world).places).page(RedactedUrl(f"{world.server.base(0)}/simple/other/"))
