@@ -94,7 +94,7 @@ class Keyring:
             thread.join()
 
     def _start(self, question: KeyringQuestion, asked: _Asked) -> None:
-        """Ask in another thread: whoever waits may be stopped, and the answer is for all."""
+        """Ask in a separate thread, so that a caller can stop waiting; the answer is shared by all callers."""
 
         def failed(error: BaseException) -> None:
             asked.answer = KeyringAnswer(why=f"the keyring could not be asked ({type(error).__name__})")

@@ -174,5 +174,5 @@ def _called(call: Callable[[], T]) -> T:
     """Call pyspnego, whose libraries raise anything. Raises ValueError, without a text that may quote the login."""
     try:
         return call()
-    except Exception:  # noqa: BLE001 - as said
+    except Exception:  # noqa: BLE001 - the system libraries below pyspnego raise undocumented types
         raise ValueError("pyspnego cannot go on") from None
